@@ -1,4 +1,4 @@
-"""Command ``jaxunc compare``: compare rules on a table."""
+"""Command ``jaxunc compare``: its arguments, the run, and the tables that it prints."""
 
 import argparse
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from rich.text import Text
 from jaxunc._checks import shown
 from jaxunc.commands import integer, printed
 
-from ._evaluate import CONFIDENCE, METRICS
-from ._inputs import breast_cancer, read_given_model, read_table
+from ._evaluate import CONFIDENCE, RANKED_MEASURES
+from ._inputs import breast_cancer, read_given_model, study_table
 from ._page import write_page
 from ._sentences import count, data_line, data_notes, model_line, run_line
-from ._settings import RULES, Settings
+from ._settings import COMPARED_COMBINERS, Settings
 from ._store import Results
 from ._study import run as run_study
 from ._summary import (
@@ -29,7 +29,6 @@ from ._summary import (
     averages,
     best_leaf_sizes,
     forest_name,
-    frame,
     has_sets,
     poll_averages,
     set_averages,
@@ -116,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(
             f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
         )
-    table = breast_cancer() if args.data is None else read_table(args.data, args.target)
+    table = breast_cancer() if args.data is None else study_table(args.data, args.target)
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
@@ -147,14 +146,12 @@ def _show(results: Results, folder: str | None) -> None:
         console.print(printed(f"\nThe page: {write_page(folder, results)}"), soft_wrap=True, markup=False)
 
 
-# Tables of a study for a terminal.
-
 _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
     """Print what was run on what, the averages and the ranks, with the best of each column marked."""
-    say, records, settings = _speaker(console), frame(results), results.settings
+    say, records, settings = _speaker(console), results.records(), results.settings
     say(data_line(results), style="bold")
     if (line := model_line(results)) is not None:
         say(line.replace("`", ""))
@@ -185,7 +182,7 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
     mean, leaves = averages(records), best_leaf_sizes(records)
     several = len(settings.leaf_sizes) > 1
     grid = _grid(f"{'Mean over leaf sizes' if several else 'Mean'} {spread} standard deviation over folds")
-    for name, larger in METRICS.items():
+    for name, larger in RANKED_MEASURES.items():
         grid.add_column(f"{TITLES[name]} {up if larger else down}", justify="right", no_wrap=True)
     if several:
         grid.add_column("leaf", justify="right", no_wrap=True)
@@ -194,7 +191,7 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
         of_forest = mean.loc[forest]
         for rule in of_forest.index:
             cells = []
-            for name, larger in METRICS.items():
+            for name, larger in RANKED_MEASURES.items():
                 value = _fixed(of_forest.at[rule, (name, "mean")], 6)
                 deviation = of_forest.at[rule, (name, "std")]
                 deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
@@ -209,15 +206,15 @@ def _ranks_table(settings: Settings, records: Any) -> RichTable:
     ranks = table_of_ranks(records)
     over = count(settings.n_forests, "test part" if settings.is_given else "forest")
     grid = _grid(f"Average rank of the rules over {over}, 1 is best")
-    for name in (*METRICS, "all"):
+    for name in (*RANKED_MEASURES, "all"):
         grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
     grid.add_column("the rule", style="dim", no_wrap=True)
     for rule in ranks.index:
         cells = [
             _marked(f"{ranks.at[rule, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), rule, False))
-            for name in (*METRICS, "all")
+            for name in (*RANKED_MEASURES, "all")
         ]
-        grid.add_row(str(rule), *cells, RULES[str(rule)].meaning)
+        grid.add_row(str(rule), *cells, COMPARED_COMBINERS[str(rule)].meaning)
     return grid
 
 

@@ -1,4 +1,8 @@
-"""Style of lines, told apart also without colours, and of axes."""
+"""Displays of probabilities, and of combiners compared: curves, uncertainties, leaf sizes, ranks.
+
+Each display is made from values, by its constructor, or from predictions by ``from_predictions``; ``plot`` draws it on
+given axes or new ones. Lines differ also where colours do not show.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -7,14 +11,14 @@ import numpy as np
 
 from jaxunc import metrics
 
+from ._evaluate import UncertaintyMap, uncertainty_map
 from ._significance import average_ranks, cliques, nemenyi_difference
 
 PALETTE = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9")
-"""Colours of Okabe and Ito (yellow darkened to be seen on white), told apart with all common forms of colour vision."""
-
+"""Colours of Okabe and Ito (yellow darkened to be seen on white), distinct in all common forms of colour vision."""
+GREY = "#B8B8B8"
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 2)))
-GREY = "#B8B8B8"
 
 
 class Line(NamedTuple):
@@ -56,7 +60,8 @@ def plain(ax) -> None:
     ax.set_axisbelow(True)
 
 
-# Reliability diagram: predictions made with confidence p should be right in a share p of cases.
+def _floats(values) -> list[float]:
+    return [float(v) for v in values]
 
 
 class ReliabilityDisplay:
@@ -91,24 +96,7 @@ class ReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "ReliabilityDisplay":
-        """Make and plot a curve from probabilities ``[instances classes]`` and class indices.
-
-        Parameters
-        ----------
-        probs, y, n_bins, strategy
-            See `jaxunc.metrics.reliability_curve`.
-        name
-            Name in the legend.
-        ax
-            Axes to draw on; default: those of a new figure.
-        **kwargs
-            As for `plot`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-        """
+        """Make and plot a curve from the arguments of `jaxunc.metrics.reliability_curve`; others are `plot`'s."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -128,12 +116,6 @@ class ReliabilityDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-
-def _floats(values) -> list[float]:
-    return [float(v) for v in values]
-
-
-# Displays of rejection: what leaving out uncertain instances is worth.
 
 _N_POINTS = 200
 
@@ -175,7 +157,7 @@ class RejectionDisplay:
     def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
-        (self.line_,) = ax.plot(*map(_numbers, self.curve), label=self.name, **kwargs)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
         plain(ax)
         ax.set(xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
         self.ax_, self.figure_ = ax, ax.figure
@@ -188,7 +170,7 @@ class RiskCoverageDisplay:
     Parameters
     ----------
     curve
-        The result of `jaxunc.metrics.risk_coverage_curve`: ``coverage`` and ``risk`` ``[points]``.
+        ``coverage`` and ``risk`` ``[points]``: the share that is kept, and the share of errors among them.
     name
         Name in the legend.
 
@@ -219,18 +201,11 @@ class RiskCoverageDisplay:
     def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
-        (self.line_,) = ax.plot(*map(_numbers, self.curve), label=self.name, **kwargs)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
         plain(ax)
         ax.set(xlabel="coverage (share answered)", ylabel="risk (share of errors)")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _numbers(values) -> list[float]:
-    return [float(v) for v in values]
-
-
-# Aleatoric against epistemic uncertainty, and where the errors are.
 
 
 class UncertaintyDisplay:
@@ -241,7 +216,7 @@ class UncertaintyDisplay:
     Parameters
     ----------
     counted
-        The result of `jaxunc.metrics.uncertainty_map`.
+        The numbers of instances and of errors ``[aleatoric bins, epistemic bins]``, and the edges of both axes.
 
     Attributes
     ----------
@@ -249,7 +224,7 @@ class UncertaintyDisplay:
         The drawn parts (after `plot`).
     """
 
-    def __init__(self, counted: metrics.UncertaintyMap):
+    def __init__(self, counted: UncertaintyMap):
         self.counted = counted
 
     @classmethod
@@ -264,17 +239,18 @@ class UncertaintyDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "UncertaintyDisplay":
-        """Make and plot a display from two uncertainties and a hit or miss for each instance.
-
-        `jaxunc.UncertaintyDecomposition` tells both uncertainties.
+        """Make and plot a display from two uncertainties and a hit or miss (bool) for each instance.
 
         Parameters
         ----------
-        aleatoric, epistemic, correct, n_bins, upper
-            See `jaxunc.metrics.uncertainty_map`.
-        ax
-            Axes to draw on; default: those of a new figure.
-        **kwargs
+        aleatoric, epistemic
+            Both uncertainties, such as `jaxunc.UncertaintyDecomposition` answers.
+        correct
+            Whether the prediction was right: bool, or 0 and 1.
+        n_bins, upper
+            Number of bins, and upper limits, of the aleatoric and the epistemic axis. An entropy in bits of K classes
+            is at most log₂ K. Values beyond a limit are in the last bin.
+        ax, **kwargs
             As for `plot`.
 
         Returns
@@ -282,7 +258,7 @@ class UncertaintyDisplay:
         UncertaintyDisplay
             The display, drawn.
         """
-        counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
+        counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
@@ -316,18 +292,15 @@ class UncertaintyDisplay:
         return self
 
 
-# Rules compared over leaf sizes.
-
-
 class LeafSizeDisplay:
-    """A measure of each rule against the least number of instances in a leaf.
+    """A measure of each combiner against the least number of instances in a leaf.
 
     Parameters
     ----------
     leaf_sizes
         The leaf sizes, increasing.
     values
-        {rule: a value for each leaf size}.
+        {combiner: a value for each leaf size}.
     measure
         Name of the values on the axis.
 
@@ -350,11 +323,11 @@ class LeafSizeDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "LeafSizeDisplay":
-        """Make and plot a display from a value for each rule and leaf size."""
+        """Make and plot a display from a value for each combiner and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
-        """Draw a line for each rule: as ``lines`` says, others grey in the background (default: seven in colour)."""
+        """Draw a line for each: as ``lines`` says, others grey in the background (default: seven in colour)."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}
@@ -377,11 +350,8 @@ class LeafSizeDisplay:
         return self
 
 
-# Critical-difference diagram: average ranks, and bars over those that no test tells apart.
-
-
 class CriticalDifferenceDisplay:
-    """Average ranks on an axis, best on the left; bars join methods of which no two differ.
+    """Critical-difference diagram: average ranks, best on the left; bars join methods of which no two differ.
 
     Parameters
     ----------
@@ -390,7 +360,7 @@ class CriticalDifferenceDisplay:
     ranks
         Their average ranks, 1 is best.
     groups
-        Groups of positions in ``names`` that a bar joins: see `jaxunc.compare.cliques`.
+        Groups of positions in ``names`` that a bar joins.
     critical_difference
         The difference of ranks that is significant, drawn as a scale, if one holds for all pairs.
 

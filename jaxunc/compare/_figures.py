@@ -1,4 +1,8 @@
-"""Figures of the page, as SVG: results averaged for display, drawn by `jaxunc.compare`."""
+"""Figures of the page, as SVG: outcomes averaged over test folds, and drawn by the displays of this room.
+
+Each comes with a description in words, of the numbers that it shows. Sets and intervals are shown at one leaf size of
+each kind of forest.
+"""
 
 import io
 from collections.abc import Callable, Sequence
@@ -21,7 +25,7 @@ from ._displays import (
     UncertaintyDisplay,
     lines_for,
 )
-from ._evaluate import BRIER_RANGE, METRICS, N_CELLS, N_POINTS, STRENGTHS
+from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
 from ._settings import OWN
 from ._significance import cliques
@@ -53,6 +57,7 @@ _STYLE: Any = {
 }
 _SIZE = (4.4, 3.1)
 _MOST_HIGHLIGHTED = 5
+_LONGEST_LABEL = 24
 
 
 class Picture(NamedTuple):
@@ -65,7 +70,7 @@ class Picture(NamedTuple):
 
 
 def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
-    """Return the rules that stand out in all figures: the default of forests, and the first by each measure."""
+    """Return the combiners that stand out in all figures: the default of forests, and the first by each measure."""
     leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
     names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["rules"]])
     return list(names)[:_MOST_HIGHLIGHTED]
@@ -104,7 +109,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
                 _show_most(ax, list(values.values()))
                 ax.legend()
 
-            better = "higher" if METRICS[measure] else "lower"
+            better = "higher" if RANKED_MEASURES[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
             said = "; ".join(f"{rule}: " + ", ".join(f"{v:.3f}" for v in values[rule]) for rule in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
@@ -112,8 +117,15 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
     return pictures
 
 
+def _show_most(ax: Axes, values: list[list[float]]) -> None:
+    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
+    low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
+    margin = 0.15 * (high - low) or 0.01
+    ax.set_ylim(low - margin, high + margin)
+
+
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
+    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each combiner at its best leaf size."""
     lines = lines_for(names)
     leaves: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
@@ -155,6 +167,16 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     return pictures
 
 
+def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
+    """Join the bins of several test folds."""
+    size, hits, confidence = (
+        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
+        for part in ("size", "hits", "confidence")
+    )
+    filled = np.maximum(size, 1)
+    return metrics.ReliabilityCurve(confidence / filled, hits / filled, size)
+
+
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
     """Draw aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
     n_classes = len(results.about["data"]["classes"])
@@ -168,45 +190,13 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
                 errors[i, j] += wrong
 
         def draw(ax: Axes, size=size, errors=errors) -> None:
-            UncertaintyDisplay(metrics.UncertaintyMap(size, errors, edges, edges)).plot(ax)
+            UncertaintyDisplay(UncertaintyMap(size, errors, edges, edges)).plot(ax)
 
         about = (
             f"{size.sum()} predictions, {errors.sum()} of them wrong; larger squares hold more, darker ones err more."
         )
         pictures.append(drawn(f"{forest_name(forest, leaf_size)}: two kinds of uncertainty", about, draw))
     return pictures
-
-
-def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
-    """Join the bins of several test folds."""
-    size, hits, confidence = (
-        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
-        for part in ("size", "hits", "confidence")
-    )
-    filled = np.maximum(size, 1)
-    return metrics.ReliabilityCurve(confidence / filled, hits / filled, size)
-
-
-def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
-    low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
-    margin = 0.15 * (high - low) or 0.01
-    ax.set_ylim(low - margin, high + margin)
-
-
-def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
-    """Return the figure of one plot."""
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(title, description, stream.getvalue())
-
-
-# Figures of the sets and intervals of cautious forests, each kind of forest at the leaf size that is shown of it.
-
-_LONGEST_LABEL = 24
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
@@ -226,19 +216,6 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
             _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, always),
             _set_sizes(f"{title}: set sizes", shares),
         ]
-    return pictures
-
-
-def interval_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw reliability with interval bands; for two classes also the range of the Brier score by leaf size."""
-    if not has_sets(results):
-        return []
-    pictures = []
-    for forest, leaf_size in shown_leaf_sizes(results, records).items():
-        bins = interval_means(outcomes_of(results, forest, leaf_size))
-        pictures.append(_reliability_of_intervals(f"{forest_name(forest, leaf_size)}: reliability", bins, results))
-        if len(results.settings.leaf_sizes) > 1 and len(results.about["data"]["classes"]) == 2:
-            pictures.append(_brier_range(f"{forest}: range of the Brier score", results, forest))
     return pictures
 
 
@@ -262,6 +239,19 @@ def _set_sizes(title: str, shares) -> Picture:
         if column.any()
     ]
     return drawn(title, f"Share of instances for s = {_listed(STRENGTHS)}: {'; '.join(said)}.", draw)
+
+
+def interval_pictures(results: Results, records: Any) -> list[Picture]:
+    """Draw reliability with interval bands; for two classes also the range of the Brier score by leaf size."""
+    if not has_sets(results):
+        return []
+    pictures = []
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        bins = interval_means(outcomes_of(results, forest, leaf_size))
+        pictures.append(_reliability_of_intervals(f"{forest_name(forest, leaf_size)}: reliability", bins, results))
+        if len(results.settings.leaf_sizes) > 1 and len(results.about["data"]["classes"]) == 2:
+            pictures.append(_brier_range(f"{forest}: range of the Brier score", results, forest))
+    return pictures
 
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
@@ -301,6 +291,16 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
         for size, middle, low, high in zip(leaf_sizes, mean, lower, upper, strict=True)
     )
     return drawn(title, f"By leaf size, the mean class frequency's score and the range: {said}.", draw)
+
+
+def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
+    """Return the figure of one plot."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return Picture(title, description, stream.getvalue())
 
 
 def _share(value: float) -> str:

@@ -1,4 +1,7 @@
-"""Tables from files: features as numbers, classes as codes, and notes of what was done to get there."""
+"""Inputs of a study, from files: a table for trees to grow on, or a fitted model and a table as the model reads it.
+
+A table holds features as numbers, classes as codes, and notes of what was done to get there.
+"""
 
 import dataclasses
 import hashlib
@@ -39,8 +42,9 @@ from jaxunc.tables import Columns, encode_arrow
 from ._evaluate import Answers
 from ._settings import OWN, OWN_CALIBRATED
 
-# A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
+"""Largest number of distinct values of a numeric target with fractions: of more it is a quantity."""
+_CHUNK_ROWS = 2**16
 
 
 class Table(NamedTuple):
@@ -68,7 +72,7 @@ def breast_cancer() -> Table:
     return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
 
 
-def read_table(path: str | Path, target: str | None) -> Table:
+def study_table(path: str | Path, target: str | None) -> Table:
     """Read a file and prepare it for forests of trees.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order; missing values stay
@@ -166,14 +170,6 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
     return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
 
 
-def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """Return (column, the first with the same values), for each column that is not the first."""
-    seen: dict[bytes, str] = {}
-    # Adding 0 makes -0 and 0 the same bytes.
-    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
-    return [(name, other) for name, other in first.items() if name != other]
-
-
 def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndarray, bool]:
     """Return a column as float64, missing values as NaN, and whether it was encoded."""
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
@@ -197,6 +193,14 @@ def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
     return codes, pd.Index(levels)
 
 
+def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
+    """Return (column, the first with the same values), for each column that is not the first."""
+    seen: dict[bytes, str] = {}
+    # Adding 0 makes -0 and 0 the same bytes.
+    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
+    return [(name, other) for name, other in first.items() if name != other]
+
+
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
     """Return a sentence of warning if rows look like copies of others, values and class."""
     groups = copies_of(X.astype(np.float32), y)
@@ -209,13 +213,8 @@ def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, .
     )
 
 
-# A model that came fitted, in a file: its own answers beside rules that read its leaves, counted anew.
-
-_ROWS = 2**16
-
-
 class GivenModel(NamedTuple):
-    """A model that rules are compared on; its columns hold codes, as the table made for it does."""
+    """A model that combiners are compared on; its columns hold codes, as the table made for it does."""
 
     trees: Trees
     """Trees, whose leaves count the training parts."""
@@ -266,7 +265,7 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     if not isinstance(found, AdditiveTrees | BoundForest) or not isinstance(trees, Trees):
         raise ValueError(f"--model={str(path)!r} holds a {type(found).__name__}; pass a classifier of trees.")
     if not isinstance(found.blank_answer(), Answer):
-        raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another rule.")
+        raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
     labels = tuple(map(_label, found.class_labels))
     X, y, notes = _read(data_file(data), trees.columns, target, labels)
     table = Table(Path(data).name, X, y, labels, notes)
@@ -281,14 +280,8 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     return table, GivenModel(trees, own, about)
 
 
-def _evidence(answer: Answer) -> np.ndarray:
-    """What a calibration reads: log probabilities, of two classes their difference, within what float32 tells."""
-    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
-    return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
-
-
 def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
-    """The trees and the model for data that hold codes already."""
+    """Return the trees and the model for data that hold codes already."""
     columns = model.columns.of_codes()
     if isinstance(model, BoundForest):
         trees = dataclasses.replace(model.forest.trees, columns=columns)
@@ -298,10 +291,10 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
 
 
 def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, tuple]:
-    """The table as the model's trees test it, the positions of classes, and notes of what was left out."""
+    """Return the table as the model's trees test it, the positions of classes, and notes of what was left out."""
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
-    chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _ROWS))
+    chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
     values = [encode_arrow(one.features, columns, one.where, are_cells=one.are_cells).values for one in chunks]
@@ -328,5 +321,11 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _label(value: Any) -> str:
-    """A class as text: 1 and 1.0 are one."""
+    """Return a class as text: 1 and 1.0 are one."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _evidence(answer: Answer) -> np.ndarray:
+    """Return log probabilities to calibrate, of two classes their difference, as far as float32 resolves them."""
+    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
+    return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs

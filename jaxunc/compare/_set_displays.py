@@ -1,4 +1,4 @@
-"""Display of how large sets of classes are."""
+"""Displays of sets of classes, and of what is known as an interval."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -75,18 +75,17 @@ class SetSizeDisplay:
         return self
 
 
-# Display of what caution costs and brings, over the strength s of the imprecise Dirichlet model.
-
-
 class StrengthDisplay:
-    """A measure of sets of classes (their utility, determinacy, accuracy where single) of each rule against s.
+    """A measure of sets of classes (utility, determinacy, accuracy where single) of each forest against s.
+
+    s is the strength of the imprecise Dirichlet model: how many instances a leaf is doubted by.
 
     Parameters
     ----------
     strengths
         The values of s, increasing.
     values
-        {rule: a value for each s}.
+        {name: a value for each s}.
     measure
         Name of the values on the axis.
     reference
@@ -100,7 +99,7 @@ class StrengthDisplay:
     Raises
     ------
     ValueError
-        If a rule does not have a value for each s.
+        If a line does not have a value for each s.
     """
 
     def __init__(
@@ -128,11 +127,11 @@ class StrengthDisplay:
         reference: Mapping[str, float] | None = None,
         ax: Any = None,
     ) -> "StrengthDisplay":
-        """Make and plot a display from a value for each rule and s."""
+        """Make and plot a display from a value for each name and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line for each rule, at equal steps: s matters by its ratio."""
+        """Draw a line for each name, at equal steps: s matters by its ratio."""
         ax = axes_of(ax)
         places = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
@@ -149,11 +148,8 @@ class StrengthDisplay:
         return self
 
 
-# Reliability of probabilities that are known as intervals.
-
-
 class IntervalReliabilityDisplay:
-    """Share of class 1 against its probability, with a band from the lower to the upper ends of the intervals.
+    """Share of class 1 against its probability that is known as an interval: a bar for each, and a band of all.
 
     Parameters
     ----------
@@ -212,7 +208,7 @@ class IntervalReliabilityDisplay:
     def plot(
         self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
     ) -> "IntervalReliabilityDisplay":
-        """Draw the line and a bar for each interval.
+        """Draw the line, a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
 
         Parameters
         ----------
@@ -248,11 +244,8 @@ class IntervalReliabilityDisplay:
         return self
 
 
-# Display of a metric that is known as an interval, against the complexity of trees.
-
-
 class ComplexityDisplay:
-    """Lines of a metric over trees of decreasing complexity, and the range of the metric behind them.
+    """Lines of a metric over trees of decreasing complexity, and behind them the range that intervals leave to it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Settings of a study, checked before hours are spent on it."""
+"""Settings of a study, checked before hours are spent on it: which combiners are compared, on which forests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,30 +14,72 @@ from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 
 
-def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:
-    return RandomForestClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed)
+class ComparedCombiner(NamedTuple):
+    """A row of a study, called a rule on its page and in its options: a combiner, or what answers like one."""
+
+    name: str
+    """Name that `jaxunc.combiners.rule_by_name` knows."""
+    meaning: str
+    """Meaning in a few words, as tables have it."""
+    binary_only: bool = False
+    """Whether it compares two classes and has no form for more."""
+    learns: bool = False
+    """Whether it is learned from training instances, and unknown to `rule_by_name`."""
+    own: bool = False
+    """Whether it is what a given model answers itself."""
+
+    def make(self, forest: Forest) -> Combiner:
+        """Make the combiner for a forest, whose prior it may use."""
+        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
-def _extra_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> ExtraTreesClassifier:
-    return ExtraTreesClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags)
+OWN, OWN_CALIBRATED = "model", "model-platt"
+"""Names of what a given model answers itself, and of that calibrated on the rows that leaves count."""
+_OFFERED = (
+    ComparedCombiner("probability", "mean class frequency"),
+    ComparedCombiner("laplace", "mean Laplace frequency"),
+    ComparedCombiner("m-estimate", "mean m-estimate at prior"),
+    ComparedCombiner("plausibility", "mean plausibility score", binary_only=True),
+    ComparedCombiner("plausibility-p", "plausibility against prior", binary_only=True),
+    ComparedCombiner("confidence", "mean confidence score", binary_only=True),
+    ComparedCombiner("vote", "majority vote"),
+    ComparedCombiner("median", "median frequency"),
+    ComparedCombiner("median-pls", "median plausibility", binary_only=True),
+    ComparedCombiner("maximum", "most extreme frequency"),
+    ComparedCombiner("maximum-pls", "most extreme plausibility", binary_only=True),
+    ComparedCombiner("mixture", "generalised mixture"),
+    ComparedCombiner("epistemic", "certain plausibility", binary_only=True),
+    ComparedCombiner("beta", "mean beta density", binary_only=True),
+    ComparedCombiner("pooling", "sum of the counts"),
+    ComparedCombiner("evidence", "evidence accumulation"),
+    ComparedCombiner("dempster", "Dempster's rule", binary_only=True),
+    ComparedCombiner("dempster-p", "Dempster, against prior", binary_only=True),
+    ComparedCombiner("cautious", "cautious rule", binary_only=True),
+    ComparedCombiner("cautious-p", "cautious, against prior", binary_only=True),
+    ComparedCombiner("learned", "learned pool", learns=True),
+    ComparedCombiner("calibrated", "mean, calibrated", learns=True),
+    ComparedCombiner("isotonic", "mean, isotonic", learns=True),
+    ComparedCombiner("model", "the model itself", own=True),
+    ComparedCombiner("model-platt", "the model, calibrated", own=True),
+)
 
-
-def _single_tree(n_trees: int, leaf_size: int, seed: int, bags: bool) -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(min_samples_leaf=leaf_size, random_state=seed)
-
-
-def _random_decision_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomDecisionTreesClassifier:
-    return RandomDecisionTreesClassifier(n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed)
-
-
+COMPARED_COMBINERS = {one.name: one for one in _OFFERED}
+"""All rows that a study can have, by the name that tables and files use."""
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
-    "random-forest": _random_forest,
-    "extra-trees": _extra_trees,
-    "single-tree": _single_tree,
-    "random-trees": _random_decision_trees,
+    "random-forest": lambda n_trees, leaf_size, seed, bags: RandomForestClassifier(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed
+    ),
+    "extra-trees": lambda n_trees, leaf_size, seed, bags: ExtraTreesClassifier(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags
+    ),
+    "single-tree": lambda n_trees, leaf_size, seed, bags: DecisionTreeClassifier(
+        min_samples_leaf=leaf_size, random_state=seed
+    ),
+    "random-trees": lambda n_trees, leaf_size, seed, bags: RandomDecisionTreesClassifier(
+        n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed
+    ),
 }
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
-
 
 GIVEN = "given model"
 """The kind of a forest that came fitted, in a file."""
@@ -50,9 +92,9 @@ class Settings:
     Parameters
     ----------
     forests
-        Names from `FORESTS`; `GIVEN` alone for a model that came fitted: see `for_model`.
+        Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
     rules
-        Names from `RULES`; none for all that suit the data.
+        Names of combiners, as in the tables of `jaxunc compare`; none for all that suit the data.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
     n_trees, n_repeats, n_folds
@@ -78,11 +120,10 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
-        # The class is frozen: fields are set around its guard, here to tuples, below without repetitions,
-        # rules and leaf sizes in a fixed order.
+        # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
         for name in ("forests", "rules", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        offered = [name for name, rule in RULES.items() if self.is_given or not rule.own]
+        offered = [name for name, rule in COMPARED_COMBINERS.items() if self.is_given or not rule.own]
         for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
             for name in names if names != (GIVEN,) or not self.is_given else ():
                 check_name(option, name, known)
@@ -104,14 +145,14 @@ class Settings:
         if (
             self.counts != "inbag"
             and not self.is_given
-            and (learning := [name for name in self.rules if RULES[name].learns])
+            and (learning := [name for name in self.rules if COMPARED_COMBINERS[name].learns])
         ):
             raise ValueError(
                 f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        object.__setattr__(self, "rules", tuple(name for name in RULES if name in self.rules))
+        object.__setattr__(self, "rules", tuple(name for name in COMPARED_COMBINERS if name in self.rules))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
@@ -130,7 +171,7 @@ class Settings:
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def rules_for(self, n_classes: int) -> tuple[str, ...]:
-        """Return the chosen rules that suit a number of classes.
+        """Return the names of the chosen combiners that suit a number of classes.
 
         Parameters
         ----------
@@ -143,14 +184,16 @@ class Settings:
             If none of them does.
         """
         learns = self.counts == "inbag" or self.is_given
-        every = tuple(name for name, rule in RULES.items() if not rule.own and (learns or not rule.learns))
-        own = tuple(name for name, rule in RULES.items() if rule.own and self.is_given and name not in self.rules)
+        every = tuple(name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
+        own = tuple(
+            name for name, rule in COMPARED_COMBINERS.items() if rule.own and self.is_given and name not in self.rules
+        )
         chosen = (*(self.rules or every), *own)
-        suited = tuple(name for name in chosen if n_classes == 2 or not RULES[name].binary_only)
+        suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
                 f"--rules={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
-                f"{', '.join(name for name, rule in RULES.items() if not rule.binary_only)}."
+                f"{', '.join(name for name, rule in COMPARED_COMBINERS.items() if not rule.binary_only)}."
             )
         return suited
 
@@ -173,60 +216,3 @@ def cells(settings: Settings) -> list[Cell]:
     """Return all cells of a study, in order."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]
-
-
-# The rules that a comparison offers, by name.
-
-
-class Rule(NamedTuple):
-    """A rule, as a comparison offers it."""
-
-    name: str
-    """Name that `jaxunc.combiners.rule_by_name` knows."""
-    meaning: str
-    """Meaning of the rule, in a few words."""
-    binary_only: bool = False
-    """Whether the rule compares two classes and has no form for more."""
-    learns: bool = False
-    """Whether the rule is learned from training instances, and unknown to `rule_by_name`."""
-    own: bool = False
-    """Whether it is no rule, but what a model that was given answers itself."""
-
-    def make(self, forest: Forest) -> Combiner:
-        """Make the rule for a forest, whose prior it may use."""
-        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
-
-
-_OFFERED = (
-    Rule("probability", "mean class frequency"),
-    Rule("laplace", "mean Laplace frequency"),
-    Rule("m-estimate", "mean m-estimate at prior"),
-    Rule("plausibility", "mean plausibility score", binary_only=True),
-    Rule("plausibility-p", "plausibility against prior", binary_only=True),
-    Rule("confidence", "mean confidence score", binary_only=True),
-    Rule("vote", "majority vote"),
-    Rule("median", "median frequency"),
-    Rule("median-pls", "median plausibility", binary_only=True),
-    Rule("maximum", "most extreme frequency"),
-    Rule("maximum-pls", "most extreme plausibility", binary_only=True),
-    Rule("mixture", "generalised mixture"),
-    Rule("epistemic", "certain plausibility", binary_only=True),
-    Rule("beta", "mean beta density", binary_only=True),
-    Rule("pooling", "sum of the counts"),
-    Rule("evidence", "evidence accumulation"),
-    Rule("dempster", "Dempster's rule", binary_only=True),
-    Rule("dempster-p", "Dempster, against prior", binary_only=True),
-    Rule("cautious", "cautious rule", binary_only=True),
-    Rule("cautious-p", "cautious, against prior", binary_only=True),
-    Rule("learned", "learned pool", learns=True),
-    Rule("calibrated", "mean, calibrated", learns=True),
-    Rule("isotonic", "mean, isotonic", learns=True),
-    Rule("model", "the model itself", own=True),
-    Rule("model-platt", "the model, calibrated", own=True),
-)
-
-OWN, OWN_CALIBRATED = "model", "model-platt"
-"""Names of what a model that was given answers itself, and of that calibrated on the rows that leaves count."""
-
-RULES = {rule.name: rule for rule in _OFFERED}
-"""All rules, by the name that tables and files use."""

@@ -1,4 +1,13 @@
-"""Tables of values as the tests take them: checks, and which differences are ties."""
+"""Differences beyond chance: ranks of methods, tests of all of them or of each pair, corrections of many p-values.
+
+Over data sets, which are independent: Friedman's test, then Nemenyi's difference or Wilcoxon's test of each pair. Over
+the splits of one data set, which share training data: the corrected t-test.
+
+Arguments that all share: ``values``, a table with a row per block (a data set or a split) and a column per method, two
+or more of each; ``larger_is_better``, True for accuracies and areas, False for losses, errors and times; ``decimals``:
+differences below 10^-decimals are ties. ValueErrors refuse shapes, NaN, infinite values and options outside of their
+range, TypeErrors what is no number.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +21,8 @@ from jaxunc._checks import check_bool, check_integer, check_one_of, check_within
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 """Table of one value per block (a data set or a split) and method."""
-
-
+PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
+"""A p-value per test."""
 Correction: TypeAlias = Literal["holm", "bonferroni", "none"]
 """Adjustment of the p-values of many tests, by its name."""
 
@@ -27,143 +36,11 @@ class PairwiseTests(NamedTuple):
     """Number of blocks on which the row's method is strictly better than the column's."""
 
 
-def checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """Return the values in float64; an error unless there are enough blocks and methods, and all are finite."""
-    values = checked_numbers(values, name="values")
-    if values.ndim != 2 or min(values.shape) < least:
-        alone = " One method has nothing to be compared with, and one block shows no spread." * (least > 1)
-        raise ValueError(
-            f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
-            f"method, {'two' if least > 1 else 'one'} or more of each.{alone}"
-        )
-    if len(off := np.argwhere(~np.isfinite(values))):
-        block, method = off[0].tolist()
-        raise ValueError(
-            f"values holds {values[block, method]} at block {block}, method {method} ({len(off)} such in all); every "
-            "method needs a finite value on every block. Leave out the blocks, or the methods, that lack values."
-        )
-    return values
+class CorrectedT(NamedTuple):
+    """A two-sided t-test: its statistic and its p-value."""
 
-
-def checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
-    """Return the values in float64; a TypeError unless they are numbers."""
-    values = np.asarray(values)
-    if values.dtype.kind not in "iuf":
-        raise TypeError(f"{name} has dtype {values.dtype}; expected numbers. Turn other entries into floats first.")
-    return values.astype(np.float64)
-
-
-def tie_threshold(decimals: int) -> float:
-    """Return the least difference that counts; raises a TypeError unless ``decimals`` is an integer."""
-    check_integer("decimals", decimals)
-    return 10.0**-decimals
-
-
-def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
-    """Number the groups of ties 0, 1, … in the order of the last axis: neighbours closer than the threshold share one.
-
-    Rounding would part equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
-    """
-    order = np.argsort(values, axis=-1, kind="stable")
-    steps = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
-    groups = np.empty(values.shape, int)
-    np.put_along_axis(groups, order, np.cumsum(steps, axis=-1) - 1, axis=-1)
-    return groups
-
-
-# Ranks of methods on each block.
-
-
-def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "blocks methods"]:
-    r"""Rank of each method on each block: 1 for the best, the mean of their ranks for methods that tie.
-
-    .. math:: r_{bj} = 1 + \#\{i: i \text{ better than } j\} + \tfrac12 \#\{i \ne j: i \text{ ties with } j\}
-
-    Parameters
-    ----------
-    values
-        A value per block (a data set or a split) and method.
-    larger_is_better
-        True for accuracies and areas, False for losses, errors and times.
-    decimals
-        Differences below 10^-decimals count as ties.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``[blocks methods]``, multiples of 1/2 in [1, methods]; each row adds to methods · (methods + 1) / 2.
-
-    Raises
-    ------
-    ValueError
-        If there is no block or no method, or a value is NaN or infinite.
-    TypeError
-        If the values are no numbers or decimals is no integer.
-
-    Notes
-    -----
-    The difference is that of neighbours in order: of three values, each close to the next, all tie. If all methods tie,
-    all ranks are (methods + 1) / 2. For values printed with d decimals keep ``decimals`` above d. Cost O(b k log k).
-
-    References
-    ----------
-    Demšar 2006, section 3.2.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.9]]), larger_is_better=True))
-    [[1.  2.5 2.5]
-     [2.  3.  1. ]]
-    """
-    values = checked_values(values, least=1)
-    check_bool("larger_is_better", larger_is_better)
-    groups = tie_groups(-values if larger_is_better else values, tie_threshold(decimals))
-    return scipy.stats.rankdata(groups, axis=-1).astype(float)
-
-
-def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean over the blocks of `ranks`: the axis of a critical-difference diagram.
-
-    Parameters
-    ----------
-    values
-        A value per block (a data set or a split) and method.
-    larger_is_better
-        True for accuracies and areas, False for losses, errors and times.
-    decimals
-        Differences below 10^-decimals count as ties.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``[methods]``, each in [1, methods], smaller is better; together methods · (methods + 1) / 2.
-
-    Raises
-    ------
-    ValueError
-        If there is no block or no method, or a value is NaN or infinite.
-    TypeError
-        If the values are no numbers or decimals is no integer.
-
-    Notes
-    -----
-    An average rank depends on which other methods are compared.
-
-    References
-    ----------
-    Demšar 2006, section 3.2.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(average_ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.9]]), larger_is_better=True))
-    [1.5  2.75 1.75]
-    """
-    return ranks(values, larger_is_better=larger_is_better, decimals=decimals).mean(axis=0)
-
-
-# Friedman's test: whether any method differs from the others.
+    statistic: Float[np.ndarray, "..."]
+    p_value: Float[np.ndarray, "..."]
 
 
 class Friedman(NamedTuple):
@@ -173,6 +50,42 @@ class Friedman(NamedTuple):
     p_value: float
     f_statistic: float
     f_p_value: float
+
+
+def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "blocks methods"]:
+    r"""Rank of each method on each block: 1 for the best, the mean of their ranks for methods that tie.
+
+    .. math:: r_{bj} = 1 + \#\{i: i \text{ better than } j\} + \tfrac12 \#\{i \ne j: i \text{ ties with } j\}
+
+    Multiples of 1/2 in [1, methods]; each row adds to methods · (methods + 1) / 2. One block or one method will do. The
+    difference is that of neighbours in order: of three values, each close to the next, all tie. For values printed with
+    d decimals keep ``decimals`` above d. Cost O(b k log k). Reference: Demšar 2006, section 3.2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.9]]), larger_is_better=True))
+    [[1.  2.5 2.5]
+     [2.  3.  1. ]]
+    """
+    values = _checked_values(values, least=1)
+    check_bool("larger_is_better", larger_is_better)
+    groups = _tie_groups(-values if larger_is_better else values, _tie_threshold(decimals))
+    return scipy.stats.rankdata(groups, axis=-1).astype(float)
+
+
+def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
+    """Mean over the blocks of `ranks`: the axis of a critical-difference diagram.
+
+    Each is in [1, methods], smaller is better. An average rank depends on which other methods are compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(average_ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.9]]), larger_is_better=True))
+    [1.5  2.75 1.75]
+    """
+    return ranks(values, larger_is_better=larger_is_better, decimals=decimals).mean(axis=0)
 
 
 def friedman(values: Values, *, decimals: int = 9) -> Friedman:
@@ -185,33 +98,10 @@ def friedman(values: Values, *, decimals: int = 9) -> Friedman:
 
     .. math:: \chi^2 = \frac{(k - 1) A}{B}, \qquad F = \frac{(N - 1) \chi^2}{N (k - 1) - \chi^2}
 
-    with k - 1 degrees of freedom, and for F with k - 1 and (k - 1)(N - 1).
-
-    Parameters
-    ----------
-    values
-        A value per block (a data set) and method, two or more of each. Whether larger is better does not matter.
-    decimals
-        Differences below 10^-decimals count as ties.
-
-    Returns
-    -------
-    Friedman
-        ``statistic`` (chi-square, corrected for ties), ``p_value``, ``f_statistic`` and ``f_p_value``.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two blocks or methods, or a value is NaN or infinite.
-    TypeError
-        If the values are no numbers or decimals is no integer.
-
-    Notes
-    -----
-    All methods tie on every block: both statistics are 0, both p-values 1. All blocks agree: F is infinite, its p-value
-    0. Without ties B = N k (k² - 1) / 12, the printed form of the references; with ties it is smaller, as the spread
-    of the ranks is. The chi-square needs about N > 10 and k > 5; F is the better
-    approximation. Blocks must be independent: data sets, not splits of one.
+    with k - 1 degrees of freedom, and for F with k - 1 and (k - 1)(N - 1). The chi-square is corrected for ties:
+    without ties B = N k (k² - 1) / 12, the printed form of the references. It needs about N > 10 and k > 5; F is the
+    better approximation. All methods tie on every block: both statistics are 0, both p-values 1. All blocks agree: F is
+    infinite, its p-value 0.
 
     References
     ----------
@@ -224,7 +114,7 @@ def friedman(values: Values, *, decimals: int = 9) -> Friedman:
     >>> print(*(f"{number:.4f}" for number in friedman(values)))
     6.5000 0.0388 13.0000 0.0066
     """
-    ranked = ranks(checked_values(values), larger_is_better=True, decimals=decimals)
+    ranked = ranks(_checked_values(values), larger_is_better=True, decimals=decimals)
     n_blocks, k = ranked.shape
     # Sums of quarters of whole numbers, so that the degenerate cases are met exactly.
     of_methods = float(np.sum((ranked.sum(axis=0) - n_blocks * (k + 1) / 2) ** 2))
@@ -237,42 +127,15 @@ def friedman(values: Values, *, decimals: int = 9) -> Friedman:
     return Friedman(statistic, float(scipy.stats.chi2.sf(statistic, k - 1)), f_statistic, float(f_p_value))
 
 
-# Nemenyi's test: how far apart two average ranks must be.
-
-
 def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) -> float:
     r"""Critical difference: average ranks farther apart than this differ, all pairs taken together.
 
     .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
 
-    for k methods on N blocks. Here q is the upper α quantile of the studentised range of k means with infinitely many
-    degrees of freedom, divided by √2.
-
-    Parameters
-    ----------
-    n_methods
-        Number of methods k ≥ 2.
-    n_blocks
-        Number of blocks (data sets) N ≥ 2.
-    alpha
-        Probability, in (0, 1), of finding any difference where there is none.
-
-    Returns
-    -------
-    float
-        The difference, in ranks.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two methods or blocks, or alpha lies outside (0, 1).
-    TypeError
-        If n_methods or n_blocks is no integer.
-
-    Notes
-    -----
-    The test is conservative, and more so with many methods or ties. `cliques` of ``abs(r_i - r_j) > CD`` are the bars
-    of the diagram. The quantile is found by integration and takes milliseconds.
+    for k ≥ 2 methods on N ≥ 2 blocks. Here q is the upper α quantile of the studentised range of k means with
+    infinitely many degrees of freedom, divided by √2; it is found by integration and takes milliseconds. α in (0, 1) is
+    the probability of finding any difference where there is none. The test is conservative, and more so with many
+    methods or ties. `cliques` of ``abs(r_i - r_j) > CD`` are the bars of the diagram.
 
     References
     ----------
@@ -290,9 +153,6 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
     return quantile / 2**0.5 * (n_methods * (n_methods + 1) / (6 * n_blocks)) ** 0.5
 
 
-# Groups of methods that a comparison could not tell apart.
-
-
 def cliques(
     order_values: Real[Array | np.ndarray, "methods"],
     different: Bool[Array | np.ndarray, "methods methods"],
@@ -302,10 +162,10 @@ def cliques(
     Parameters
     ----------
     order_values
-        Numbers that order the methods, smallest first: their average ranks.
+        Numbers that order the methods, smallest first: their average ranks. Equal ones keep their positions' order.
     different
-        Whether each pair differs, symmetric; the diagonal is not read. For Nemenyi's test ``abs(r_i - r_j) > CD``, for
-        pairwise tests ``p_values <= alpha``.
+        Whether each pair differs, bools, symmetric; the diagonal is not read. For Nemenyi's test
+        ``abs(r_i - r_j) > CD``, for pairwise tests ``p_values <= alpha``.
 
     Returns
     -------
@@ -313,19 +173,10 @@ def cliques(
         The positions of each run's methods, best first; the runs from best to worst. A method that differs from both
         its neighbours is in none.
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, there are fewer than two methods, an order value is NaN or infinite, or ``different``
-        is not symmetric.
-    TypeError
-        If the order values are no numbers or ``different`` is not bool.
-
     Notes
     -----
-    Runs may overlap, but none is part of another. Methods with equal order values keep their positions' order. Between
-    two methods that do not differ there may lie one that differs from either (pairwise tests allow that, Nemenyi's test
-    does not): those two share no run. Cost O(methods³).
+    Runs may overlap, but none is part of another. Between two methods that do not differ there may lie one that differs
+    from either (pairwise tests allow that, Nemenyi's test does not): those two share no run. Cost O(methods³).
 
     References
     ----------
@@ -340,7 +191,7 @@ def cliques(
     >>> cliques(average, np.abs(average[:, None] - average[None, :]) > 1.5)
     [(1, 2), (2, 3, 0)]
     """
-    order_values, different = checked_numbers(order_values, name="order_values"), np.asarray(different)
+    order_values, different = _checked_numbers(order_values, name="order_values"), np.asarray(different)
     n_methods = order_values.size
     if order_values.ndim != 1 or n_methods < 2 or not np.all(np.isfinite(order_values)):
         raise ValueError(
@@ -367,8 +218,6 @@ def cliques(
     return runs
 
 
-# Wilcoxon's signed-rank test of every pair of methods.
-
 _EXACT = 50
 """Largest number of blocks whose distribution is counted out, as SciPy does; beyond it the normal one is taken."""
 
@@ -387,39 +236,13 @@ def pairwise_wilcoxon(
     .. math:: p = \min\!\big(1,\ 2 P(T \le \min(R_+, R_-))\big), \qquad
               R_\pm = \sum_{b: \pm d_b > 0} r_b, \qquad T = \sum_{b: d_b \ne 0} r_b\, \epsilon_b
 
-    where each ε is 0 or 1 with probability one half. The p-values are then adjusted for the number of pairs.
+    where each ε is 0 or 1 with probability one half. The p-values are then adjusted for the number of pairs. Only the
+    wins depend on ``larger_is_better``.
 
-    Parameters
-    ----------
-    values
-        A value per block (a data set) and method, two or more of each.
-    larger_is_better
-        True for accuracies and areas, False for losses, errors and times. Only the wins depend on it.
-    correction
-        ``"holm"``, ``"bonferroni"`` or ``"none"``.
-    decimals
-        Differences below 10^-decimals are 0, and absolute differences that close have equal ranks.
-
-    Returns
-    -------
-    PairwiseTests
-        ``p_values`` and ``wins`` ``[methods methods]``.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two blocks or methods, a value is NaN or infinite, or the correction is unknown.
-    TypeError
-        If the values are no numbers or decimals is no integer.
-
-    Notes
-    -----
     Zero differences are ranked with the others and then favour neither method (Pratt). Splitting their ranks evenly, as
-    Demšar does, is the same test when p-values are exact. Two methods that tie on all blocks: p = 1.
-
-    Up to 50 blocks p-values are exact, ties and zeros included; beyond, they are SciPy's normal approximation. The
-    least possible p-value is 2^(1 - N): with fewer than 6 blocks nothing is significant at 0.05. Blocks must be
-    independent; for splits of one data set take `pairwise_corrected_t`.
+    Demšar does, is the same test when p-values are exact. Two methods that tie on all blocks: p = 1. Up to 50 blocks
+    p-values are exact, ties and zeros included; beyond, they are SciPy's normal approximation. The least possible
+    p-value is 2^(1 - N): with fewer than 6 blocks nothing is significant at 0.05.
 
     References
     ----------
@@ -434,9 +257,9 @@ def pairwise_wilcoxon(
     >>> print(tests.p_values[0, 1], tests.wins.tolist())
     0.09375 [[0, 5], [1, 0]]
     """
-    threshold = tie_threshold(decimals)
-    return pairwise(
-        checked_values(values),
+    threshold = _tie_threshold(decimals)
+    return _pairwise(
+        _checked_values(values),
         partial(_p_value, threshold=threshold),
         threshold=threshold,
         larger_is_better=larger_is_better,
@@ -446,7 +269,7 @@ def pairwise_wilcoxon(
 
 def _p_value(differences, threshold):
     # Whole numbers in the order of the sizes, 0 where there is no difference: they have the same ranks without noise.
-    sizes = tie_groups(np.concatenate([[0.0], np.abs(differences)]), threshold)[1:]
+    sizes = _tie_groups(np.concatenate([[0.0], np.abs(differences)]), threshold)[1:]
     signed = np.sign(differences) * sizes
     if not np.any(signed):
         return 1.0
@@ -468,49 +291,17 @@ def _exact_p_value(signed):
     return min(1.0, 2 * float(chance.sum()))
 
 
-# The corrected resampled t-test, for the splits of one data set.
-
-
-class CorrectedT(NamedTuple):
-    """A two-sided t-test: its statistic and its p-value."""
-
-    statistic: Float[np.ndarray, "..."]
-    p_value: Float[np.ndarray, "..."]
-
-
 def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, test_share: float) -> CorrectedT:
     r"""Nadeau and Bengio's t-test of two methods that were compared on splits of one data set.
 
-    With d̄ and s² the mean and the variance (with n - 1) of the differences on n splits, and τ the share tested on:
+    With d̄ and s² the mean and the variance (with n - 1) of the differences on n ≥ 2 splits, those of repeated
+    cross-validations in a row, and τ in (0, 1) the share of instances that each split tests on (0.1 for ten folds):
 
     .. math:: t = \frac{\bar d}{\sqrt{\big(\frac1n + \frac{\tau}{1 - \tau}\big)\, s^2}}
 
-    with n - 1 degrees of freedom. The second term makes up for the overlap of the training sets.
-
-    Parameters
-    ----------
-    differences
-        Difference of the two methods on each split, two splits or more; all splits of repeated cross-validations in a
-        row.
-    test_share
-        Share of the instances that each split tests on, in (0, 1): 0.1 for ten folds, where τ/(1 - τ) = 1/9.
-
-    Returns
-    -------
-    CorrectedT
-        ``statistic`` and ``p_value`` ``[...]``.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two splits, a difference is NaN or infinite, or test_share lies outside (0, 1).
-    TypeError
-        If the differences are no numbers.
-
-    Notes
-    -----
-    All differences 0: t = 0, p = 1. All equal, but not 0: t = ±∞, p = 0. More repetitions do not make the variance
-    vanish: that of the data stays.
+    with n - 1 degrees of freedom. The second term makes up for the overlap of the training sets. More repetitions do
+    not make the variance vanish: that of the data stays. All differences 0: t = 0, p = 1. All equal, but not 0: t = ±∞,
+    p = 0.
 
     References
     ----------
@@ -523,7 +314,7 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
     >>> print(f"{result.statistic:.4f} {result.p_value:.4f}")
     2.0919 0.1046
     """
-    differences = checked_numbers(differences, name="differences")
+    differences = _checked_numbers(differences, name="differences")
     if differences.ndim < 1 or differences.shape[-1] < 2:
         raise ValueError(f"differences has shape {differences.shape}; expected [... splits], two splits or more.")
     if len(off := np.argwhere(~np.isfinite(differences))):
@@ -550,41 +341,10 @@ def pairwise_corrected_t(
     correction: Correction = "holm",
     decimals: int = 9,
 ) -> PairwiseTests:
-    """`corrected_t_test` of all pairs of methods on the splits of one data set.
+    """`corrected_t_test` of all pairs of methods on splits of one data set, p-values adjusted for the number of pairs.
 
-    Parameters
-    ----------
-    values
-        A value per split and method, two or more of each; all splits of repeated cross-validations in rows.
-    larger_is_better
-        True for accuracies and areas, False for losses, errors and times. Only the wins depend on it.
-    test_share
-        Share of the instances that each split tests on, in (0, 1): 0.1 for ten folds.
-    correction
-        ``"holm"``, ``"bonferroni"`` or ``"none"``.
-    decimals
-        Differences below 10^-decimals are 0.
-
-    Returns
-    -------
-    PairwiseTests
-        ``p_values``, adjusted for the number of pairs, and ``wins``, in splits, ``[methods methods]``.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two splits or methods, a value is NaN or infinite, test_share lies outside (0, 1) or
-        the correction is unknown.
-    TypeError
-        If the values are no numbers or decimals is no integer.
-
-    Notes
-    -----
-    Two methods that tie on all splits: p = 1; that differ by the same number on all: p = 0.
-
-    References
-    ----------
-    Nadeau and Bengio 2003; Bouckaert and Frank 2004.
+    Only the wins depend on ``larger_is_better``. Two methods that tie on all splits: p = 1; that differ by the same
+    number on all: p = 0.
 
     Examples
     --------
@@ -595,10 +355,10 @@ def pairwise_corrected_t(
     0.1046 [[0, 4], [0, 0]]
     """
     _check_share(test_share)
-    return pairwise(
-        checked_values(values),
+    return _pairwise(
+        _checked_values(values),
         lambda differences: float(corrected_t_test(differences, test_share=test_share).p_value),
-        threshold=tie_threshold(decimals),
+        threshold=_tie_threshold(decimals),
         larger_is_better=larger_is_better,
         correction=correction,
     )
@@ -609,10 +369,7 @@ def _check_share(test_share):
     check_within("test_share", test_share, "(0, 1)", why)
 
 
-# Tests of every pair of methods.
-
-
-def pairwise(
+def _pairwise(
     values: Float[np.ndarray, "blocks methods"],
     p_value: Callable[[Float[np.ndarray, "blocks"]], float],
     *,
@@ -622,49 +379,26 @@ def pairwise(
 ) -> PairwiseTests:
     """Apply a test to each pair's differences; those below the threshold are 0, and no win."""
     check_bool("larger_is_better", larger_is_better)
+    check_one_of("correction", correction, ("holm", "bonferroni", "none"))
+    adjust = {"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction]
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
     gains = np.where(np.abs(gains) < threshold, 0.0, gains)
     p_values = np.ones(gains.shape[1:])
     first, second = np.triu_indices_from(p_values, k=1)
     family = np.array([p_value(gains[:, i, j]) for i, j in zip(first, second, strict=True)])
-    p_values[first, second] = p_values[second, first] = corrected(family, correction)
+    p_values[first, second] = p_values[second, first] = adjust(family)
     return PairwiseTests(p_values, np.sum(gains > 0, axis=0))
 
 
-# p-values of many tests together, so that the probability of any false alarm stays below alpha.
-
-PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
-"""A p-value per test."""
-
-
 def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
-    r"""Holm's step-down adjustment.
+    r"""Holm's step-down adjustment of p-values, so that the probability of any false alarm stays below alpha.
 
     With the m p-values in increasing order, :math:`p_{(1)} \le p_{(2)} \le \dots`:
 
     .. math:: \tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1)\, p_{(j)})
 
-    Parameters
-    ----------
-    p_values
-        p-values in [0, 1], one per test, in any order.
-
-    Returns
-    -------
-    numpy.ndarray
-        Adjusted p-values ``[tests]`` in the order given, to be compared with alpha as they are.
-
-    Raises
-    ------
-    ValueError
-        If the p-values have more than one axis or lie outside [0, 1].
-    TypeError
-        If the p-values are no numbers.
-
-    Notes
-    -----
-    Never above `bonferroni`'s, under the same assumptions (none): there is no reason to prefer the latter. Equal
-    p-values stay equal. No test: no p-values.
+    They are returned in the order given. Never above `bonferroni`'s, under the same assumptions (none): there is no
+    reason to prefer the latter. Equal p-values stay equal. No test: no p-values.
 
     References
     ----------
@@ -676,7 +410,7 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
     >>> print(holm(np.array([0.01, 0.04, 0.03])))
     [0.03 0.06 0.06]
     """
-    p_values = _checked(p_values)
+    p_values = _checked_p_values(p_values)
     order = np.argsort(p_values, kind="stable")
     # The smallest is multiplied by the number of tests, the next by one less, …; none may fall below its predecessor.
     steps = p_values[order] * np.arange(len(order), 0, -1)
@@ -686,30 +420,9 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
 
 def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
-    r"""Bonferroni's adjustment.
+    r"""Bonferroni's adjustment of p-values; `holm` is never worse.
 
     .. math:: \tilde p_i = \min(1, m p_i)
-
-    Parameters
-    ----------
-    p_values
-        p-values in [0, 1], one per test.
-
-    Returns
-    -------
-    numpy.ndarray
-        Adjusted p-values ``[tests]``, to be compared with alpha as they are.
-
-    Raises
-    ------
-    ValueError
-        If the p-values have more than one axis or lie outside [0, 1].
-    TypeError
-        If the p-values are no numbers.
-
-    Notes
-    -----
-    No test: no p-values. `holm` is never worse.
 
     References
     ----------
@@ -721,20 +434,58 @@ def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
     >>> print(bonferroni(np.array([0.01, 0.04, 0.5])))
     [0.03 0.12 1.  ]
     """
-    p_values = _checked(p_values)
+    p_values = _checked_p_values(p_values)
     return np.minimum(p_values * len(p_values), 1.0)
 
 
-def corrected(p_values: Float[np.ndarray, "tests"], correction: str) -> Float[np.ndarray, "tests"]:
-    """Return the p-values adjusted by the correction of that name."""
-    check_one_of("correction", correction, ("holm", "bonferroni", "none"))
-    return {"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction](p_values)
-
-
-def _checked(p_values):
-    p_values = checked_numbers(p_values, name="p_values")
+def _checked_p_values(p_values):
+    p_values = _checked_numbers(p_values, name="p_values")
     if p_values.ndim != 1:
         raise ValueError(f"p_values has shape {p_values.shape}; expected [tests], each test of the family once.")
     if not np.all((p_values >= 0) & (p_values <= 1)):
         raise ValueError(f"p_values={p_values.tolist()} must lie in [0, 1]; leave out tests that have no p-value.")
     return p_values
+
+
+def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
+    """Return the values in float64; an error unless there are enough blocks and methods, and all are finite."""
+    values = _checked_numbers(values, name="values")
+    if values.ndim != 2 or min(values.shape) < least:
+        alone = " One method has nothing to be compared with, and one block shows no spread." * (least > 1)
+        raise ValueError(
+            f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
+            f"method, {'two' if least > 1 else 'one'} or more of each.{alone}"
+        )
+    if len(off := np.argwhere(~np.isfinite(values))):
+        block, method = off[0].tolist()
+        raise ValueError(
+            f"values holds {values[block, method]} at block {block}, method {method} ({len(off)} such in all); every "
+            "method needs a finite value on every block. Leave out the blocks, or the methods, that lack values."
+        )
+    return values
+
+
+def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
+    """Return the values in float64; a TypeError unless they are numbers."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {values.dtype}; expected numbers. Turn other entries into floats first.")
+    return values.astype(np.float64)
+
+
+def _tie_threshold(decimals: int) -> float:
+    """Return the least difference that counts; raises a TypeError unless ``decimals`` is an integer."""
+    check_integer("decimals", decimals)
+    return 10.0**-decimals
+
+
+def _tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
+    """Number the groups of ties 0, 1, … in the order of the last axis: neighbours closer than the threshold share one.
+
+    Rounding would part equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
+    """
+    order = np.argsort(values, axis=-1, kind="stable")
+    steps = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
+    groups = np.empty(values.shape, int)
+    np.put_along_axis(groups, order, np.cumsum(steps, axis=-1) - 1, axis=-1)
+    return groups

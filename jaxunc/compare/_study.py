@@ -1,4 +1,8 @@
-"""The study: forests under repeated cross-validation, every rule on the same leaves."""
+"""The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
+
+`run` shows progress and keeps outcomes. `study` splits, has a forest grown or counted anew on each training part,
+learns the combiners that learn, and evaluates all of them on the test part.
+"""
 
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,138 +35,12 @@ from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_da
 
 from ._evaluate import Answers, Outcome, evaluate
 from ._inputs import GivenModel, Table
-from ._settings import FORESTS, RULES, Cell, Settings, cells
+from ._settings import COMPARED_COMBINERS, FORESTS, Cell, Settings, cells
 from ._store import Results, Store, describe
 from ._summary import forest_name
 
-
-def study(
-    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
-) -> Iterator[tuple[Cell, Outcome]]:
-    """Grow the forests, one per core at a time, and yield for each how the rules did on its test fold.
-
-    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
-
-    Parameters
-    ----------
-    table
-        The data.
-    settings
-        Settings of the study.
-    done
-        Cells to leave out.
-    given
-        The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
-
-    Yields
-    ------
-    tuple[Cell, Outcome]
-        Which forest, and how the rules did.
-
-    Raises
-    ------
-    ValueError
-        If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
-        rule suits the number of classes.
-    """
-    together = copies_of(np.asarray(table.X, np.float32), table.y)
-    # A copy of a row in another fold would tell its label.
-    apart = np.arange(len(table.y)) if together is None else first_of_each(together)
-    check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
-    rules = settings.rules_for(len(table.class_labels))
-    folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
-    splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
-    groups = apart if together is None else together
-
-    def run(cell: Cell) -> tuple[Cell, Outcome]:
-        i = cell.repeat * settings.n_folds + cell.fold
-        train, test = (apart[part] for part in splits[i])
-        if together is not None:
-            train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
-        # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
-        # terms.
-        if given is None:
-            model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
-        else:
-            model = forest = count_leaves(given.trees, table.X[train], table.y[train])
-        names = [name for name in rules if RULES[name].learns]
-        learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
-        if given is not None:
-            learned |= given.answers(table.X[train], table.y[train])
-        return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
-
-    # Threads suffice: growing trees and compiled programs let go of the interpreter.
-    with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
-        waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
-        try:
-            for future in waiting:
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _grow(
-    cell: Cell,
-    settings: Settings,
-    seed: int,
-    table: Table,
-    train: Int[np.ndarray, "train"],
-    groups: Int[np.ndarray, "train"],
-) -> tuple[Any, Forest]:
-    """Grow the forest of a cell.
-
-    Returns the model that it can be learned from, and the forest, counted as the settings say.
-    """
-    X, y = table.X[train], table.y[train]
-    grown_on = counted_on = (X, y, None)
-    if settings.counts == "held_out":
-        try:
-            grown_on, counted_on = (
-                (X[part], y[part], None) for part in calibration_split(y, 0.2, seed, as_groups(groups, len(y)))
-            )
-        except ValueError as error:
-            raise ValueError(
-                "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
-                f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
-                "classes of the target, or take --counts oob."
-            ) from error
-    model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
-    if isinstance(model, RandomDecisionTreesClassifier):
-        model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
-        forest = model.forest_
-        if settings.counts == "held_out":
-            forest = count_leaves(forest, *counted_on[:2])
-    else:
-        model.fit(*grown_on[:2])
-        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on, groups=groups).forest
-    if np.any(np.asarray(forest.prior) <= 0):
-        raise ValueError(
-            f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
-            "undefined. Raise --trees, or merge rare classes of the target."
-        )
-    if isinstance(model, RandomDecisionTreesClassifier):
-        model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
-    return model, forest
-
-
-def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless every class can be in every test fold."""
-    sizes = np.bincount(table.y, minlength=len(table.class_labels))
-    if len(table.y) < 2 * n_folds:
-        raise ValueError(
-            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
-            "two in every fold. Add rows, or lower --folds (to 2 at least)."
-        )
-    if sizes.min() < n_folds:
-        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
-        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
-        raise ValueError(
-            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
-            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
-        )
-
-
-# A study from beginning to end, with its progress on standard error.
+N_FOLDS = 3
+"""Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
 
 
 def run(
@@ -220,10 +98,126 @@ def run(
     return Results(describe(table, settings, given), outcomes) if store is None else store.finish()
 
 
-# Combinations learned from the training instances: the pool, and the calibrated means that people choose otherwise.
+def study(
+    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
+) -> Iterator[tuple[Cell, Outcome]]:
+    """Grow the forests, one per core at a time, and yield an outcome for each, of its test fold.
 
-N_FOLDS = 3
-"""Number of folds of cross-fitting, where forests have no bootstrap or few trees."""
+    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
+
+    Parameters
+    ----------
+    table
+        The data.
+    settings
+        Settings of the study.
+    done
+        Cells to leave out.
+    given
+        The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
+
+    Yields
+    ------
+    tuple[Cell, Outcome]
+        Which forest, and how the combiners did.
+
+    Raises
+    ------
+    ValueError
+        If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
+        combiner suits the number of classes.
+    """
+    together = copies_of(np.asarray(table.X, np.float32), table.y)
+    # A copy of a row in another fold would tell its label.
+    apart = np.arange(len(table.y)) if together is None else first_of_each(together)
+    check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
+    rules = settings.rules_for(len(table.class_labels))
+    folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
+    splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
+    groups = apart if together is None else together
+
+    def run(cell: Cell) -> tuple[Cell, Outcome]:
+        i = cell.repeat * settings.n_folds + cell.fold
+        train, test = (apart[part] for part in splits[i])
+        if together is not None:
+            train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
+        # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
+        if given is None:
+            model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
+        else:
+            model = forest = count_leaves(given.trees, table.X[train], table.y[train])
+        names = [name for name in rules if COMPARED_COMBINERS[name].learns]
+        learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
+        if given is not None:
+            learned |= given.answers(table.X[train], table.y[train])
+        return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
+
+    # Threads suffice: growing trees and compiled programs let go of the interpreter.
+    with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
+        waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
+        try:
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _grow(
+    cell: Cell,
+    settings: Settings,
+    seed: int,
+    table: Table,
+    train: Int[np.ndarray, "train"],
+    groups: Int[np.ndarray, "train"],
+) -> tuple[Any, Forest]:
+    """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say."""
+    X, y = table.X[train], table.y[train]
+    grown_on = counted_on = (X, y, None)
+    if settings.counts == "held_out":
+        try:
+            grown_on, counted_on = (
+                (X[part], y[part], None) for part in calibration_split(y, 0.2, seed, as_groups(groups, len(y)))
+            )
+        except ValueError as error:
+            raise ValueError(
+                "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
+                f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
+                "classes of the target, or take --counts oob."
+            ) from error
+    model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
+    if isinstance(model, RandomDecisionTreesClassifier):
+        model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
+        forest = model.forest_
+        if settings.counts == "held_out":
+            forest = count_leaves(forest, *counted_on[:2])
+    else:
+        model.fit(*grown_on[:2])
+        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on, groups=groups).forest
+    if np.any(np.asarray(forest.prior) <= 0):
+        raise ValueError(
+            f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
+            "undefined. Raise --trees, or merge rare classes of the target."
+        )
+    if isinstance(model, RandomDecisionTreesClassifier):
+        model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
+    return model, forest
+
+
+def check_folds(table: Table, n_folds: int) -> None:
+    """Raise a ValueError unless every class can be in every test fold."""
+    sizes = np.bincount(table.y, minlength=len(table.class_labels))
+    if len(table.y) < 2 * n_folds:
+        raise ValueError(
+            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
+            "two in every fold. Add rows, or lower --folds (to 2 at least)."
+        )
+    if sizes.min() < n_folds:
+        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
+        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
+        raise ValueError(
+            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
+            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
+        )
 
 
 def learn(
@@ -253,7 +247,7 @@ def _pool(rows: OobDataset) -> Answers:
 
 def _calibrated(rows: OobDataset) -> Answers:
     """Return the calibrated mean with the least loss out of bag."""
-    fits = [fit_combiner(rule, rows) for rule in default_candidates(rows)["calibrated mean"]]
+    fits = [fit_combiner(one, rows) for one in default_candidates(rows)["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
@@ -271,9 +265,9 @@ def _isotonic(rows: OobDataset) -> Answers:
         first = given.shape[1] - len(fits)
         columns = [np.clip(fit.predict(given[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
         columns = [1 - columns[0], columns[0]] if first else columns
-        shares = np.stack(columns, axis=1).astype(given.dtype)
+        shares: Any = np.stack(columns, axis=1).astype(given.dtype)
         shares /= shares.sum(axis=1, keepdims=True)
-        logs = np.log(shares)
-        return Answer(logs, None, shares, logs)  # pyright: ignore[reportArgumentType]
+        logs: Any = np.log(shares)
+        return Answer(logs, None, shares, logs)
 
     return answer

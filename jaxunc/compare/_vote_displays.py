@@ -1,4 +1,4 @@
-"""Votes as random walks, and the line where they are settled."""
+"""Displays of votes that stop when they are settled: their paths, and how many trees they need."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from ._displays import GREY, PALETTE, axes_of, lines_for, plain
 
 
 class VotePathsDisplay:
-    """Share of a class's votes as tree after tree is polled, and the critical share at which the vote is settled.
+    """Share of a class's votes as tree after tree is used, and the critical share at which the vote is settled.
 
     Parameters
     ----------
@@ -88,16 +88,13 @@ class VotePathsDisplay:
         return self
 
 
-# Display of how many trees were polled until votes were settled.
-
-
 class PolledDisplay:
     """Bars: the share of instances whose vote was settled by each number of trees; the unsettled apart.
 
     Parameters
     ----------
     settled
-        The number of instances settled after 1, 2, … trees (a histogram of `jaxunc.voting.stop_after`'s ``n_polled``
+        The number of instances settled after 1, 2, … trees (a histogram of a stopped vote's ``n_trees_used``
         over the settled ones).
     n_unsettled
         The number of those that no tree settled: a grey bar beyond the last tree.
@@ -149,11 +146,8 @@ class PolledDisplay:
         return self
 
 
-# Display of how many votes are settled, against the confidence that is asked for.
-
-
 class SettledDisplay:
-    """Share of instances whose vote is settled before all trees are polled, against the confidence.
+    """Share of instances whose vote is settled before all trees are used, against the confidence that is asked for.
 
     Parameters
     ----------
@@ -213,18 +207,15 @@ class SettledDisplay:
         return self
 
 
-# Display of how many trees settle the vote, over a plane of two features.
-
-
 class TreesNeededDisplay:
-    """Map of the number of trees polled until the vote is settled, on a regular grid of two features.
+    """Map of the number of trees used until the vote is settled, on a regular grid of two features.
 
     Parameters
     ----------
     horizontal, vertical
         The values of the two features, evenly spaced and increasing.
     values
-        ``[vertical horizontal]``: trees polled, or their mean; NaN where no vote was settled.
+        ``[vertical horizontal]``: trees used, or their mean; NaN where no vote was settled.
     measure
         Name of what the colours show.
 

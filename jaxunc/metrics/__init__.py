@@ -2,6 +2,7 @@
 
 from ._auc import auc, auc_reliability
 from ._calibration import ReliabilityCurve, calibration_error, reliability_curve
+from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
 from ._intervals import interval_auc, interval_brier, interval_log_loss
 from ._losses import accuracy, brier_score, log_loss, log_loss_from_logs
 from ._rejection import (
@@ -12,16 +13,10 @@ from ._rejection import (
     risk_coverage_curve,
 )
 from ._sets import determinacy, discounted_utility, set_size, single_set_accuracy
-from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
-    "RejectionCurve",
-    "ReliabilityCurve",
-    "RiskCoverageCurve",
-    "UncertaintyMap",
     "accuracy",
     "accuracy_rejection_curve",
-    "area_under_risk_coverage",
     "auc",
     "auc_reliability",
     "brier_score",
@@ -32,10 +27,6 @@ __all__ = [
     "interval_brier",
     "interval_log_loss",
     "log_loss",
-    "log_loss_from_logs",
     "reliability_curve",
-    "risk_coverage_curve",
-    "set_size",
     "single_set_accuracy",
-    "uncertainty_map",
 ]

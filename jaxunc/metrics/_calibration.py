@@ -1,4 +1,7 @@
-"""Calibration: predictions made with confidence p should be right in a share p of cases."""
+"""Calibration: predictions made with confidence p should be right in a share p of cases.
+
+The error and the curve read the same bins of confidence, whose sums are exact.
+"""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,20 +15,8 @@ from jaxunc._numerics import jit
 
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes, total
 
-
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 """Strategy of the bins: of equal width, or of equal numbers of instances."""
-
-
-class ReliabilityCurve(NamedTuple):
-    """Means over the bins of confidence, lowest first; NaN where a bin is empty."""
-
-    confidence: Float[Array | np.ndarray, "bins"]
-    """Mean confidence."""
-    accuracy: Float[Array | np.ndarray, "bins"]
-    """Share of right predictions."""
-    size: Int32[Array | np.ndarray, "bins"]
-    """Number of instances."""
 
 
 def calibration_error(
@@ -92,7 +83,7 @@ def calibration_error(
     0.3333
     """
     check_one_of("norm", norm, ("l1", "l2", "max"))
-    n_bins = checked_bins(n_bins, strategy)
+    n_bins = _checked_bins(n_bins, strategy)
     probs = checked_probabilities(probs, name="probs")
     return _calibration_error(probs, checked_labels(y, *probs.shape), n_bins, norm, strategy)
 
@@ -100,7 +91,7 @@ def calibration_error(
 @jit(static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
     n, n_classes = probs.shape
-    confidence, correct, bin_of = binned(probs, y, n_bins, strategy)
+    confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
     excess = confidence - correct.astype(probs.dtype)
 
     def in_bin(b):
@@ -121,7 +112,15 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
     return nan_unless_classes(error, y, n_classes)
 
 
-# The reliability curve: how often predictions of each confidence are right.
+class ReliabilityCurve(NamedTuple):
+    """Means over the bins of confidence, lowest first; NaN where a bin is empty."""
+
+    confidence: Float[Array | np.ndarray, "bins"]
+    """Mean confidence."""
+    accuracy: Float[Array | np.ndarray, "bins"]
+    """Share of right predictions."""
+    size: Int32[Array | np.ndarray, "bins"]
+    """Number of instances."""
 
 
 def reliability_curve(
@@ -183,14 +182,14 @@ def reliability_curve(
     >>> print(curve.confidence, curve.accuracy, curve.size)
     [ nan 0.5  0.75  nan] [nan 1.  0.5 nan] [0 1 2 0]
     """
-    n_bins = checked_bins(n_bins, strategy)
+    n_bins = _checked_bins(n_bins, strategy)
     probs = checked_probabilities(probs, name="probs")
     return _reliability_curve(probs, checked_labels(y, *probs.shape), n_bins, strategy)
 
 
 @jit(static_argnames=("n_bins", "strategy"))
 def _reliability_curve(probs, y, n_bins, strategy):
-    confidence, correct, bin_of = binned(probs, y, n_bins, strategy)
+    confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
 
     def in_bin(b):
         inside = bin_of == b
@@ -207,28 +206,17 @@ def _reliability_curve(probs, y, n_bins, strategy):
     return ReliabilityCurve(mean(sums), mean(hits.astype(probs.dtype)), size)
 
 
-# Predictions of the top label by bins of their confidence.
-
-
-class Binned(NamedTuple):
-    """The confidence of each instance, whether its predicted class is the true one, and its bin."""
-
-    confidence: Float[Array, "instances"]
-    correct: Bool[Array, "instances"]
-    bin_of: Int32[Array, "instances"]
-
-
-def checked_bins(n_bins: int, strategy: str) -> int:
+def _checked_bins(n_bins: int, strategy: str) -> int:
     """Return the number of bins; an error unless it is an integer >= 1 and the strategy is known."""
     check_one_of("strategy", strategy, ("uniform", "quantile"))
     check_integer("n_bins", n_bins, 1)
     return int(n_bins)
 
 
-def binned(
+def _binned(
     probs: Float[Array, "instances classes"], y: Int32[Array, "instances"], n_bins: int, strategy: str
-) -> Binned:
-    """Return the predicted classes by bins: ((b-1)/B, b/B], or up to the confidence of rank ⌈bn/B⌉."""
+) -> tuple[Float[Array, "instances"], Bool[Array, "instances"], Int32[Array, "instances"]]:
+    """Return the confidence of each instance, whether its predicted class is the true one, and its bin."""
     n = probs.shape[0]
     confidence = jnp.max(probs, axis=-1)
     if strategy == "uniform":
@@ -239,4 +227,4 @@ def binned(
         # Bins are taken as they are: the gradient is that of the confidences.
         edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
     bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
-    return Binned(confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of)
+    return confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of

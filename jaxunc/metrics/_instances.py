@@ -1,4 +1,7 @@
-"""Predictions and labels as the metrics take them: checks on the host, and NaN instead of errors in a trace."""
+"""Parts of all metrics: predictions and labels as they take them, exact orders, and sums that keep their digits.
+
+On the host, wrong values raise errors. In a trace nothing can be raised: there they give NaN.
+"""
 
 import math
 from typing import TypeAlias
@@ -86,7 +89,7 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
             raise ValueError(
                 f"{name} must be {'logarithms of ' if logs else ''}probabilities, >= 0 and adding to 1 in each row; "
                 f"the smallest is {values.min():.6g}, and a row's sum is off by {off.max():.6g}. Class scores are no "
-                f"probabilities: use the rule's {'log_probability' if logs else 'probability'}."
+                f"probabilities: use the combiner's {'log_probability' if logs else 'probability'}."
             )
     return as_floats(prediction)
 
@@ -106,9 +109,6 @@ def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instan
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
     """Return the value, or NaN if a label is no class: under a trace nothing can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
-
-
-# Scores in their exact order: the keys that are sorted in their place, and the edges of groups of equal scores.
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
@@ -139,22 +139,20 @@ def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instanc
     return jnp.concatenate([edge, differs]), jnp.concatenate([differs, edge])
 
 
-# Sums over instances that keep their digits, however many there are and whichever way the compiler adds.
-
-
 @jax.custom_jvp
 def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
-    """Return the sum, to twice the precision and then rounded: about √n lanes side by side, then the lanes one by one.
+    """Return the sum in two-float arithmetic, rounded once; it does not depend on how the compiler adds.
 
-    Infinities and NaN are added as usual. The gradient is that of a plain sum.
+    About √n columns are summed side by side, then their sums one by one. Infinities and NaN are added as usual. The
+    gradient is that of a plain sum.
     """
-    # A scan over rows of √n lanes: two-float additions one by one would be a loop of n, all at once lose the order.
-    lanes = math.isqrt(values.shape[0]) + 1
-    rows = jnp.pad(values, (0, -values.shape[0] % lanes)).reshape(-1, lanes)
-    by_lane = _added(TwoFloat(rows, jnp.zeros_like(rows)))
+    # Additions one by one would be a loop of n; all at once they would have no fixed order.
+    n_columns = math.isqrt(values.shape[0]) + 1
+    rows = jnp.pad(values, (0, -values.shape[0] % n_columns)).reshape(-1, n_columns)
+    by_column = _added(TwoFloat(rows, jnp.zeros_like(rows)))
     # With infinities two-float arithmetic gives NaN; their plain sum is right.
     plain = jnp.sum(values)
-    return jnp.where(jnp.isfinite(plain), _added(by_lane).value, plain)
+    return jnp.where(jnp.isfinite(plain), _added(by_column).value, plain)
 
 
 @total.defjvp

@@ -1,4 +1,4 @@
-"""Brier score and log loss of probabilities that are known as intervals: their bounds, in closed form."""
+"""Exact bounds of the Brier score, the log loss and the area under the curve, of probabilities known as intervals."""
 
 from typing import Literal
 
@@ -128,11 +128,11 @@ def interval_log_loss(
 
 
 def _bounds(interval, y, leaf, loss, clip) -> Interval:
-    interval = checked_interval(interval)
-    y = checked_binary(y, interval)
+    interval = _checked_interval(interval)
+    y = checked_labels(y, interval.lower.shape[0], 2)
     if leaf is None:
         return _each_its_own(interval, y, clip, loss)
-    return _by_leaf(interval, y, checked_leaf(leaf, interval), clip, loss)
+    return _by_leaf(interval, y, _checked_leaf(leaf, interval), clip, loss)
 
 
 def _square(p, clip):
@@ -191,9 +191,6 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     return Interval(*(nan_unless_classes(value, y, 2) for value in values))
 
 
-# Area under the ROC curve of probabilities that are known as intervals: its exact bounds.
-
-
 def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "published"] = "exact") -> Interval:
     r"""The least and the greatest area that probabilities inside the intervals can have.
 
@@ -243,8 +240,8 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
     1.0 1.0
     """
     check_one_of("method", method, ("exact", "published"))
-    lower, upper = interval = checked_interval(interval, floats=False)
-    y = checked_binary(y, interval)
+    lower, upper = interval = _checked_interval(interval, floats=False)
+    y = checked_labels(y, interval.lower.shape[0], 2)
     if method == "published":
         areas = auc(lower, y), auc(upper, y)
         return Interval(jnp.minimum(*areas), jnp.maximum(*areas))
@@ -255,10 +252,7 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
     return Interval(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))
 
 
-# Intervals of the probability of class 1 as the interval-valued metrics take them, and what these answer with.
-
-
-def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
+def _checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
     """Return the interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
 
     Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0
@@ -313,12 +307,7 @@ def _of_class_one(lower, upper):
     return both[0], xp.maximum(both[0], both[1])
 
 
-def checked_binary(y, interval: Interval):
-    """Return the labels, 0 or 1, one for each interval."""
-    return checked_labels(y, interval.lower.shape[0], 2)
-
-
-def checked_leaf(leaf, interval: Interval):
+def _checked_leaf(leaf, interval: Interval):
     """Return the leaf of each instance; a ValueError if instances of one leaf have different intervals."""
     leaf, n = as_array(leaf, name="leaf"), interval.lower.shape[0]
     if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):

@@ -1,4 +1,4 @@
-"""Accuracy."""
+"""Accuracy, and the two proper scores: the Brier score and the logarithmic score."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,9 +79,6 @@ def _accuracy(class_scores, y):
     return nan_unless_classes(share, y, n_classes)
 
 
-# The Brier score.
-
-
 def brier_score(
     probs: Real[Array | np.ndarray, "instances classes"],
     y: Labels,
@@ -142,9 +139,6 @@ def _brier_score(probs, y, scale):
     return nan_unless_classes(scale * mean(distance), y, n_classes)
 
 
-# The logarithmic score, from probabilities or from their logarithms.
-
-
 def log_loss(
     probs: Real[Array | np.ndarray, "instances classes"],
     y: Labels,
@@ -176,8 +170,7 @@ def log_loss(
     Notes
     -----
     +inf if a class occurred whose probability is 0 (or below the smallest normal float): nothing is clipped, unlike in
-    scikit-learn. `log_loss_from_logs` stays finite where a probability is too small for a float. Under a trace labels
-    that are no class give NaN. The sum over instances is compensated.
+    scikit-learn. Under a trace labels that are no class give NaN. The sum over instances is compensated.
 
     Gradient: -1/(n p) for the class that occurred; at p = 0, where it is infinite, -1/(n √tiny), large and finite.
 
@@ -201,38 +194,10 @@ def log_loss_from_logs(
     log_probs: Real[Array | np.ndarray, "instances classes"],
     y: Labels,
 ) -> Float[Array, ""]:
-    r"""`log_loss` of probabilities given by their logarithms, as rules' ``log_probability`` returns them.
+    r"""`log_loss` from the logarithms of the probabilities, as combiners' ``log_probability`` has them.
 
-    .. math:: -\frac1n \sum_i \log p_{i,y_i}
-
-    Parameters
-    ----------
-    log_probs
-        Logarithms of the probabilities of the classes, which add to 1 in each row.
-    y
-        Class indices ``[instances]`` in [0, classes).
-
-    Returns
-    -------
-    Array
-        A scalar in [0, ∞].
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit or there are no instances. Outside a trace also if a row holds no logarithms of a
-        distribution (within 0.001) or a label is no class.
-    TypeError
-        If the labels are neither integer nor bool.
-
-    Notes
-    -----
-    +inf if a class occurred whose logarithm is -inf. Under a trace labels that are no class give NaN. The sum over
-    instances is compensated. Gradient: -1/n for the class that occurred, which makes it the loss to train with.
-
-    References
-    ----------
-    Good 1952.
+    +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within 0.001.
+    Otherwise as `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train with.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Set sizes: how often sets hold a single class, how large they are, and how often single classes are right."""
+"""Scores of sets of classes: how often they hold a single one, how often that is right, sizes, and utilities."""
 
 from typing import Literal, TypeAlias
 
@@ -11,9 +11,11 @@ from jaxunc._numerics import jit
 
 from ._instances import Labels, as_array, check_columns, checked_labels, mean, nan_unless_classes, one_hot
 
-
 Sets: TypeAlias = Bool[Array | np.ndarray, "instances classes"]
 """Set of classes predicted for each instance, as bools: whether each class is in it."""
+
+_COEFFICIENTS = {50: (1.0, 0.0), 65: (1.6, 0.6), 80: (2.2, 1.2)}
+"""a and b of the utility a x - b x²."""
 
 
 def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
@@ -55,13 +57,13 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     >>> print(determinacy(jnp.array([[True, False], [True, True], [False, True], [False, True]])))
     0.75
     """
-    return _determinacy(checked_sets(membership))
+    return _determinacy(_checked_sets(membership))
 
 
 @jit
 def _determinacy(membership):
-    sizes = sizes_of(membership)
-    return nan_unless_sets(_ratio(sizes == 1, jnp.ones_like(sizes, bool)), sizes)
+    sizes = _sizes_of(membership)
+    return _nan_unless_sets(_ratio(sizes == 1, jnp.ones_like(sizes, bool)), sizes)
 
 
 def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
@@ -104,50 +106,27 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     >>> print(single_set_accuracy(membership, jnp.array([0, 0, 0])))
     0.5
     """
-    membership = checked_sets(membership)
+    membership = _checked_sets(membership)
     return _single_set_accuracy(membership, checked_labels(y, *membership.shape))
 
 
 @jit
 def _single_set_accuracy(membership, y):
     n_classes = membership.shape[1]
-    sizes = sizes_of(membership)
+    sizes = _sizes_of(membership)
     single = sizes == 1
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)
-    return nan_unless_sets(nan_unless_classes(_ratio(right & single, single), y, n_classes), sizes)
+    return _nan_unless_sets(nan_unless_classes(_ratio(right & single, single), y, n_classes), sizes)
 
 
 def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: bool = False) -> Float[Array, ""]:
-    r"""Mean number of classes in the sets.
+    r"""Mean number of classes in the sets; with ``indeterminate_only`` of those of more than one class.
 
     .. math:: \frac1n \sum_i |Y_i|, \qquad
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
 
-    Parameters
-    ----------
-    membership
-        Bools ``[instances classes]``: whether each class is in the set.
-    y
-        Not read; it is a parameter so that all metrics can be called alike.
-    indeterminate_only
-        Whether only sets of more than one class are averaged.
-
-    Returns
-    -------
-    Array
-        A scalar in [1, classes], or [2, classes]; NaN if there is no set to average.
-
-    Raises
-    ------
-    ValueError
-        If the shape does not fit, there are no instances or, outside a trace, a set is empty.
-    TypeError
-        If the sets are no bools.
-
-    Notes
-    -----
-    Counted as integers, up to 2³¹ in all. Under a trace empty sets give NaN. Gradient: none. For two classes the mean
-    size is 2 less the determinacy.
+    A scalar in [1, classes], or [2, classes]; NaN if there is no set to average. Counted as integers, up to 2³¹ in all.
+    For two classes the mean size is 2 less the determinacy. All else is as for `determinacy`.
 
     References
     ----------
@@ -161,32 +140,26 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     1.75 2.5
     """
     check_bool("indeterminate_only", indeterminate_only)
-    return (_indeterminate_size if indeterminate_only else _size)(checked_sets(membership))
+    return (_indeterminate_size if indeterminate_only else _size)(_checked_sets(membership))
 
 
 @jit
 def _size(membership):
-    sizes = sizes_of(membership)
-    return nan_unless_sets(_ratio(sizes, jnp.ones_like(sizes)), sizes)
+    sizes = _sizes_of(membership)
+    return _nan_unless_sets(_ratio(sizes, jnp.ones_like(sizes)), sizes)
 
 
 @jit
 def _indeterminate_size(membership):
-    sizes = sizes_of(membership)
+    sizes = _sizes_of(membership)
     several = sizes > 1
-    return nan_unless_sets(_ratio(jnp.where(several, sizes, 0), several), sizes)
+    return _nan_unless_sets(_ratio(jnp.where(several, sizes, 0), several), sizes)
 
 
 def _ratio(part: Array, whole: Array) -> Float[Array, ""]:
     """Return the quotient of two sums of integers; NaN if the second is 0."""
     part, whole = (jnp.sum(values, dtype=jnp.int32).astype(float) for values in (part, whole))
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1.0), jnp.nan)
-
-
-# Discounted utility: the worth of sets of classes.
-
-_COEFFICIENTS = {50: (1.0, 0.0), 65: (1.6, 0.6), 80: (2.2, 1.2)}
-"""a and b of the utility a x - b x²."""
 
 
 def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50] = 65) -> Float[Array, ""]:
@@ -242,25 +215,22 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
     0.6000
     """
     check_one_of("kind", kind, tuple(_COEFFICIENTS))
-    membership = checked_sets(membership)
+    membership = _checked_sets(membership)
     return _discounted_utility(membership, checked_labels(y, *membership.shape), kind)
 
 
 @jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
     n_classes = membership.shape[1]
-    sizes = sizes_of(membership)
+    sizes = _sizes_of(membership)
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)
     dtype = jnp.result_type(float)
     share = jnp.where(right, 1 / jnp.maximum(sizes, 1).astype(dtype), 0.0)
     a, b = _COEFFICIENTS[kind]
-    return nan_unless_sets(nan_unless_classes(mean(share * (a - b * share)), y, n_classes), sizes)
+    return _nan_unless_sets(nan_unless_classes(mean(share * (a - b * share)), y, n_classes), sizes)
 
 
-# Set-valued predictions as the metrics take them.
-
-
-def checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instances classes"]:
+def _checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instances classes"]:
     """Return the sets as JAX's; a TypeError unless they are bools, a ValueError for a wrong shape or an empty set."""
     membership = as_array(membership)
     if membership.dtype != bool:
@@ -281,11 +251,11 @@ def checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instan
     return jnp.asarray(membership)
 
 
-def sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "instances"]:
+def _sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "instances"]:
     """Return the number of classes in each set."""
     return jnp.sum(membership, axis=1, dtype=jnp.int32)
 
 
-def nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
+def _nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
     """Return the value, or NaN if a set is empty: under a trace nothing can be raised."""
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)

@@ -18,15 +18,15 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc
 from jaxunc import compare
 from jaxunc.__main__ import main
-from jaxunc.compare._evaluate import METRICS
+from jaxunc.compare._evaluate import RANKED_MEASURES
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests.compare._made_up import made_up_results
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
-TWO_CLASSES = [name for name, rule in compare.RULES.items() if not rule.own]
-MORE_CLASSES = [name for name in TWO_CLASSES if not compare.RULES[name].binary_only]
+TWO_CLASSES = [name for name, rule in compare.COMPARED_COMBINERS.items() if not rule.own]
+MORE_CLASSES = [name for name in TWO_CLASSES if not compare.COMPARED_COMBINERS[name].binary_only]
 
 
 def run(*arguments) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def assert_same_records(found, expected, *, auc=1e-6):
         assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")} == {
             k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")
         }
-        for name in METRICS:
+        for name in RANKED_MEASURES:
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
 
 
@@ -134,14 +134,14 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
     _, _, document, path = wine
     found = [record for record in records(document) if record["rule"] == "probability"]
     # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
-    expected = expected_of_probability(compare.read_table(path, "kind"), document["settings"])
+    expected = expected_of_probability(compare.study_table(path, "kind"), document["settings"])
     assert_same_records(found, expected, auc=5e-3)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("counts", ["inbag", "held_out"])
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
-    table = compare.read_table(wine[3], "kind")
+    table = compare.study_table(wine[3], "kind")
     assert len(table.nominal) == 1
     settings = compare.Settings(
         ("random-trees",), ("probability",), (5,), n_trees=2, n_repeats=1, n_folds=2, counts=counts
