@@ -93,16 +93,6 @@ def interrupted(args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
-    chosen = {
-        "forests": args.forests,
-        "rules": args.rules,
-        "leaf_sizes": args.leaf_sizes,
-        "n_trees": args.trees,
-        "n_repeats": args.repeats,
-        "n_folds": args.folds,
-        "counts": args.counts,
-        "seed": args.seed,
-    }
     if args.report == "":
         raise ValueError("--report='' names no folder.")
     if args.model is not None:
@@ -110,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
-    settings = Settings(**{name: value for name, value in chosen.items() if value is not None})
+    settings = Settings(**_chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts"))
     if args.data is None and args.target is not None:
         raise ValueError(
             f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
@@ -120,22 +110,21 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run_on_model(args: argparse.Namespace) -> None:
-    """Compare rules on a model that came fitted."""
+    """Compare combiners on a model that came fitted."""
     if args.data is None:
         raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
-    ignored = {
-        "--forests": args.forests,
-        "--leaf-sizes": args.leaf_sizes,
-        "--trees": args.trees,
-        "--counts": args.counts,
-    }
-    if given := ", ".join(name for name, value in ignored.items() if value is not None):
+    ignored = ("forests", "leaf_sizes", "trees", "counts")
+    if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
-    chosen = {"rules": args.rules, "n_repeats": args.repeats, "n_folds": args.folds, "seed": args.seed}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
     table, model = read_given_model(args.model, args.data, args.target)
-    settings = Settings.for_model(model.trees.n_trees, **chosen)
+    settings = Settings.for_model(model.trees.n_trees, **_chosen(args))
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+
+
+def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
+    """Return the settings that were given, by their names in `Settings`."""
+    options = {"rules": "rules", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
 def _show(results: Results, folder: str | None) -> None:

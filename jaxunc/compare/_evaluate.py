@@ -111,25 +111,10 @@ def evaluate(
     y: Int[np.ndarray, "instances"],
     learned: Mapping[str, Answers] = MappingProxyType({}),
 ) -> Outcome:
-    """Evaluate combiners on the leaves of a forest, and what has been learned for those that learn.
+    """Evaluate combiners, by name, on the leaves of a forest and the instances of a test fold.
 
-    Parameters
-    ----------
-    forest
-        The forest.
-    rules
-        Keys of `COMPARED_COMBINERS`.
-    X
-        Instances of the test fold.
-    y
-        Their labels, as positions in ``forest.class_labels``.
-    learned
-        What answers for those that learn, or for a given model, by name.
-
-    Returns
-    -------
-    Outcome
-        Measures and curves of every combiner, and of the forest.
+    ``learned`` holds what answers for those that learn, and for a given model. Labels are positions in
+    ``forest.class_labels``.
     """
     folds = {name: COMPARED_COMBINERS[name].make(forest) for name in rules if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
@@ -235,7 +220,7 @@ def _ranking_keys(
     """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
-    # Near 1 a probability is told by what is left to the other classes, near 0 by its own logarithm.
+    # Near 1 what is left to the other classes orders probabilities, near 0 their own logarithm.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
     return jnp.where(probs == 1, -others.T, logs)
 
@@ -266,19 +251,8 @@ def uncertainty_map(
               errors_{ab} = \text{the same sum over the wrong predictions}
 
     Values at and beyond a limit are in the last bin, values below 0 (by rounding) in the first, so all instances are
-    somewhere. Under a trace instances with NaN, or with a ``correct`` that is not 0 or 1, are left out; outside of one
-    they raise a ValueError. Cost O(n B).
-
-    Parameters
-    ----------
-    aleatoric, epistemic
-        Uncertainty of each prediction that more data would not remove, and uncertainty for want of data.
-    correct
-        Whether the prediction was right: bool, or 0 and 1.
-    n_bins
-        Number of bins B ≥ 1 of each axis.
-    upper
-        Upper limits > 0 of both axes. An entropy in bits of K classes is at most log₂ K: 1 for two classes.
+    somewhere. An entropy in bits of K classes is at most log₂ K. Under a trace instances with NaN, or with a
+    ``correct`` that is not 0 or 1, are left out; outside of one they raise a ValueError. Cost O(n B).
 
     References
     ----------

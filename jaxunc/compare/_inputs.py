@@ -73,29 +73,14 @@ def breast_cancer() -> Table:
 
 
 def study_table(path: str | Path, target: str | None) -> Table:
-    """Read a file and prepare it for forests of trees.
+    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the classes' column.
 
-    String, categorical, date and bool columns become the ranks of their values in sorted order; missing values stay
-    missing (NaN); columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
+    String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
+    missing (NaN). Columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
     what was done.
 
-    Parameters
-    ----------
-    path
-        A file of CSV (comma, semicolon or tab between cells; may be compressed by gzip), Parquet or Arrow.
-    target
-        Name of the column that holds the classes.
-
-    Returns
-    -------
-    Table
-        Numbers for trees, labels, and notes of what was done.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, empty or of another format; the target is not given, unknown, constant, missing in all
-        rows or a quantity rather than classes; a column holds infinite values; or no column is left.
+    Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
+    missing in all rows or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
     table, left_out = labelled_table(path, target)
     frame = as_frame(table)
@@ -236,27 +221,13 @@ class GivenModel(NamedTuple):
 
 
 def read_given_model(path: str | Path, data: str | Path, target: str | None) -> tuple[Table, GivenModel]:
-    """Read a model's file, and a table as the model reads it.
+    """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
 
-    Parameters
-    ----------
-    path
-        A file of `jaxunc.save`, or one that `jaxunc.from_any` reads.
-    data
-        A file of CSV, Parquet or Arrow. Columns are found by name where the model knows names.
-    target
-        Name of the column that holds the classes: labels of the model.
+    The table holds the codes that the model reads; columns are found by name where the model knows names. The target
+    holds labels of the model.
 
-    Returns
-    -------
-    tuple[Table, GivenModel]
-        The table with the codes that the model reads, and the model.
-
-    Raises
-    ------
-    ValueError
-        If a file cannot be read, the model is no classifier of trees, columns are missing, or the target holds what is
-        no class of the model.
+    Raises a ValueError if a file cannot be read, the model is no classifier of trees, columns are missing, or the
+    target holds what is no class of the model.
     """
     found = answering(load_model(path))
     if target is None:

@@ -142,8 +142,8 @@ def _on_given_model(results: Results) -> list[str]:
     ]
     if model["boosted"]:
         said.append(
-            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for a "
-            "witness, such as `evidence` and `dempster`, are then surer than they should be."
+            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for "
+            "independent evidence, such as `evidence` and `dempster`, are then surer than they should be."
         )
     return said
 

@@ -159,28 +159,14 @@ def cliques(
 ) -> list[tuple[int, ...]]:
     """Maximal runs of methods, neighbours in rank, of which no two differ: the bars of a critical-difference diagram.
 
-    Parameters
-    ----------
-    order_values
-        Numbers that order the methods, smallest first: their average ranks. Equal ones keep their positions' order.
-    different
-        Whether each pair differs, bools, symmetric; the diagonal is not read. For Nemenyi's test
-        ``abs(r_i - r_j) > CD``, for pairwise tests ``p_values <= alpha``.
+    ``order_values`` order the methods, smallest first: their average ranks; equal ones keep their positions' order.
+    ``different`` says whether each pair differs, symmetric (the diagonal is not read): for Nemenyi's test
+    ``abs(r_i - r_j) > CD``, for pairwise tests ``p_values <= alpha``. Returns the positions of each run's methods, best
+    first; the runs from best to worst.
 
-    Returns
-    -------
-    list of tuple of int
-        The positions of each run's methods, best first; the runs from best to worst. A method that differs from both
-        its neighbours is in none.
-
-    Notes
-    -----
-    Runs may overlap, but none is part of another. Between two methods that do not differ there may lie one that differs
-    from either (pairwise tests allow that, Nemenyi's test does not): those two share no run. Cost O(methods³).
-
-    References
-    ----------
-    Demšar 2006, section 3.2.4 and figure 1.
+    A method that differs from both its neighbours is in no run. Runs may overlap, but none is part of another. Between
+    two methods that do not differ there may lie one that differs from either (pairwise tests allow that, Nemenyi's test
+    does not): those two share no run. Cost O(methods³). Reference: Demšar 2006, section 3.2.4 and figure 1.
 
     Examples
     --------

@@ -103,19 +103,9 @@ def describe(table: Table, settings: Settings, given: GivenModel | None = None) 
 
 
 class Store:
-    """The folder of one study, which an interrupted run goes on from.
+    """The folder of one study, which an interrupted run goes on from; it is made if it does not exist.
 
-    Parameters
-    ----------
-    folder
-        A folder that exists or can be made.
-    table, settings, given
-        The data and the settings of the study, and the model of one of `Settings.for_model`.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be written to, or holds another study or files that are no study's.
+    Raises a ValueError if the folder cannot be written to, or holds another study or files that are no study's.
     """
 
     def __init__(self, folder: str | Path, table: Table, settings: Settings, given: GivenModel | None = None):

@@ -101,31 +101,13 @@ def run(
 def study(
     table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
 ) -> Iterator[tuple[Cell, Outcome]]:
-    """Grow the forests, one per core at a time, and yield an outcome for each, of its test fold.
+    """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
 
-    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
+    Cells that are ``done`` are left out. With a ``given`` model, of `Settings.for_model`, none is grown: its leaves
+    count the training part.
 
-    Parameters
-    ----------
-    table
-        The data.
-    settings
-        Settings of the study.
-    done
-        Cells to leave out.
-    given
-        The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
-
-    Yields
-    ------
-    tuple[Cell, Outcome]
-        Which forest, and how the combiners did.
-
-    Raises
-    ------
-    ValueError
-        If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
-        combiner suits the number of classes.
+    Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that the trees were
+    grown on; or if no combiner suits the number of classes.
     """
     together = copies_of(np.asarray(table.X, np.float32), table.y)
     # A copy of a row in another fold would tell its label.

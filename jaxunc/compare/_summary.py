@@ -82,14 +82,9 @@ def forest_name(forest: Any, leaf_size: Any) -> str:
 
 
 def averages(records: Any) -> pd.DataFrame:
-    """Return mean and standard deviation over test folds, for each forest and combiner.
+    """Return mean and standard deviation over test folds, for each forest and combiner, from `Results.records`.
 
-    The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
-
-    Parameters
-    ----------
-    records
-        The frame of `Results.records`.
+    Rows: (forest, rule); columns: (measure, "mean" | "std").
     """
     measures = [name for name in COMPARED_MEASURES if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
@@ -172,14 +167,9 @@ def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:
-    """Return the mean rank of each combiner by each measure over all forests; 1 is best, equals share their ranks.
+    """Return the mean rank of each combiner by each measure over all forests, from `Results.records`; 1 is best.
 
-    Rows: combiners, best first; columns: the measures, and "all", their mean.
-
-    Parameters
-    ----------
-    records
-        The frame of `Results.records`.
+    Rows: combiners, best first; columns: the measures, and "all", their mean. Equals share their ranks.
     """
     columns = {}
     for name, larger in RANKED_MEASURES.items():
