@@ -78,7 +78,7 @@ class SetSizeDisplay:
 class StrengthDisplay:
     """A measure of sets of classes (utility, determinacy, accuracy where single) of each forest against s.
 
-    s is the strength of the imprecise Dirichlet model: how many instances a leaf is doubted by.
+    s is the strength of the imprecise Dirichlet model: so many more instances of unknown class are added to each leaf.
 
     Parameters
     ----------

@@ -36,17 +36,6 @@ def test_map_of_one_instance():
 
 
 @pytest.mark.exhaustive
-def test_a_million_instances():
-    rng = np.random.default_rng(0)
-    p = rng.random(1_000_000)
-    correct = rng.random(len(p)) < p
-    aleatoric, epistemic = p.astype(np.float32), (1 - p).astype(np.float32)
-    drawn = uncertainty_map(aleatoric, epistemic, correct, n_bins=16)
-    np.testing.assert_array_equal(drawn.size, np.histogram2d(aleatoric, epistemic, bins=np.arange(17) / 16)[0])
-    assert np.sum(drawn.errors) == np.sum(~correct)
-
-
-@pytest.mark.exhaustive
 def test_transformations(x64):
     certainty, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
     draw = lambda s, c: uncertainty_map(s, 1 - s, c, n_bins=3)
