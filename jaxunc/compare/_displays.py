@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from matplotlib.collections import PatchCollection
+from matplotlib.patches import Rectangle
 
 from jaxunc import metrics
 
@@ -47,7 +49,7 @@ def axes_of(ax):
     """Return the axes to draw on: those given, or new ones."""
     if ax is not None:
         return ax
-    from matplotlib import pyplot as plt
+    from matplotlib import pyplot as plt  # chooses how to show, only now
 
     return plt.subplots(layout="constrained")[1]
 
@@ -117,9 +119,6 @@ class ReliabilityDisplay:
         return self
 
 
-_N_POINTS = 200
-
-
 class RejectionDisplay:
     """Accuracy-rejection curve: how right the predictions are that remain when the least certain are left out.
 
@@ -145,7 +144,7 @@ class RejectionDisplay:
         certainty: Any,
         correct: Any,
         *,
-        n_points: int = _N_POINTS,
+        n_points: int = 200,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -189,7 +188,7 @@ class RiskCoverageDisplay:
         certainty: Any,
         correct: Any,
         *,
-        n_points: int = _N_POINTS,
+        n_points: int = 200,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -263,9 +262,6 @@ class UncertaintyDisplay:
 
     def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
         """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
-        from matplotlib.collections import PatchCollection
-        from matplotlib.patches import Rectangle
-
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
         steps = [e[1] - e[0] for e in edges]

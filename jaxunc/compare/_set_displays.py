@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
 
 from ._displays import PALETTE, axes_of, lines_for, plain
@@ -47,8 +48,6 @@ class SetSizeDisplay:
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
         """Draw the bars, a larger set the darker; colours are evenly spaced in ``cmap``."""
-        import matplotlib
-
         ax = axes_of(ax)
         places = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]

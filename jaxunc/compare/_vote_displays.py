@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import LogNorm, Normalize
 
 from ._displays import GREY, PALETTE, axes_of, lines_for, plain
 
@@ -262,9 +264,6 @@ class TreesNeededDisplay:
         self, ax: Any = None, *, cmap: str = "cividis_r", logarithmic: bool = True, colorbar: bool = True
     ) -> "TreesNeededDisplay":
         """Draw the map, more trees the darker; grey where there is no value. ``logarithmic`` is about the colours."""
-        import matplotlib
-        from matplotlib.colors import LogNorm, Normalize
-
         ax = axes_of(ax)
         steps = [axis[1] - axis[0] for axis in (self.horizontal, self.vertical)]
         sides = [
