@@ -330,7 +330,7 @@ REFUSED = [
     *(
         (ValueError, r"lie in \[0, 1\]", adjust, [np.array([0.5, p])], {})
         for adjust in ADJUSTED
-        for p in (-0.1, 1.1, NAN)
+        for p in (-0.1, 1.1, np.nan)
     ),
     *((TypeError, "p_values has dtype <U1", adjust, [WORDS], {}) for adjust in ADJUSTED),
 ]
