@@ -35,7 +35,7 @@ from benchmarks.reliable_evidence_page import MEASURES
 from benchmarks.reliable_rules import MEANINGS, rules_of
 from benchmarks.rules import SETS, table
 from jaxunc import compare
-from jaxunc.compare._settings import FORESTS
+from jaxunc.compare import FORESTS
 
 MORE_CLASSES = (
     "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",

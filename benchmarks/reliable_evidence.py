@@ -23,7 +23,7 @@ from benchmarks.reliable_evidence_page import MEASURES, REJECTED_BY, write_page
 from benchmarks.reliable_rules import MEANINGS, rules_of
 from benchmarks.rules import table
 from jaxunc import compare
-from jaxunc.compare._settings import FORESTS
+from jaxunc.compare import FORESTS
 
 # The smallest first.
 SETS = (

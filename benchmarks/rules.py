@@ -30,7 +30,7 @@ SETS = (
     "waveform-5000", "wine", "yeast",
 )  # fmt: skip
 COUNTS = ("inbag", "oob", "held_out")
-FIXED = tuple(name for name, rule in compare.RULES.items() if not (rule.learns or rule.own))
+FIXED = tuple(name for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own))
 """Learned rules have a study of their own: `benchmarks.learning`."""
 RESULTS = Path(__file__).parent / "results"
 
@@ -54,9 +54,9 @@ def table(data: DataSet) -> compare.Table:
 
 def means(results: compare.Results) -> pd.DataFrame:
     """A row per forest kind, leaf size and rule: the mean of each measure over folds."""
-    records = compare.frame(results)
+    records = results.records()
     groups = records.groupby(["forest", "leaf_size", "rule"], sort=False)
-    return groups[list(compare.MEASURES)].mean().round(5).reset_index()
+    return groups[list(compare.COMPARED_MEASURES)].mean().round(5).reset_index()
 
 
 def main() -> None:
@@ -83,11 +83,11 @@ def main() -> None:
 def write(everything: pd.DataFrame, folder: Path) -> None:
     """The numbers, compactly, the page that reads them, and its pictures."""
     keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
-    rows = [list(row) for row in everything[[*keys, *compare.MEASURES]].itertuples(index=False)]
+    rows = [list(row) for row in everything[[*keys, *compare.COMPARED_MEASURES]].itertuples(index=False)]
     head = {
         "command": "python -m benchmarks.rules",
         "settings": "random forests and extremely randomised trees, 100 trees, 5-fold cross-validation, seed 0",
-        "columns": [*keys, *compare.MEASURES],
+        "columns": [*keys, *compare.COMPARED_MEASURES],
     }
     lines = ",\n".join(json.dumps(row) for row in rows)
     folder.mkdir(parents=True, exist_ok=True)

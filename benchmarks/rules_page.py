@@ -70,7 +70,7 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 
 def _who_is_who(two: pd.DataFrame, more: pd.DataFrame) -> str:
     """The names of rules and sets."""
-    shown = {name: rule for name, rule in compare.RULES.items() if not (rule.learns or rule.own)}
+    shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own)}
     meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in shown.items())
     sets = [", ".join(sorted(rows["set"].unique())) for rows in (two, more)]
     return (

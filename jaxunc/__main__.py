@@ -5,14 +5,15 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import jax
 
 from jaxunc import __version__, use_compilation_cache
 from jaxunc._checks import shown
-from jaxunc.commands import COMMANDS, in_options
+from jaxunc.commands import COMMANDS, command_module, in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
@@ -28,6 +29,21 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"jaxunc: error: {shown(message)}\n")
 
 
+class _CommandParser(_Parser):
+    """A parser of one command, which reads the command's arguments when it is asked for."""
+
+    def __init__(self, *, command: str, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._command = command
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """Add the arguments of the command, and parse."""
+        command = command_module(self._command)
+        self.description = command.DETAILS
+        command.add_arguments(self)
+        return super().parse_known_args(*args, **kwargs)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line on ``argv`` (default: the arguments of the process).
 
@@ -41,35 +57,44 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (change := getattr(stream, "reconfigure", None)) is not None:
             change(errors="backslashreplace")
     parser = _parser()
-    args = parser.parse_args(argv)
-    if args.command is None:
-        parser.print_help()
-        return
-    command = COMMANDS[args.command]
-    known = {f"--{name.replace('_', '-')}" for name in vars(args)}
+    with _absent_packages_named(parser):
+        args = parser.parse_args(argv)
+        if args.command is None:
+            parser.print_help()
+            return
+        command = command_module(args.command)
+        known = {f"--{name.replace('_', '-')}" for name in vars(args)}
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
+                # A damaged entry is compiled anew, and another process may be writing it at this moment.
+                warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+                if use_compilation_cache() is not None:
+                    _quieten_loading()
+                command.run(args)
+        except (ValueError, TypeError, OSError) as error:
+            parser.fail(in_options(_said(error), known))
+        except MemoryError:
+            parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
+        except KeyboardInterrupt:
+            parser.exit(130, f"jaxunc: interrupted; {command.interrupted(args)}\n")
+
+
+@contextmanager
+def _absent_packages_named(parser: _Parser) -> Iterator[None]:
+    """Turn an ImportError of a package of an extra, which is the user's to install, into one line.
+
+    Any other failing import is a bug, with its traceback.
+    """
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
-            # A damaged entry is compiled anew, and another process may be writing it at this moment.
-            warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-            if use_compilation_cache() is not None:
-                _quieten_loading()
-            command.run(args)
+        yield
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
-        # A missing package of the extra is the user's to install; any other failing import is a bug, with its
-        # traceback.
-        if package not in _CLI_PACKAGES | {"onnx"}:
-            raise
         if package == "onnx":
             parser.fail(str(error))
+        if package not in _CLI_PACKAGES:
+            raise
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
-    except (ValueError, TypeError, OSError) as error:
-        parser.fail(in_options(_said(error), known))
-    except MemoryError:
-        parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
-    except KeyboardInterrupt:
-        parser.exit(130, f"jaxunc: interrupted; {command.interrupted(args)}\n")
 
 
 def _said(error: Exception) -> str:
@@ -100,9 +125,9 @@ def _show(line: str) -> None:
 def _parser() -> _Parser:
     parser = _Parser(prog="jaxunc", description=_ABOUT)
     parser.add_argument("--version", action="version", version=f"jaxunc {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="command")
-    for name, command in COMMANDS.items():
-        command.add_arguments(commands.add_parser(name, help=command.ABOUT, description=command.DETAILS))
+    commands = parser.add_subparsers(dest="command", metavar="command", parser_class=_CommandParser)
+    for name, about in COMMANDS.items():
+        commands.add_parser(name, help=about, command=name)
     return parser
 
 

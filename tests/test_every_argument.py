@@ -54,7 +54,7 @@ OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboo
 """Importers whose valid models another library makes: their own tests have them."""
 FREE = {
     *(("encode_instances", "name"), ("fit_columns", "name"), ("encode_arrow", "name")),  # for messages
-    *(("determinacy", "y"), ("set_size", "y")),  # not read, so that metrics are called alike
+    ("determinacy", "y"),  # not read, so that metrics are called alike
 }
 """Parameters that may be anything."""
 LABELLED = {"metrics", "learning"}

@@ -273,7 +273,7 @@ ANSWERS = [
     (lambda g: metrics.interval_brier((P, P), LABELS), "interval is a tuple"),
     (lambda g: metrics.interval_log_loss(None, LABELS), "interval is a NoneType"),
     (lambda g: metrics.single_set_accuracy(PROBA > 0.5, [0, 9]), "y holds"),
-    (lambda g: metrics.uncertainty_map(P, P, None), "correct has dtype object"),
+    (lambda g: compare.uncertainty_map(P, P, None), "correct has dtype object"),
     (lambda g: compare.friedman(None), "values has dtype object"),
     (lambda g: compare.friedman(np.ones(3)), r"values has shape \(3,\)"),
     (lambda g: compare.friedman(np.full((4, 3), NAN)), "values holds nan at block 0, method 0"),

@@ -1,9 +1,27 @@
-"""Commands of the command line, one file each: arguments and action."""
+"""Commands of the command line: what each takes and does."""
 
-from . import _compare, _fit, _inspect, _predict
-from ._arguments import in_options
+from importlib import import_module
+from typing import Any
 
-COMMANDS = {"fit": _fit, "predict": _predict, "inspect": _inspect, "compare": _compare}
-"""Commands by name: modules with ``ABOUT``, ``DETAILS``, ``add_arguments(parser)`` and ``run(args)``."""
+from ._arguments import in_options, integer, printed
+
+COMMANDS = {
+    "fit": "fit a forest and a combiner on a table of data, and save them",
+    "predict": "score files of any size with a saved model",
+    "inspect": "say what a saved file holds",
+    "compare": "compare rules on a table of data",
+}
+"""A line on each command, by its name."""
+
+_APPLICATIONS = {"compare": "jaxunc.compare._command"}
+
+
+def command_module(name: str) -> Any:
+    """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``.
+
+    It is read only now: applications lie above this room, and need more packages.
+    """
+    return import_module(_APPLICATIONS.get(name, f"{__name__}._{name}"))
+
 
 __all__ = ["COMMANDS"]

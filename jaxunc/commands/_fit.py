@@ -8,7 +8,6 @@ from jaxunc._checks import shown
 
 from ._arguments import integer_from, number, printed
 
-ABOUT = "fit a forest and a rule on a table of data, and save them"
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file and save it for jaxunc predict; or take over a "
     "fitted scikit-learn forest."
@@ -50,8 +49,7 @@ def run(args: argparse.Namespace) -> None:
     """Fit a model and save it."""
     from rich.console import Console
 
-    import jaxunc as ju
-    from jaxunc.storage import describe
+    from jaxunc.storage import describe, save
     from jaxunc.streaming import check_overwrites_nothing
 
     from ._training import check_output
@@ -60,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     check_output(args.output)
     check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
     model = _fitted(args) if args.pickled is None else _taken_over(args)
-    ju.save(args.output, model)
+    save(args.output, model)
     found = describe(args.output)
     rule = f", {found.combiner}" if found.combiner else ""
     Console(highlight=False).print(

@@ -4,7 +4,6 @@ import argparse
 
 from ._arguments import printed
 
-ABOUT = "say what a saved file holds"
 DETAILS = (
     "Read the header of a file that jaxunc saved, check the rest, and say what it holds; or read a model of XGBoost, "
     "LightGBM, CatBoost, treelite or ONNX."
@@ -53,10 +52,10 @@ def interrupted(args: argparse.Namespace) -> str:
 
 
 def _checked(path: str) -> str:
-    import jaxunc as ju
+    from jaxunc.storage import load
 
     try:
-        ju.load(path)
+        load(path)
     except ValueError as error:
         if "known=" in str(error):
             return "its arrays and document are whole; it names classes of one's own, which are not loaded here"

@@ -11,7 +11,6 @@ from ._arguments import integer, number, printed
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
 
-ABOUT = "score files of any size with a saved model"
 DETAILS = (
     "Read a file or a folder of Parquet, CSV or Arrow, score it with a model of jaxunc fit or jaxunc.save, or with a "
     "file of XGBoost, LightGBM, CatBoost, treelite or ONNX, and write a folder of files: at constant memory, and where "

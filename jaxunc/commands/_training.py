@@ -14,7 +14,16 @@ from sklearn.base import ClassifierMixin
 
 from jaxunc.combiners import CONFIGURED, RULES, Answer, check_name, rule_by_name
 from jaxunc.inference import bind
-from jaxunc.streaming import as_frame, check_float32, columns, labelled_table, listed
+from jaxunc.streaming import (
+    as_frame,
+    check_float32,
+    columns,
+    find_counters,
+    find_leaks,
+    labelled_table,
+    listed,
+    texts_like_numbers,
+)
 from jaxunc.tables import Columns, encode_instances, fit_columns
 
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
@@ -56,8 +65,6 @@ def training_data(
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
     """The warnings of `jaxunc compare`."""
-    from jaxunc.compare import find_counters, find_leaks, texts_like_numbers
-
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     return *find_leaks(values, np.unique(y, return_inverse=True)[1]), *find_counters(values), *texts_like_numbers(X)
 

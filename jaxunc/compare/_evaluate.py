@@ -1,6 +1,11 @@
-"""Evaluation of one forest on one test fold: every rule by one routing, its measures and its curves."""
+"""Evaluation of one forest on one test fold: all combiners by one pass over the trees, their measures and curves.
 
-from collections.abc import Mapping, Sequence
+Beside what is measured of each combiner, of the forest itself: where the mean class frequency is uncertain and wrong,
+what sets and intervals it answers with, and how many trees a majority vote needs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,66 +13,62 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, Int32, Num
+from jaxtyping import Array, Float, Int, Int32, Num, Real
 
 from jaxunc import metrics
+from jaxunc._checks import check_integer, check_within
 from jaxunc._numerics import jit
-from jaxunc.combiners import AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
+from jaxunc.combiners import Answer, AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
 from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.intervals import Interval
+from jaxunc.voting import stop_after, votes_of_counts
 
-from ._compared_rules import RULES
-from ._learned import Answers
-from ._polling import polling
+from ._settings import COMPARED_COMBINERS
 
-METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
-"""Measures that rules are ranked by, and whether larger is better."""
-
-MEASURES = (*METRICS, "calibration_error", "risk_coverage")
-"""Names of all measures."""
-
+RANKED_MEASURES = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
+"""Measures that combiners are ranked by, and whether larger is better."""
+COMPARED_MEASURES = (*RANKED_MEASURES, "calibration_error", "risk_coverage")
+"""Names of all measures of a combiner; the last is the area under the risk-coverage curve."""
 SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")
 """Names of the measures of sets of classes."""
-
 STRENGTHS = (1, 2, 3, 5, 10, 20)
 """The values of s at which forests answer with sets: see `jaxunc.GeneralizedVote`. Whole counts tell no s below 1 from
 1."""
-
 INTERVAL_STRENGTH = 1
 """Value of s for intervals: see `jaxunc.AveragedIntervals`."""
-
 INTERVAL_BINS = ("size", "hits", "probability", "lower", "upper")
 """Names of the sums over each bin of probabilities that are known as intervals."""
-
 BRIER_RANGE = ("lower", "mean", "upper")
 """Names of the ends of the Brier score of intervals, and of that of the mean class frequency."""
-
+POLL_MEASURES = ("n_polled", "settled", "accuracy", "whole_accuracy", "same")
+"""Mean number of trees used, share of votes that are settled, accuracy of the vote of the trees used and of all trees,
+and how often both say the same."""
+CONFIDENCE = 0.99
+"""Confidence that the class of a settled vote is that of a forest without end."""
 MOST_CLASSES = 10
 """Largest number of classes with sets and intervals: each pair of classes is compared in every tree."""
-
 N_BINS = 10
 """Number of bins of confidence, or of probability, in reliability diagrams."""
-
 N_POINTS = 20
 """Number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1."""
-
 N_CELLS = 16
 """Number of bins of uncertainty along each axis."""
-
 # scikit-learn's log loss clips probabilities at the rounding unit of float64; logarithms would let it grow on.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
 _BATCH = 1024
+Answers = Callable[[np.ndarray], Answer]
+"""Function from instances to their answers."""
 
 
 class Outcome(NamedTuple):
-    """The results of the rules on one test fold, as plain numbers and lists."""
+    """The results of the combiners on one test fold, each under its name ("rule"), as plain numbers and lists."""
 
     measures: dict[str, dict[str, float]]
-    """{rule: {measure: value}}: `METRICS`, ``calibration_error`` and ``risk_coverage`` (the area under the curve)."""
+    """{rule: {measure: value}}, of `COMPARED_MEASURES`."""
     reliability: dict[str, dict[str, list]]
     """{rule: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
     rejection: dict[str, list[float]]
@@ -90,6 +91,19 @@ class Outcome(NamedTuple):
     """{`POLL_MEASURES`: value} of a vote that stops when it is settled. Empty for more than `MOST_CLASSES`."""
 
 
+class UncertaintyMap(NamedTuple):
+    """Numbers of instances by their aleatoric (first axis) and epistemic uncertainty (second axis)."""
+
+    size: Int32[Array | np.ndarray, "bins bins"]
+    """Number of all instances in each bin."""
+    errors: Int32[Array | np.ndarray, "bins bins"]
+    """Number of instances in each bin whose prediction is wrong."""
+    aleatoric_edges: Float[Array | np.ndarray, "edges"]
+    """Edges of the bins of the first axis: where each begins and the last one ends, one more than bins."""
+    epistemic_edges: Float[Array | np.ndarray, "edges"]
+    """Edges of the bins of the second axis, likewise."""
+
+
 def evaluate(
     forest: Forest,
     rules: Sequence[str],
@@ -97,62 +111,49 @@ def evaluate(
     y: Int[np.ndarray, "instances"],
     learned: Mapping[str, Answers] = MappingProxyType({}),
 ) -> Outcome:
-    """Evaluate rules of `RULES` on the leaves of a forest, and what has been learned for those that learn.
+    """Evaluate combiners, by name, on the leaves of a forest and the instances of a test fold.
 
-    Parameters
-    ----------
-    forest
-        The forest.
-    rules
-        Keys of `RULES`.
-    X
-        Instances of the test fold.
-    y
-        Their labels, as positions in ``forest.class_labels``.
-    learned
-        Answers of the rules that learn, by name.
-
-    Returns
-    -------
-    Outcome
-        Measures and curves of every rule.
+    ``learned`` holds what answers for those that learn, and for a given model. Labels are positions in
+    ``forest.class_labels``.
     """
-    folds = {name: RULES[name].make(forest) for name in rules if name not in learned}
+    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in rules if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
-    # One routing for all rules, and for what figures need besides.
-    together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
+    # One pass over the trees for all combiners, and for what figures need besides.
+    together = Together(
+        mean=COMPARED_COMBINERS["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds
+    )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
     stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
     upper = float(np.log2(forest.n_classes))
-    cells = metrics.uncertainty_map(
+    cells = uncertainty_map(
         answers["uncertainty"].aleatoric, answers["uncertainty"].epistemic, right, n_bins=N_CELLS, upper=(upper, upper)
     )
     size, errors = np.asarray(cells.size), np.asarray(cells.errors)
     sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
     known = (answers["mean"].probability, answers["intervals"], y) if cautious else None
     return Outcome(
-        {name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(rules)},
-        {name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(rules)},
-        {name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(rules)},
-        [[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
-        sets,
-        set_sizes,
-        _interval_bins(*known) if known else {},
-        _brier_range(*known) if known and forest.n_classes == 2 else {},
-        polling(answers["leaves"], labels) if cautious else {},
+        measures={name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(rules)},
+        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(rules)},
+        rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(rules)},
+        uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
+        sets=sets,
+        set_sizes=set_sizes,
+        intervals=_interval_bins(*known) if known else {},
+        brier_range=_brier_range(*known) if known and forest.n_classes == 2 else {},
+        polling=_polling(answers["leaves"], labels) if cautious else {},
     )
 
 
 class _Leaves(Combiner[Array]):
-    """A rule that answers with the counts of every leaf.
+    """A combiner that answers with the counts of every leaf, of which sets for all s are made.
 
-    Sets for all s are made of them after one routing. For two classes this is as fast as streamed votes. For ten it
-    takes a third of the time, since a tree has 10 counts and not 90 pairs for each s.
+    For two classes this is as fast as streamed votes. For ten it takes a third of the time, since a tree has 10 counts
+    and not 90 pairs for each s.
     """
 
     merge: ClassVar[str] = "collect"
@@ -167,7 +168,7 @@ class _Leaves(Combiner[Array]):
 
 
 class _Answers(NamedTuple):
-    """The answers of all rules, or of one."""
+    """The answers of all combiners, or of one."""
 
     class_scores: Float[Array | np.ndarray, "... instances classes"]
     probability: Float[Array | np.ndarray, "... instances classes"]
@@ -176,8 +177,126 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return measures, reliability curve and rejection curve of each rule; the answers' leading axis is the rules'."""
+    """Return measures, reliability curve and rejection curve of each combiner, the leading axis of the answers."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
+
+
+def _measure_one(answer: _Answers, y):
+    """Return the measures, the reliability curve and the rejection curve of one combiner.
+
+    Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is the
+    mean squared error of the probability: for two classes of that of class 1, for more summed over the classes.
+    """
+    scores, shares, log_probs = map(jnp.asarray, answer)
+    # Shares add to 1 up to rounding only, which metrics would refuse or count.
+    probs = shares / jnp.sum(shares, axis=1, keepdims=True)
+    binary = probs.shape[1] == 2
+    # By differences of class scores: probabilities round to 0 and 1, and instances would tie that do not.
+    keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
+    right = jnp.argmax(scores, axis=1) == y
+    best = jax.lax.top_k(scores, 2)[0]
+    certainty = _finite(best[:, 0] - best[:, 1])
+    measures = {
+        "accuracy": metrics.accuracy(scores, y),
+        "auc": metrics.auc(keys, y),
+        "brier": metrics.brier_score(probs, y, scale_by_half=binary),
+        "log_loss": metrics.log_loss_from_logs(jnp.maximum(log_probs, _LEAST_LOG), y),
+        "calibration_error": metrics.calibration_error(probs, y, n_bins=N_BINS),
+        "risk_coverage": metrics.area_under_risk_coverage(certainty, right),
+    }
+    curve = metrics.accuracy_rejection_curve(certainty, right, n_points=N_POINTS)
+    # Rejected shares increase along the curve, coverages along ours.
+    return measures, metrics.reliability_curve(probs, y, n_bins=N_BINS), curve.accuracy[::-1]
+
+
+def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
+    """Return class scores that are finite: rows that are all -inf (every class excluded) differ by nothing."""
+    return jnp.where(jnp.isnan(difference), 0.0, difference)
+
+
+def _ranking_keys(
+    probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
+) -> Float[Array, "instances classes"]:
+    """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
+    classes, tiny = jnp.arange(probs.shape[1]), 1e-30
+    others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
+    # Near 1 what is left to the other classes orders probabilities, near 0 their own logarithm.
+    logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
+    return jnp.where(probs == 1, -others.T, logs)
+
+
+def _bins(confidence, accuracy, size) -> dict[str, list]:
+    """Return sums over the bins, which add over folds."""
+    filled = size > 0
+    return {
+        "size": size.astype(int).tolist(),
+        "hits": np.rint(np.where(filled, accuracy, 0) * size).astype(int).tolist(),
+        "confidence": [_rounded(v) for v in np.where(filled, confidence, 0).astype(float) * size],
+    }
+
+
+def uncertainty_map(
+    aleatoric: Real[Array | np.ndarray, "instances"],
+    epistemic: Real[Array | np.ndarray, "instances"],
+    correct: metrics.Labels,
+    *,
+    n_bins: int = 20,
+    upper: tuple[float, float] = (1.0, 1.0),
+) -> UncertaintyMap:
+    r"""Two-dimensional histogram of the instances by aleatoric and epistemic uncertainty, and of the wrong ones.
+
+    With the edges :math:`e_a = u\,a/B` of an axis whose upper limit is u, and those of the other axis likewise:
+
+    .. math:: size_{ab} = \sum_i [e_a \le aleatoric_i < e_{a+1}]\,[e_b \le epistemic_i < e_{b+1}], \qquad
+              errors_{ab} = \text{the same sum over the wrong predictions}
+
+    Values at and beyond a limit are in the last bin, values below 0 (by rounding) in the first, so all instances are
+    somewhere. An entropy in bits of K classes is at most log₂ K. Under a trace instances with NaN, or with a
+    ``correct`` that is not 0 or 1, are left out; outside of one they raise a ValueError. Cost O(n B).
+
+    References
+    ----------
+    Senge et al. 2014; Hüllermeier and Waegeman 2021 (the two kinds).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> aleatoric, epistemic = jnp.array([0.1, 0.2, 0.9, 1.0]), jnp.array([0.0, 0.1, 0.6, 0.3])
+    >>> drawn = uncertainty_map(aleatoric, epistemic, jnp.array([1, 1, 0, 1]), n_bins=2)
+    >>> print(drawn.size.tolist(), drawn.errors.tolist(), drawn.aleatoric_edges)
+    [[2, 0], [1, 1]] [[0, 0], [0, 1]] [0.  0.5 1. ]
+    """
+    check_integer("n_bins", n_bins, 1)
+    ends = ", two positive numbers: the ends of both axes. For entropies in bits of K classes take log2(K)"
+    check_within("upper", upper, "(0, inf)", ends, shape=(2,))
+    given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
+    axes = {name: metrics.as_array(values, name=name) for name, values in given.items()}
+    for (name, values), limit in zip(axes.items(), upper, strict=True):
+        metrics.check_column(values, name=name, remedy="An uncertainty per class has to be summed over the classes.")
+        metrics.check_no_nan(values, name=name)
+        axes[name] = metrics.as_floats(values)
+        edges.append(jnp.asarray(np.arange(n_bins + 1) / n_bins * float(limit), axes[name].dtype))
+    correct = metrics.checked_labels(correct, axes["aleatoric"].shape[0], 2, name="correct")
+    if axes["epistemic"].shape != correct.shape:
+        raise ValueError(
+            f"epistemic has shape {axes['epistemic'].shape} and aleatoric {correct.shape}; expected both of each "
+            "prediction, in the same order."
+        )
+    return UncertaintyMap(*_map_counts(*axes.values(), correct, *edges), *edges)
+
+
+@jit
+def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
+    n_bins = aleatoric_edges.shape[0] - 1
+    row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
+    known = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
+    count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[row, column].add, mode="promise_in_bounds")
+    return count(known.astype(jnp.int32)), count((known & (correct == 0)).astype(jnp.int32))
+
+
+def _bin_of(values, edges):
+    """Return the number of inner edges that the value has reached: its bin."""
+    return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
 def _of_sets(
@@ -246,59 +365,15 @@ def _brier_range(
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
-def _measure_one(answer: _Answers, y):
-    """Return the measures, the reliability curve and the rejection curve of one rule.
-
-    Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is the
-    mean squared error of the probability: for two classes of that of class 1, for more summed over the classes.
-    """
-    scores, shares, log_probs = map(jnp.asarray, answer)
-    # Shares add to 1 up to rounding only, which metrics would refuse or count.
-    probs = shares / jnp.sum(shares, axis=1, keepdims=True)
-    binary = probs.shape[1] == 2
-    # By differences of class scores: probabilities round to 0 and 1, and instances would tie that do not.
-    keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
-    right = jnp.argmax(scores, axis=1) == y
-    best = jax.lax.top_k(scores, 2)[0]
-    certainty = _finite(best[:, 0] - best[:, 1])
-    measures = {
-        "accuracy": metrics.accuracy(scores, y),
-        "auc": metrics.auc(keys, y),
-        "brier": metrics.brier_score(probs, y, scale_by_half=binary),
-        "log_loss": metrics.log_loss_from_logs(jnp.maximum(log_probs, _LEAST_LOG), y),
-        "calibration_error": metrics.calibration_error(probs, y, n_bins=N_BINS),
-        "risk_coverage": metrics.area_under_risk_coverage(certainty, right),
-    }
-    curve = metrics.accuracy_rejection_curve(certainty, right, n_points=N_POINTS)
-    # Rejected shares increase along the curve, coverages along ours.
-    return measures, metrics.reliability_curve(probs, y, n_bins=N_BINS), curve.accuracy[::-1]
-
-
-def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
-    """Return class scores that are finite: rows that are all -inf (every class excluded) differ by nothing."""
-    return jnp.where(jnp.isnan(difference), 0.0, difference)
-
-
-def _ranking_keys(
-    probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
-) -> Float[Array, "instances classes"]:
-    """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
-    classes, tiny = jnp.arange(probs.shape[1]), 1e-30
-    others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
-    # Near 1 a probability is told by what is left to the other classes, near 0 by its own logarithm.
-    logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
-    return jnp.where(probs == 1, -others.T, logs)
+def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
+    """Return `POLL_MEASURES` of a majority vote that stops for each instance once it is settled, from leaf counts."""
+    n_trees, n_classes = leaves.shape[1:]
+    votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
+    result = stop_after(votes, n_classes, confidence=CONFIDENCE)
+    whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
+    values = result.n_trees_used, result.settled, result.predicted == y, whole == y, result.predicted == whole
+    return {name: round(float(np.mean(of)), 7) for name, of in zip(POLL_MEASURES, map(np.asarray, values), strict=True)}
 
 
 def _rounded(value) -> float:
     return round(float(value), _DIGITS)
-
-
-def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return sums over the bins, which add over folds."""
-    filled = size > 0
-    return {
-        "size": size.astype(int).tolist(),
-        "hits": np.rint(np.where(filled, accuracy, 0) * size).astype(int).tolist(),
-        "confidence": [_rounded(v) for v in np.where(filled, confidence, 0).astype(float) * size],
-    }

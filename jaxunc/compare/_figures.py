@@ -1,4 +1,8 @@
-"""Figures of the page, as SVG: results averaged for display, drawn by `jaxunc.compare`."""
+"""Figures of the page, as SVG: outcomes averaged over test folds, and drawn by the displays of this room.
+
+Each comes with a description in words, of the numbers that it shows. Sets and intervals are shown at one leaf size of
+each kind of forest.
+"""
 
 import io
 from collections.abc import Callable, Sequence
@@ -11,17 +15,36 @@ from matplotlib.figure import Figure
 
 from jaxunc import metrics
 
-from ._cliques import cliques
-from ._compared_rules import OWN
-from ._critical_difference import CriticalDifferenceDisplay
-from ._evaluate import METRICS, N_CELLS, N_POINTS
-from ._leaf_sizes import LeafSizeDisplay
-from ._rejection import RejectionDisplay, RiskCoverageDisplay
-from ._reliability import ReliabilityDisplay
+from ._displays import (
+    PALETTE,
+    CriticalDifferenceDisplay,
+    LeafSizeDisplay,
+    RejectionDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    UncertaintyDisplay,
+    lines_for,
+)
+from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
+from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
+from ._settings import OWN
+from ._significance import cliques
 from ._store import Results
-from ._style import lines_for
-from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, forest_name, outcomes_of, shown_leaf_sizes
-from ._uncertainty import UncertaintyDisplay
+from ._summary import (
+    BASELINE,
+    SET_TITLES,
+    TITLES,
+    Ranking,
+    baseline_accuracy,
+    best_leaf_sizes,
+    brier_ranges,
+    forest_name,
+    has_sets,
+    interval_means,
+    outcomes_of,
+    set_averages,
+    shown_leaf_sizes,
+)
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -34,6 +57,7 @@ _STYLE: Any = {
 }
 _SIZE = (4.4, 3.1)
 _MOST_HIGHLIGHTED = 5
+_LONGEST_LABEL = 24
 
 
 class Picture(NamedTuple):
@@ -46,7 +70,7 @@ class Picture(NamedTuple):
 
 
 def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
-    """Return the rules that stand out in all figures: the default of forests, and the first by each measure."""
+    """Return the combiners that stand out in all figures: the default of forests, and the first by each measure."""
     leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
     names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["rules"]])
     return list(names)[:_MOST_HIGHLIGHTED]
@@ -85,7 +109,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
                 _show_most(ax, list(values.values()))
                 ax.legend()
 
-            better = "higher" if METRICS[measure] else "lower"
+            better = "higher" if RANKED_MEASURES[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
             said = "; ".join(f"{rule}: " + ", ".join(f"{v:.3f}" for v in values[rule]) for rule in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
@@ -93,8 +117,15 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
     return pictures
 
 
+def _show_most(ax: Axes, values: list[list[float]]) -> None:
+    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
+    low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
+    margin = 0.15 * (high - low) or 0.01
+    ax.set_ylim(low - margin, high + margin)
+
+
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
+    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each combiner at its best leaf size."""
     lines = lines_for(names)
     leaves: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
@@ -136,6 +167,16 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     return pictures
 
 
+def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
+    """Join the bins of several test folds."""
+    size, hits, confidence = (
+        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
+        for part in ("size", "hits", "confidence")
+    )
+    filled = np.maximum(size, 1)
+    return metrics.ReliabilityCurve(confidence / filled, hits / filled, size)
+
+
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
     """Draw aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
     n_classes = len(results.about["data"]["classes"])
@@ -149,7 +190,7 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
                 errors[i, j] += wrong
 
         def draw(ax: Axes, size=size, errors=errors) -> None:
-            UncertaintyDisplay(metrics.UncertaintyMap(size, errors, edges, edges)).plot(ax)
+            UncertaintyDisplay(UncertaintyMap(size, errors, edges, edges)).plot(ax)
 
         about = (
             f"{size.sum()} predictions, {errors.sum()} of them wrong; larger squares hold more, darker ones err more."
@@ -158,21 +199,98 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
     return pictures
 
 
-def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
-    """Join the bins of several test folds."""
-    size, hits, confidence = (
-        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
-        for part in ("size", "hits", "confidence")
+def set_pictures(results: Results, records: Any) -> list[Picture]:
+    """Draw what is decided and how right that is, what the sets are worth, and how large they are, over s."""
+    if not has_sets(results):
+        return []
+    mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
+    pictures = []
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        lines = {name: mean.loc[forest][measure].tolist() for measure, name in SET_TITLES.items()}
+        always = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
+        sizes = np.sum([list(o.set_sizes.values()) for o in outcomes_of(results, forest, leaf_size)], axis=0)
+        shares = sizes / sizes.sum(axis=1, keepdims=True)
+        title = forest_name(forest, leaf_size)
+        pictures += [
+            _over_s(f"{title}: decided and right", "share", {k: lines[k] for k in ("decided", "right of those")}),
+            _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, always),
+            _set_sizes(f"{title}: set sizes", shares),
+        ]
+    return pictures
+
+
+def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
+    def draw(ax: Axes) -> None:
+        StrengthDisplay(STRENGTHS, lines, measure=measure, reference=always).plot(ax)
+        ax.legend()
+
+    said = [f"{name} {', '.join(_share(v) for v in values)}" for name, values in lines.items()]
+    said += [f"{name} {_share(value)}" for name, value in (always or {}).items()]
+    return drawn(title, f"For s = {_listed(STRENGTHS)}: {'; '.join(said)}.", draw)
+
+
+def _set_sizes(title: str, shares) -> Picture:
+    def draw(ax: Axes) -> None:
+        SetSizeDisplay(STRENGTHS, shares).plot(ax)
+
+    said = [
+        f"{k} {'class' if k == 1 else 'classes'} {', '.join(_share(v) for v in column)}"
+        for k, column in enumerate(shares.T, start=1)
+        if column.any()
+    ]
+    return drawn(title, f"Share of instances for s = {_listed(STRENGTHS)}: {'; '.join(said)}.", draw)
+
+
+def interval_pictures(results: Results, records: Any) -> list[Picture]:
+    """Draw reliability with interval bands; for two classes also the range of the Brier score by leaf size."""
+    if not has_sets(results):
+        return []
+    pictures = []
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        bins = interval_means(outcomes_of(results, forest, leaf_size))
+        pictures.append(_reliability_of_intervals(f"{forest_name(forest, leaf_size)}: reliability", bins, results))
+        if len(results.settings.leaf_sizes) > 1 and len(results.about["data"]["classes"]) == 2:
+            pictures.append(_brier_range(f"{forest}: range of the Brier score", results, forest))
+    return pictures
+
+
+def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
+    classes = list(results.about["data"]["classes"])
+    name = _shortened(classes[1]) if len(classes) == 2 else "a class"
+
+    def draw(ax: Axes) -> None:
+        display = IntervalReliabilityDisplay(
+            bins["probability"], bins["hits"], bins["lower"], bins["upper"], size=bins["size"]
+        )
+        display.plot(ax, band=False, color=PALETTE[1], linewidth=1, markersize=2.5)
+        ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name if len(classes) == 2 else 'that class'}")
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+
+    said = "; ".join(
+        f"{p:.2f} [{low:.2f}, {high:.2f}] came true in {share:.2f} of {n:.0f}"
+        for n, share, p, low, high in zip(*bins.values(), strict=True)
     )
-    filled = np.maximum(size, 1)
-    return metrics.ReliabilityCurve(confidence / filled, hits / filled, size)
+    return drawn(title, f"Mean probability and interval of each bin: {said}.", draw)
 
 
-def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
-    low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
-    margin = 0.15 * (high - low) or 0.01
-    ax.set_ylim(low - margin, high + margin)
+def _brier_range(title: str, results: Results, forest: str) -> Picture:
+    leaf_sizes = results.settings.leaf_sizes
+    lower, mean, upper = (brier_ranges(results, forest)[name] for name in BRIER_RANGE)
+
+    def draw(ax: Axes) -> None:
+        values = {"mean class frequency": mean}
+        display = ComplexityDisplay(
+            list(map(str, leaf_sizes)), values, lower, upper, measure="Brier", axis="least instances in a leaf"
+        )
+        display.plot(ax, band="what the intervals allow")
+        ax.set_ylim(bottom=0)
+        ax.legend()
+
+    said = "; ".join(
+        f"{size}: {middle:.3f} [{low:.3f}, {high:.3f}]"
+        for size, middle, low, high in zip(leaf_sizes, mean, lower, upper, strict=True)
+    )
+    return drawn(title, f"By leaf size, the mean class frequency's score and the range: {said}.", draw)
 
 
 def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
@@ -183,3 +301,17 @@ def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tupl
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(title, description, stream.getvalue())
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}" if value == value else "none"
+
+
+def _listed(values) -> str:
+    return ", ".join(map(str, values))
+
+
+def _shortened(label: str) -> str:
+    """Shorten a class for an axis, which would take what stands between dollar signs for a formula."""
+    short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    return short.replace("$", r"\$")

@@ -11,16 +11,24 @@ from markupsafe import Markup, escape
 
 from jaxunc._checks import shown
 
-from ._compared_rules import RULES
-from ._evaluate import INTERVAL_STRENGTH, METRICS
-from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
-from ._polling import CONFIDENCE
-from ._set_figures import interval_pictures, set_pictures
+from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES
+from ._figures import (
+    Picture,
+    curve_pictures,
+    highlighted,
+    interval_pictures,
+    leaf_size_pictures,
+    rank_pictures,
+    set_pictures,
+    uncertainty_pictures,
+)
+from ._sentences import data_line, data_notes, model_line, run_line, supported, unsupported
+from ._settings import COMPARED_COMBINERS
 from ._store import Results
 from ._summary import (
     BASELINE,
+    COMPARED_MEASURES,
     DECIMALS,
-    MEASURES,
     POLL_TITLES,
     SET_TITLES,
     TABLE_STRENGTHS,
@@ -30,7 +38,6 @@ from ._summary import (
     baseline_accuracy,
     best_leaf_sizes,
     forest_name,
-    frame,
     has_sets,
     poll_averages,
     ranking,
@@ -38,7 +45,6 @@ from ._summary import (
     shown_leaf_sizes,
     table_of_ranks,
 )
-from ._words import data_line, data_notes, model_line, run_line, supported, unsupported
 
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
@@ -54,9 +60,9 @@ def write_page(folder: str | Path, results: Results) -> Path:
 
 def page(results: Results) -> str:
     """Return the page as HTML."""
-    records = frame(results)
+    records = results.records()
     n_folds = results.settings.n_folds
-    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in METRICS}
+    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in RANKED_MEASURES}
     names = highlighted(results, rankings)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
@@ -84,8 +90,8 @@ def page(results: Results) -> str:
         run_line=run_line(results),
         supported=supported(results, records, rankings),
         unsupported=unsupported(results, records),
-        measures=[(TITLES[name], _larger(name)) for name in MEASURES],
-        ranked=[TITLES[name] for name in METRICS],
+        measures=[(TITLES[name], _larger(name)) for name in COMPARED_MEASURES],
+        ranked=[TITLES[name] for name in RANKED_MEASURES],
         tables=_average_rows(results, records, rankings),
         ranks=_rank_rows(records, rankings),
         sets=_set_rows(results, records),
@@ -94,7 +100,7 @@ def page(results: Results) -> str:
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
-        meanings={name: RULES[name].meaning for name in results.about["rules"]},
+        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["rules"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
         baseline=BASELINE if BASELINE in results.about["rules"] else None,
@@ -102,7 +108,7 @@ def page(results: Results) -> str:
 
 
 def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) -> dict[str, list[dict[str, Any]]]:
-    """Return for each kind of forest a row per rule, best rank first.
+    """Return for each kind of forest a row per combiner, best rank first.
 
     A row's cells are each a value, a spread, and whether it is the best.
     """
@@ -114,7 +120,7 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
         rows = []
         for rule in order:
             cells = []
-            for name in MEASURES:
+            for name in COMPARED_MEASURES:
                 column = part[(name, "mean")].round(DECIMALS)
                 best = column.max() if _larger(name) else column.min()
                 value, spread = part.at[rule, (name, "mean")], part.at[rule, (name, "std")]
@@ -125,12 +131,12 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
 
 
 def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any]]:
-    """Return a row per rule, best first: its ranks, and whether a test tells it from the first by that measure."""
+    """Return a row per combiner, best first: its ranks, and whether a test finds that it differs from the first."""
     ranks = table_of_ranks(records)
     rows = []
     for rule in ranks.index:
         cells = []
-        for name in METRICS:
+        for name in RANKED_MEASURES:
             place = rankings[name].rules.index(rule)
             p = rankings[name].from_best[place]
             # Ties share the mark, so the place alone does not say who is best.
@@ -165,7 +171,7 @@ def _poll_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _larger(measure: str) -> bool:
-    return {**METRICS, **_SMALLER_IS_BETTER}[measure]
+    return {**RANKED_MEASURES, **_SMALLER_IS_BETTER}[measure]
 
 
 def _with_code(sentence: str) -> Markup:

@@ -1,45 +1,85 @@
-"""Settings of a study, checked before hours are spent on it."""
+"""Settings of a study, checked before hours are spent on it: which combiners are compared, on which forests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners import check_name
+from jaxunc.combiners import Combiner, check_name, rule_by_name
 from jaxunc.counting import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
-
-from ._compared_rules import RULES
-from ._data import Table
+from jaxunc.forest import Forest
 
 
-def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:
-    return RandomForestClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed)
+class ComparedCombiner(NamedTuple):
+    """A row of a study, called a rule on its page and in its options: a combiner, or what answers like one."""
+
+    name: str
+    """Name that `jaxunc.combiners.rule_by_name` knows."""
+    meaning: str
+    """Meaning in a few words, as tables have it."""
+    binary_only: bool = False
+    """Whether it compares two classes and has no form for more."""
+    learns: bool = False
+    """Whether it is learned from training instances, and unknown to `rule_by_name`."""
+    own: bool = False
+    """Whether it is what a given model answers itself."""
+
+    def make(self, forest: Forest) -> Combiner:
+        """Make the combiner for a forest, whose prior it may use."""
+        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
-def _extra_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> ExtraTreesClassifier:
-    return ExtraTreesClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags)
+OWN, OWN_CALIBRATED = "model", "model-platt"
+"""Names of what a given model answers itself, and of that calibrated on the rows that leaves count."""
+_OFFERED = (
+    ComparedCombiner("probability", "mean class frequency"),
+    ComparedCombiner("laplace", "mean Laplace frequency"),
+    ComparedCombiner("m-estimate", "mean m-estimate at prior"),
+    ComparedCombiner("plausibility", "mean plausibility score", binary_only=True),
+    ComparedCombiner("plausibility-p", "plausibility against prior", binary_only=True),
+    ComparedCombiner("confidence", "mean confidence score", binary_only=True),
+    ComparedCombiner("vote", "majority vote"),
+    ComparedCombiner("median", "median frequency"),
+    ComparedCombiner("median-pls", "median plausibility", binary_only=True),
+    ComparedCombiner("maximum", "most extreme frequency"),
+    ComparedCombiner("maximum-pls", "most extreme plausibility", binary_only=True),
+    ComparedCombiner("mixture", "generalised mixture"),
+    ComparedCombiner("epistemic", "certain plausibility", binary_only=True),
+    ComparedCombiner("beta", "mean beta density", binary_only=True),
+    ComparedCombiner("pooling", "sum of the counts"),
+    ComparedCombiner("evidence", "evidence accumulation"),
+    ComparedCombiner("dempster", "Dempster's rule", binary_only=True),
+    ComparedCombiner("dempster-p", "Dempster, against prior", binary_only=True),
+    ComparedCombiner("cautious", "cautious rule", binary_only=True),
+    ComparedCombiner("cautious-p", "cautious, against prior", binary_only=True),
+    ComparedCombiner("learned", "learned pool", learns=True),
+    ComparedCombiner("calibrated", "mean, calibrated", learns=True),
+    ComparedCombiner("isotonic", "mean, isotonic", learns=True),
+    ComparedCombiner("model", "the model itself", own=True),
+    ComparedCombiner("model-platt", "the model, calibrated", own=True),
+)
 
-
-def _single_tree(n_trees: int, leaf_size: int, seed: int, bags: bool) -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(min_samples_leaf=leaf_size, random_state=seed)
-
-
-def _random_decision_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomDecisionTreesClassifier:
-    return RandomDecisionTreesClassifier(n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed)
-
-
+COMPARED_COMBINERS = {one.name: one for one in _OFFERED}
+"""All rows that a study can have, by the name that tables and files use."""
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
-    "random-forest": _random_forest,
-    "extra-trees": _extra_trees,
-    "single-tree": _single_tree,
-    "random-trees": _random_decision_trees,
+    "random-forest": lambda n_trees, leaf_size, seed, bags: RandomForestClassifier(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed
+    ),
+    "extra-trees": lambda n_trees, leaf_size, seed, bags: ExtraTreesClassifier(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags
+    ),
+    "single-tree": lambda n_trees, leaf_size, seed, bags: DecisionTreeClassifier(
+        min_samples_leaf=leaf_size, random_state=seed
+    ),
+    "random-trees": lambda n_trees, leaf_size, seed, bags: RandomDecisionTreesClassifier(
+        n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed
+    ),
 }
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
-
 
 GIVEN = "given model"
 """The kind of a forest that came fitted, in a file."""
@@ -52,9 +92,9 @@ class Settings:
     Parameters
     ----------
     forests
-        Names from `FORESTS`; `GIVEN` alone for a model that came fitted: see `for_model`.
+        Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
     rules
-        Names from `RULES`; none for all that suit the data.
+        Names of combiners, as in the tables of `jaxunc compare`; none for all that suit the data.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
     n_trees, n_repeats, n_folds
@@ -80,11 +120,10 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
-        # The class is frozen: fields are set around its guard, here to tuples, below without repetitions,
-        # rules and leaf sizes in a fixed order.
+        # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
         for name in ("forests", "rules", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        offered = [name for name, rule in RULES.items() if self.is_given or not rule.own]
+        offered = [name for name, rule in COMPARED_COMBINERS.items() if self.is_given or not rule.own]
         for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
             for name in names if names != (GIVEN,) or not self.is_given else ():
                 check_name(option, name, known)
@@ -106,14 +145,14 @@ class Settings:
         if (
             self.counts != "inbag"
             and not self.is_given
-            and (learning := [name for name in self.rules if RULES[name].learns])
+            and (learning := [name for name in self.rules if COMPARED_COMBINERS[name].learns])
         ):
             raise ValueError(
                 f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        object.__setattr__(self, "rules", tuple(name for name in RULES if name in self.rules))
+        object.__setattr__(self, "rules", tuple(name for name in COMPARED_COMBINERS if name in self.rules))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
@@ -132,7 +171,7 @@ class Settings:
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def rules_for(self, n_classes: int) -> tuple[str, ...]:
-        """Return the chosen rules that suit a number of classes.
+        """Return the names of the chosen combiners that suit a number of classes.
 
         Parameters
         ----------
@@ -145,14 +184,16 @@ class Settings:
             If none of them does.
         """
         learns = self.counts == "inbag" or self.is_given
-        every = tuple(name for name, rule in RULES.items() if not rule.own and (learns or not rule.learns))
-        own = tuple(name for name, rule in RULES.items() if rule.own and self.is_given and name not in self.rules)
+        every = tuple(name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
+        own = tuple(
+            name for name, rule in COMPARED_COMBINERS.items() if rule.own and self.is_given and name not in self.rules
+        )
         chosen = (*(self.rules or every), *own)
-        suited = tuple(name for name in chosen if n_classes == 2 or not RULES[name].binary_only)
+        suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
                 f"--rules={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
-                f"{', '.join(name for name, rule in RULES.items() if not rule.binary_only)}."
+                f"{', '.join(name for name, rule in COMPARED_COMBINERS.items() if not rule.binary_only)}."
             )
         return suited
 
@@ -162,18 +203,16 @@ def _check_range(option: str, value: int, least: int, meaning: str) -> None:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 
 
-def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless every class can be in every test fold."""
-    sizes = np.bincount(table.y, minlength=len(table.class_labels))
-    if len(table.y) < 2 * n_folds:
-        raise ValueError(
-            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
-            "two in every fold. Add rows, or lower --folds (to 2 at least)."
-        )
-    if sizes.min() < n_folds:
-        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
-        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
-        raise ValueError(
-            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
-            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
-        )
+class Cell(NamedTuple):
+    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
+
+    forest: str
+    leaf_size: int
+    repeat: int
+    fold: int
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return all cells of a study, in order."""
+    axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
+    return [Cell(*values) for values in product(*axes)]

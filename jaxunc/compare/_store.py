@@ -26,26 +26,25 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pandas as pd
 import sklearn
 
 from jaxunc import __version__
 
-from ._data import Table
 from ._evaluate import (
     BRIER_RANGE,
+    COMPARED_MEASURES,
     INTERVAL_BINS,
-    MEASURES,
     MOST_CLASSES,
     N_BINS,
     N_POINTS,
+    POLL_MEASURES,
     SET_MEASURES,
     STRENGTHS,
     Outcome,
 )
-from ._given_model import GivenModel
-from ._polling import POLL_MEASURES
-from ._settings import Settings
-from ._study import Cell, cells
+from ._inputs import GivenModel, Table
+from ._settings import Cell, Settings, cells
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
 
@@ -62,6 +61,16 @@ class Results(NamedTuple):
     def settings(self) -> Settings:
         """Settings of the study."""
         return Settings(**self.about["settings"])
+
+    def records(self) -> pd.DataFrame:
+        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, rule (its name), and the measures."""
+        return pd.DataFrame(
+            [
+                {**cell._asdict(), "rule": rule, **values}
+                for cell, outcome in self.outcomes.items()
+                for rule, values in outcome.measures.items()
+            ]
+        )
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | None = None) -> dict[str, Any]:
@@ -94,19 +103,9 @@ def describe(table: Table, settings: Settings, given: GivenModel | None = None) 
 
 
 class Store:
-    """The folder of one study.
+    """The folder of one study, which an interrupted run goes on from; it is made if it does not exist.
 
-    Parameters
-    ----------
-    folder
-        A folder that exists or can be made.
-    table, settings, given
-        The data and the settings of the study, and the model of one of `Settings.for_model`.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be written to, or holds another study or files that are no study's.
+    Raises a ValueError if the folder cannot be written to, or holds another study or files that are no study's.
     """
 
     def __init__(self, folder: str | Path, table: Table, settings: Settings, given: GivenModel | None = None):
@@ -218,7 +217,7 @@ def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
         all(set(part) == set(rules) for part in outcome[:3])
-        and all(set(values) == set(MEASURES) for values in outcome.measures.values())
+        and all(set(values) == set(COMPARED_MEASURES) for values in outcome.measures.values())
         and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
         and all(len(part) == N_BINS for bins in outcome.reliability.values() for part in bins.values())
         and all(len(curve) == N_POINTS for curve in outcome.rejection.values())

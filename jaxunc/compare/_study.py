@@ -1,43 +1,57 @@
-"""The study: forests under repeated cross-validation, every rule on the same leaves."""
+"""The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
 
-from collections.abc import Container, Iterator
+`run` shows progress and keeps outcomes. `study` splits, has a forest grown or counted anew on each training part,
+learns the combiners that learn, and evaluates all of them on the test part.
+"""
+
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from jaxunc._numerics import cores
-from jaxunc.counting import as_groups, calibration_split, copies_of, count_leaves, counted_forest, first_of_each
+from jaxunc.combiners import Answer, LearnedPool, Mean
+from jaxunc.counting import (
+    as_groups,
+    calibration_split,
+    copies_of,
+    count_leaves,
+    counted_forest,
+    first_of_each,
+    has_bags,
+)
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
+from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn
+from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
 
-from ._compared_rules import RULES
-from ._data import Table
-from ._evaluate import Outcome, evaluate
-from ._given_model import GivenModel
-from ._learned import learn
-from ._settings import FORESTS, Settings, check_folds
+from ._evaluate import Answers, Outcome, evaluate
+from ._inputs import GivenModel, Table
+from ._settings import COMPARED_COMBINERS, FORESTS, Cell, Settings, cells
+from ._store import Results, Store, describe
+from ._summary import forest_name
 
-
-class Cell(NamedTuple):
-    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
-
-    forest: str
-    leaf_size: int
-    repeat: int
-    fold: int
+N_FOLDS = 3
+"""Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
 
 
-def study(
-    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
-) -> Iterator[tuple[Cell, Outcome]]:
-    """Grow the forests, one per core at a time, and yield for each how the rules did on its test fold.
-
-    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
+def run(
+    table: Table,
+    settings: Settings,
+    folder: str | Path | None = None,
+    *,
+    quiet: bool = False,
+    given: GivenModel | None = None,
+) -> Results:
+    """Run a `study`, with a progress bar meanwhile if a person watches.
 
     Parameters
     ----------
@@ -45,21 +59,55 @@ def study(
         The data.
     settings
         Settings of the study.
-    done
-        Cells to leave out.
+    folder
+        Where results are kept as they finish, so that an interrupted run goes on where it stopped; and where
+        ``results.json`` lies in the end. Without a folder nothing is written.
+    quiet
+        Show no progress. Nor is any shown where standard error is no terminal.
     given
-        The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
+        The model, in a study of one that came fitted.
 
-    Yields
-    ------
-    tuple[Cell, Outcome]
-        Which forest, and how the rules did.
+    Returns
+    -------
+    Results
+        What was run on what, and an outcome for each forest.
 
     Raises
     ------
     ValueError
-        If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
-        rule suits the number of classes.
+        As `study` and `Store` do.
+    """
+    # What can be refused is refused before a folder is made.
+    if settings.is_given != (given is not None):
+        raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
+    check_folds(table, settings.n_folds)
+    settings.rules_for(len(table.class_labels))
+    store = None if folder is None else Store(folder, table, settings, given)
+    outcomes = {} if store is None else store.outcomes
+    console = Console(stderr=True)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("compiling", total=settings.n_forests, completed=len(outcomes))
+        for cell, outcome in study(table, settings, tuple(outcomes), given):
+            if store is None:
+                outcomes[cell] = outcome
+            else:
+                store.add(cell, outcome)
+            bar.update(task, advance=1, description=forest_name(cell.forest, cell.leaf_size))
+    return Results(describe(table, settings, given), outcomes) if store is None else store.finish()
+
+
+def study(
+    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
+) -> Iterator[tuple[Cell, Outcome]]:
+    """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
+
+    Cells that are ``done`` are left out. With a ``given`` model, of `Settings.for_model`, none is grown: its leaves
+    count the training part.
+
+    Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that the trees were
+    grown on; or if no combiner suits the number of classes.
     """
     together = copies_of(np.asarray(table.X, np.float32), table.y)
     # A copy of a row in another fold would tell its label.
@@ -75,13 +123,12 @@ def study(
         train, test = (apart[part] for part in splits[i])
         if together is not None:
             train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
-        # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
-        # terms.
+        # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         else:
             model = forest = count_leaves(given.trees, table.X[train], table.y[train])
-        names = [name for name in rules if RULES[name].learns]
+        names = [name for name in rules if COMPARED_COMBINERS[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
         if given is not None:
             learned |= given.answers(table.X[train], table.y[train])
@@ -97,12 +144,6 @@ def study(
             pool.shutdown(cancel_futures=True)
 
 
-def cells(settings: Settings) -> list[Cell]:
-    """Return all cells of a study, in order."""
-    axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
-    return [Cell(*values) for values in product(*axes)]
-
-
 def _grow(
     cell: Cell,
     settings: Settings,
@@ -111,10 +152,7 @@ def _grow(
     train: Int[np.ndarray, "train"],
     groups: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """Grow the forest of a cell.
-
-    Returns the model that it can be learned from, and the forest, counted as the settings say.
-    """
+    """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say."""
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "held_out":
@@ -145,3 +183,73 @@ def _grow(
     if isinstance(model, RandomDecisionTreesClassifier):
         model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
     return model, forest
+
+
+def check_folds(table: Table, n_folds: int) -> None:
+    """Raise a ValueError unless every class can be in every test fold."""
+    sizes = np.bincount(table.y, minlength=len(table.class_labels))
+    if len(table.y) < 2 * n_folds:
+        raise ValueError(
+            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
+            "two in every fold. Add rows, or lower --folds (to 2 at least)."
+        )
+    if sizes.min() < n_folds:
+        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
+        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
+        raise ValueError(
+            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
+            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
+        )
+
+
+def learn(
+    names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray, groups: np.ndarray
+) -> dict[str, Answers]:
+    """Learn those of "learned", "calibrated" and "isotonic" that are named.
+
+    ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
+    ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are
+    folds nothing is learned, and all three are the mean.
+    """
+    if not names:
+        return {}
+    # Too few rows of a class for folds: the mean stands in for all that learn, so that tables have no gaps.
+    apart = np.unique(groups, return_index=True)[1]
+    if np.bincount(y[apart], minlength=forest.n_classes).min() < N_FOLDS:
+        return dict.fromkeys(names, bind(forest, Mean()).answer)
+    how = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
+    rows = oob_dataset(model, X, y, **how)
+    makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
+    return {name: makers[name](rows) for name in names}
+
+
+def _pool(rows: OobDataset) -> Answers:
+    return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner).answer
+
+
+def _calibrated(rows: OobDataset) -> Answers:
+    """Return the calibrated mean with the least loss out of bag."""
+    fits = [fit_combiner(one, rows) for one in default_candidates(rows)["calibrated mean"]]
+    return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
+
+
+def _isotonic(rows: OobDataset) -> Answers:
+    """Calibrate each class against the rest by isotonic regression, clipped to 1/(n + 2) where that is too sure."""
+    own, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    fits: list[Any] = [
+        IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
+        for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])
+    ]
+    mean = rows.bind(Mean())
+
+    def answer(X: np.ndarray) -> Answer:
+        given = np.asarray(mean.probability(X))
+        first = given.shape[1] - len(fits)
+        columns = [np.clip(fit.predict(given[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
+        columns = [1 - columns[0], columns[0]] if first else columns
+        shares: Any = np.stack(columns, axis=1).astype(given.dtype)
+        shares /= shares.sum(axis=1, keepdims=True)
+        logs: Any = np.log(shares)
+        return Answer(logs, None, shares, logs)
+
+    return answer

@@ -1,4 +1,4 @@
-"""Summary of outcomes: averages, ranks, and tests of the differences."""
+"""Outcomes in numbers: averages, ranks, and tests of the differences, as tables, sentences and figures read them."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -7,11 +7,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from ._compared_rules import OWN
-from ._corrected_t import pairwise_corrected_t
-from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
-from ._polling import POLL_MEASURES
-from ._ranks import average_ranks
+from ._evaluate import (
+    BRIER_RANGE,
+    COMPARED_MEASURES,
+    MOST_CLASSES,
+    POLL_MEASURES,
+    RANKED_MEASURES,
+    SET_MEASURES,
+    Outcome,
+)
+from ._settings import OWN
+from ._significance import average_ranks, pairwise_corrected_t
 from ._store import Results
 
 TITLES = {
@@ -40,29 +46,29 @@ POLL_TITLES = {
     "whole_accuracy": "of all trees",
     "same": "same class",
 }
-"""Titles of the measures of votes that stop when they are settled."""
+"""Titles of the measures of votes that stop when they are settled, in tables."""
 
 TABLE_STRENGTHS = (1, 2, 5)
 """Values of s that tables show."""
 
 BASELINE = "probability"
-"""Name of the rule that forests use by default."""
+"""Name of the combiner that forests use by default."""
 
-# Differences below this are rounding, and count as ties.
 DECIMALS = 6
+"""Number of decimals: smaller differences are rounding, and count as ties."""
 
 
 class Ranking(NamedTuple):
-    """The rules by one measure, over the test parts of the cross-validation."""
+    """The combiners by one measure, over the test parts of the cross-validation."""
 
     rules: tuple[str, ...]
-    """Names of the rules, best first."""
+    """Names of the combiners, best first."""
     ranks: Float[np.ndarray, "rules"]
     """Average ranks, 1 is best."""
     different: Bool[np.ndarray, "rules rules"]
-    """Whether a corrected test tells two rules apart."""
+    """Whether a corrected test finds that two combiners differ."""
     from_best: Float[np.ndarray, "rules"]
-    """Corrected p-value against the first rule."""
+    """Corrected p-value against the first combiner."""
 
 
 def baseline_of(rules: Iterable[str]) -> str | None:
@@ -75,42 +81,25 @@ def forest_name(forest: Any, leaf_size: Any) -> str:
     return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
 
 
-def frame(results: Results) -> pd.DataFrame:
-    """Return a frame of a row per forest and rule: forest, leaf_size, repeat, fold, rule, and the measures."""
-    rows = [
-        {**cell._asdict(), "rule": rule, **values}
-        for cell, outcome in results.outcomes.items()
-        for rule, values in outcome.measures.items()
-    ]
-    return pd.DataFrame(rows)
-
-
 def averages(records: Any) -> pd.DataFrame:
-    """Return mean and standard deviation over test folds, for each forest and rule.
+    """Return mean and standard deviation over test folds, for each forest and combiner, from `Results.records`.
 
-    The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
-
-    Parameters
-    ----------
-    records
-        What `frame` returns.
+    Rows: (forest, rule); columns: (measure, "mean" | "std").
     """
-    measures = [name for name in MEASURES if name in records]
+    measures = [name for name in COMPARED_MEASURES if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
     per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
     return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
 
 
 def best_leaf_sizes(records: Any) -> pd.Series:
-    """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
+    """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and combiner."""
     brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
     return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """Return the leaf size at which to show what does not depend on the rule.
-
-    For each kind of forest it is the best one of the mean.
+    """Return the leaf size, for each kind of forest, at which to show what no combiner changes: the best of the mean.
 
     Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
     """
@@ -158,7 +147,7 @@ def poll_averages(results: Results) -> Any:
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return the accuracy of the default rule at the leaf sizes of `set_averages`; empty if it was not run."""
+    """Return the accuracy of the default combiner at the leaf sizes of `set_averages`; empty if it was not run."""
     part = records[records["rule"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
@@ -178,17 +167,12 @@ def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:
-    """Return the mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
+    """Return the mean rank of each combiner by each measure over all forests, from `Results.records`; 1 is best.
 
-    Rows: rules, best first; columns: the measures, and "all", their mean.
-
-    Parameters
-    ----------
-    records
-        What `frame` returns.
+    Rows: combiners, best first; columns: the measures, and "all", their mean. Equals share their ranks.
     """
     columns = {}
-    for name, larger in METRICS.items():
+    for name, larger in RANKED_MEASURES.items():
         values = _by_forest(records, name)
         columns[name] = average_ranks(values.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
         rules = values.columns
@@ -197,27 +181,27 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
 
 
 def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
-    """Rank the rules by one measure, and test which of them differ.
+    """Rank the combiners by one measure, and test which of them differ.
 
-    The values of a test part are averaged over forests and leaf sizes; two rules are compared by the corrected
-    resampled t-test over the parts (they share training data), p-values corrected by Holm over all pairs.
+    The values of a test part are averaged over forests and leaf sizes. The corrected resampled t-test compares two
+    combiners over the parts, which share training data; p-values are corrected by Holm over all pairs.
 
     Parameters
     ----------
     records
-        What `frame` returns.
+        The frame of `Results.records`.
     measure
-        A key of `METRICS`.
+        ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``.
     n_folds
         Folds of the cross-validation, by which the test is corrected.
 
     Returns
     -------
     Ranking
-        The rules, best first, and which a test tells apart.
+        The combiners, best first, and which of them differ by a test.
     """
     per_forest = _by_forest(records, measure)
-    larger = METRICS[measure]
+    larger = RANKED_MEASURES[measure]
     ranks = average_ranks(per_forest.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
     order = np.argsort(ranks, kind="stable")
     values = per_forest.groupby(["repeat", "fold"], sort=True).mean().round(DECIMALS).to_numpy()[:, order]
@@ -230,6 +214,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return the values of a measure ``[forests rules]``, rules in the order in which they come."""
+    """Return the values of a measure ``[forests combiners]``, combiners in the order in which they come."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="rule", values=measure)
     return rows[list(dict.fromkeys(records["rule"]))]

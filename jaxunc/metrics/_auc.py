@@ -15,11 +15,13 @@ from ._instances import (
     check_column,
     check_columns,
     checked_labels,
+    checked_scores,
+    group_edges,
     nan_unless_classes,
     one_hot,
+    sort_key,
+    total,
 )
-from ._ranking import checked_scores, group_edges, sort_key
-from ._total import total
 
 
 def auc(

@@ -1,18 +1,22 @@
-"""Calibration: predictions made with confidence p should be right in a share p of cases."""
+"""Calibration: predictions made with confidence p should be right in a share p of cases.
 
-from typing import Literal
+The error and the curve read the same bins of confidence, whose sums are exact.
+"""
+
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Bool, Float, Int32, Real
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_one_of
 from jaxunc._numerics import jit
 
-from ._confidence_bins import Strategy, binned, checked_bins
-from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes
-from ._total import total
+from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes, total
+
+Strategy: TypeAlias = Literal["uniform", "quantile"]
+"""Strategy of the bins: of equal width, or of equal numbers of instances."""
 
 
 def calibration_error(
@@ -79,7 +83,7 @@ def calibration_error(
     0.3333
     """
     check_one_of("norm", norm, ("l1", "l2", "max"))
-    n_bins = checked_bins(n_bins, strategy)
+    n_bins = _checked_bins(n_bins, strategy)
     probs = checked_probabilities(probs, name="probs")
     return _calibration_error(probs, checked_labels(y, *probs.shape), n_bins, norm, strategy)
 
@@ -87,7 +91,7 @@ def calibration_error(
 @jit(static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
     n, n_classes = probs.shape
-    confidence, correct, bin_of = binned(probs, y, n_bins, strategy)
+    confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
     excess = confidence - correct.astype(probs.dtype)
 
     def in_bin(b):
@@ -106,3 +110,121 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
         square = jnp.sum(gaps / sizes * (gaps / n))
         error = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), square)
     return nan_unless_classes(error, y, n_classes)
+
+
+class ReliabilityCurve(NamedTuple):
+    """Means over the bins of confidence, lowest first; NaN where a bin is empty."""
+
+    confidence: Float[Array | np.ndarray, "bins"]
+    """Mean confidence."""
+    accuracy: Float[Array | np.ndarray, "bins"]
+    """Share of right predictions."""
+    size: Int32[Array | np.ndarray, "bins"]
+    """Number of instances."""
+
+
+def reliability_curve(
+    probs: Real[Array | np.ndarray, "instances classes"],
+    y: Labels,
+    *,
+    n_bins: int = 10,
+    strategy: Strategy = "uniform",
+) -> ReliabilityCurve:
+    r"""Accuracy against confidence of the predicted class (top label), by the bins of `calibration_error`.
+
+    With conf the largest probability of an instance, over the :math:`n_b` instances of bin b:
+
+    .. math:: conf_b = \frac{1}{n_b} \sum_i conf_i, \qquad acc_b = \frac{1}{n_b} \sum_i [\arg\max_c p_{ic} = y_i]
+
+    Parameters
+    ----------
+    probs
+        Probabilities of the classes, adding to 1 in each row. The class with the lowest index wins ties.
+    y
+        Class indices ``[instances]`` in [0, classes).
+    n_bins
+        Number of bins B ≥ 1.
+    strategy
+        ``"uniform"``: bins ((b-1)/B, b/B]. ``"quantile"``: bins that end at the confidence of rank ⌈bn/B⌉, b < B; they
+        hold n/B instances each unless confidences tie, which share a bin.
+
+    Returns
+    -------
+    ReliabilityCurve
+        ``confidence``, ``accuracy`` and ``size``, each ``[bins]``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, there are no instances, the strategy is unknown or n_bins < 1. Outside a trace also if
+        a row is no distribution (within 0.001) or a label no class.
+    TypeError
+        If the labels are neither integer nor bool, or n_bins is no integer.
+
+    Notes
+    -----
+    Empty bins have size 0 and no means: NaN. With K classes no confidence is below 1/K, so the lowest uniform bins are
+    empty. The gaps between the means, weighted by size, are the calibration error of the same bins. Under a trace
+    labels that are no class make all means NaN.
+
+    Hits are counted as integers and confidences added in two-float arithmetic; cost O(n B), and a sort with
+    ``"quantile"``. Gradient: of the confidences with the bins as they are; 0 of accuracies.
+
+    References
+    ----------
+    DeGroot and Fienberg 1983; Niculescu-Mizil and Caruana 2005; Guo et al. 2017.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> probs, y = jnp.array([[0.25, 0.75], [0.25, 0.75], [0.5, 0.5]]), jnp.array([1, 0, 0])
+    >>> curve = reliability_curve(probs, y, n_bins=4)
+    >>> print(curve.confidence, curve.accuracy, curve.size)
+    [ nan 0.5  0.75  nan] [nan 1.  0.5 nan] [0 1 2 0]
+    """
+    n_bins = _checked_bins(n_bins, strategy)
+    probs = checked_probabilities(probs, name="probs")
+    return _reliability_curve(probs, checked_labels(y, *probs.shape), n_bins, strategy)
+
+
+@jit(static_argnames=("n_bins", "strategy"))
+def _reliability_curve(probs, y, n_bins, strategy):
+    confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
+
+    def in_bin(b):
+        inside = bin_of == b
+        sizes = [jnp.sum(members, dtype=jnp.int32) for members in (inside, inside & correct)]
+        return total(jnp.where(inside, confidence, 0.0)), *sizes
+
+    # Bin by bin, by exact sums: a scatter would add floats one by one.
+    sums, size, hits = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
+
+    def mean(sums):
+        means = jnp.where(size > 0, sums / jnp.maximum(size, 1).astype(probs.dtype), jnp.nan)
+        return nan_unless_classes(means, y, probs.shape[1])
+
+    return ReliabilityCurve(mean(sums), mean(hits.astype(probs.dtype)), size)
+
+
+def _checked_bins(n_bins: int, strategy: str) -> int:
+    """Return the number of bins; an error unless it is an integer >= 1 and the strategy is known."""
+    check_one_of("strategy", strategy, ("uniform", "quantile"))
+    check_integer("n_bins", n_bins, 1)
+    return int(n_bins)
+
+
+def _binned(
+    probs: Float[Array, "instances classes"], y: Int32[Array, "instances"], n_bins: int, strategy: str
+) -> tuple[Float[Array, "instances"], Bool[Array, "instances"], Int32[Array, "instances"]]:
+    """Return the confidence of each instance, whether its predicted class is the true one, and its bin."""
+    n = probs.shape[0]
+    confidence = jnp.max(probs, axis=-1)
+    if strategy == "uniform":
+        # Rounded once from the exact quotients: a confidence of 0.3 then lies in the bin that ends at 0.3.
+        edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
+    else:
+        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
+        # Bins are taken as they are: the gradient is that of the confidences.
+        edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
+    bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
+    return confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of

@@ -1,14 +1,19 @@
-"""Predictions and labels as the metrics take them: checks on the host, and NaN instead of errors in a trace."""
+"""Parts of all metrics: predictions and labels as they take them, exact orders, and sums that keep their digits.
 
+On the host, wrong values raise errors. In a trace nothing can be raised: there they give NaN.
+"""
+
+import math
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, Integer
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, Integer, Real
 
 from jaxunc._checks import as_native, check_numbers, is_concrete, refuse_masked
-from jaxunc._numerics import float_dtype, whole
+from jaxunc._numerics import TwoFloat, float_dtype, order_key, whole
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
 """A class index per instance."""
@@ -84,7 +89,7 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
             raise ValueError(
                 f"{name} must be {'logarithms of ' if logs else ''}probabilities, >= 0 and adding to 1 in each row; "
                 f"the smallest is {values.min():.6g}, and a row's sum is off by {off.max():.6g}. Class scores are no "
-                f"probabilities: use the rule's {'log_probability' if logs else 'probability'}."
+                f"probabilities: use the combiner's {'log_probability' if logs else 'probability'}."
             )
     return as_floats(prediction)
 
@@ -104,3 +109,64 @@ def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instan
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
     """Return the value, or NaN if a label is no class: under a trace nothing can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
+
+
+def checked_scores(score, *, name: str) -> Real[Array, "..."]:
+    """Return the scores for JAX. 64-bit numbers that it would cut to 32 become ranks on the host, in the same order.
+
+    Ranks among all of them, so that scores of different columns can be compared too.
+    """
+    check_no_nan(score, name=name)
+    if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
+        _, rank = np.unique(score, return_inverse=True)
+        score = rank.reshape(score.shape).astype(np.int32)
+    return jnp.asarray(score)
+
+
+def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
+    """Return ints in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
+    if not jnp.issubdtype(score.dtype, jnp.floating):
+        return score
+    if score.dtype != jnp.float64:
+        return order_key(score)
+    bits = lax.bitcast_convert_type(score, jnp.int64)
+    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)
+
+
+def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instances"], Bool[Array, "instances"]]:
+    """Return which of the sorted keys are the first, and which the last, of a group of equal keys."""
+    differs, edge = keys[1:] != keys[:-1], jnp.ones(1, bool)
+    return jnp.concatenate([edge, differs]), jnp.concatenate([differs, edge])
+
+
+@jax.custom_jvp
+def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
+    """Return the sum in two-float arithmetic, rounded once; it does not depend on how the compiler adds.
+
+    About √n columns are summed side by side, then their sums one by one. Infinities and NaN are added as usual. The
+    gradient is that of a plain sum.
+    """
+    # Additions one by one would be a loop of n; all at once they would have no fixed order.
+    n_columns = math.isqrt(values.shape[0]) + 1
+    rows = jnp.pad(values, (0, -values.shape[0] % n_columns)).reshape(-1, n_columns)
+    by_column = _added(TwoFloat(rows, jnp.zeros_like(rows)))
+    # With infinities two-float arithmetic gives NaN; their plain sum is right.
+    plain = jnp.sum(values)
+    return jnp.where(jnp.isfinite(plain), _added(by_column).value, plain)
+
+
+@total.defjvp
+def _total_jvp(primals, tangents):
+    (values,), (d_values,) = primals, tangents
+    return total(values), jnp.sum(d_values)
+
+
+def mean(values: Float[Array, "instances"]) -> Float[Array, ""]:
+    """Return the mean, rounded twice."""
+    return total(values) / values.shape[0]
+
+
+def _added(parts: TwoFloat) -> TwoFloat:
+    """Return the sum over the leading axis, added in order."""
+    start = TwoFloat(jnp.zeros_like(parts.high[0]), jnp.zeros_like(parts.low[0]))
+    return lax.scan(lambda sum_so_far, part: (sum_so_far.plus(part), None), start, parts)[0]

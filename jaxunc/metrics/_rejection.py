@@ -10,9 +10,18 @@ from jaxtyping import Array, Float, Real
 from jaxunc._checks import check_integer
 from jaxunc._numerics import jit
 
-from ._instances import Labels, as_array, as_floats, check_column, checked_labels, nan_unless_classes
-from ._ranking import checked_scores, group_edges, sort_key
-from ._total import mean
+from ._instances import (
+    Labels,
+    as_array,
+    as_floats,
+    check_column,
+    checked_labels,
+    checked_scores,
+    group_edges,
+    mean,
+    nan_unless_classes,
+    sort_key,
+)
 
 
 class RejectionCurve(NamedTuple):
@@ -102,33 +111,9 @@ def risk_coverage_curve(
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 
-    Parameters
-    ----------
-    certainty
-        A number per prediction, larger where it is to be trusted more: its probability, or the negative of its
-        uncertainty. Only the order counts.
-    correct
-        Whether the prediction was right: bool, or 0 and 1.
-    n_points
-        Number m ≥ 1 of points: t = jn/m for j = 1 … m. None: one per instance, m = n.
-
-    Returns
-    -------
-    RiskCoverageCurve
-        ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, there are no instances, n_points < 1 or, outside a trace, a certainty is NaN or
-        ``correct`` not 0 or 1.
-    TypeError
-        If ``correct`` is neither integer nor bool, or n_points is no integer.
-
-    Notes
-    -----
-    As `accuracy_rejection_curve`: equal certainties in expectation, exact, O(n log n), gradient 0. Wrong predictions
-    are counted themselves, so that small risks keep their digits.
+    Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``. Arguments, errors, ties, exactness, cost and
+    gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted themselves, so that small risks keep
+    their digits.
 
     References
     ----------
@@ -154,31 +139,9 @@ def area_under_risk_coverage(
 
     .. math:: \frac1n \sum_{k=1}^n \mathrm{risk}(k/n)
 
-    Parameters
-    ----------
-    certainty
-        A number per prediction, larger where it is to be trusted more. Only the order counts.
-    correct
-        Whether the prediction was right: bool, or 0 and 1.
-
-    Returns
-    -------
-    Array
-        A scalar in [0, 1]; the share of wrong predictions for certainties that are all equal.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, there are no instances or, outside a trace, a certainty is NaN or ``correct`` not
-        0 or 1.
-    TypeError
-        If ``correct`` is neither integer nor bool.
-
-    Notes
-    -----
-    It mixes how good the predictions are with how well they are ranked: compare certainties of the same predictions.
-    0 if all are right, 1 if all are wrong. Equal certainties, exactness, traces, cost and gradient are those of
-    `risk_coverage_curve`; the sum is compensated.
+    A scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, the share of wrong ones for certainties that
+    are all equal. It mixes how good the predictions are with how well they are ranked: compare certainties of the same
+    predictions. The sum is compensated; all else is as for `risk_coverage_curve`.
 
     References
     ----------

@@ -5,6 +5,7 @@ from ._arrays import labels as arrow_labels
 from ._arrays import numbers as arrow_numbers
 from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
+from ._doubtful_columns import find_counters, find_leaks, texts_like_numbers
 from ._formats import (
     ARROW,
     CSV,

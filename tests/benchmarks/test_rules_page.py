@@ -23,7 +23,7 @@ def made_up(n_sets=12, noise=0.01, n_classes=2, seed=0):
         names=["set", "counts", "forest", "leaf_size", "rule"],
     )
     frame = keys.to_frame(index=False).assign(n_classes=n_classes)
-    for measure in compare.MEASURES:
+    for measure in compare.COMPARED_MEASURES:
         sign = 1 if measure in ("auc", "accuracy") else -1
         frame[measure] = 0.5 + sign * frame["rule"].map(GAIN) + noise * rng.normal(size=len(frame))
     return frame
@@ -46,7 +46,7 @@ def test_without_a_difference_nothing_is_bold():
     assert "| `better` | 10 | 0 | 10 | 0 | 10 | 0 |" in page
     assert "| `worse` | 0 | 10 | 0 | 10 | 0 | 10 |" in page
     alike = made_up(noise=0.0)
-    alike[list(compare.MEASURES)] = 0.5
+    alike[list(compare.COMPARED_MEASURES)] = 0.5
     assert "**`" not in rules_page(alike)
 
 

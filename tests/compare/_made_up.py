@@ -8,7 +8,7 @@ BINS, POINTS = 10, 20
 DECIDED = {"1": 0.75, "2": 0.5, "3": 0.25, "5": 0.0, "10": 0.0, "20": 0.0}
 
 
-def made_up_results(table: Table, settings: Settings, rules=tuple(compare.RULES)) -> Results:
+def made_up_results(table: Table, settings: Settings, rules=tuple(compare.COMPARED_COMBINERS)) -> Results:
     """Results of the given shape: fold i loses 12.5 + 4 i nats, all rules alike."""
     n_classes = len(table.class_labels)
     outcome = {

@@ -24,10 +24,16 @@ def outcomes(table):
     return list(made_up_results(table, SETTINGS, SETTINGS.rules).outcomes.items())
 
 
-def test_interrupted_and_resumed_it_writes_the_same_bytes(table, tmp_path):
-    whole = compare.Store(tmp_path / "whole", table, SETTINGS)
+def filled(table, folder):
+    """A store that holds all outcomes, and has not been finished."""
+    store = compare.Store(folder, table, SETTINGS)
     for cell, outcome in outcomes(table):
-        whole.add(cell, outcome)
+        store.add(cell, outcome)
+    return store
+
+
+def test_interrupted_and_resumed_it_writes_the_same_bytes(table, tmp_path):
+    whole = filled(table, tmp_path / "whole")
     whole.finish()
     begun = compare.Store(tmp_path / "parts", table, SETTINGS)
     for cell, outcome in outcomes(table)[::-1][:3]:
@@ -62,9 +68,7 @@ def test_a_real_study_goes_on_where_it_stopped(table, tmp_path):
 
 @pytest.mark.parametrize("file", ["results.json", "unfinished.jsonl"])
 def test_another_run_is_refused(table, tmp_path, file):
-    store = compare.Store(tmp_path, table, SETTINGS)
-    for cell, outcome in outcomes(table):
-        store.add(cell, outcome)
+    store = filled(table, tmp_path)
     if file == "results.json":
         store.finish()
     before = (tmp_path / file).read_bytes()
@@ -77,10 +81,7 @@ def test_another_run_is_refused(table, tmp_path, file):
 
 
 def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
-    store = compare.Store(tmp_path, table, SETTINGS)
-    for cell, outcome in outcomes(table):
-        store.add(cell, outcome)
-    store.finish()
+    filled(table, tmp_path).finish()
     path = tmp_path / "results.json"
     document = {**json.loads(path.read_text()), "format_version": 4}
     for entry in document["forests"]:
@@ -99,10 +100,7 @@ def test_a_file_of_something_else_is_refused(table, tmp_path, content):
 
 
 def test_results_that_lack_forests_are_refused(table, tmp_path):
-    store = compare.Store(tmp_path, table, SETTINGS)
-    for cell, outcome in outcomes(table):
-        store.add(cell, outcome)
-    store.finish()
+    filled(table, tmp_path).finish()
     path = tmp_path / "results.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "forests": document["forests"][1:]}))
@@ -142,9 +140,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_outcomes_are_run_again_or_refused(table, tmp_path, damage):
-    store = compare.Store(tmp_path, table, SETTINGS)
-    for cell, outcome in outcomes(table):
-        store.add(cell, outcome)
+    filled(table, tmp_path)
     journal = tmp_path / "unfinished.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines()
     entry = json.loads(lines[3])

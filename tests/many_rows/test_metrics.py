@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxunc import metrics
+from jaxunc import compare, metrics
 from jaxunc.intervals import Interval
 from tests.many_rows._drawn import DISTINCT, SIZES, drawn
 from tests.metrics import _reference as reference
@@ -81,7 +81,7 @@ def test_rejection(n_rows):
 def test_map(n_rows):
     probs, y = predictions(n_rows)
     aleatoric, epistemic, correct = probs[:, 0], probs[:, 1], probs.argmax(axis=1) == y
-    found = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=4)
+    found = compare.uncertainty_map(aleatoric, epistemic, correct, n_bins=4)
     place = (np.floor(aleatoric * 4) * 4 + np.floor(epistemic * 4)).astype(int)
     np.testing.assert_array_equal(found.size.ravel(), np.bincount(place, minlength=16))
     np.testing.assert_array_equal(found.errors.ravel(), np.bincount(place[~correct], minlength=16))

@@ -186,36 +186,31 @@ def test_gradients_at_probability_zero():
             assert np.all(np.isfinite(slope)), options
 
 
+Y, GOOD = np.array([0, 1, 1]), np.array([0.2, 0.5, 0.9])
+REFUSED = [
+    (ValueError, "interval 1 has its lower end 0.6 above its upper end 0.5", np.array([0.2, 0.6, 0.9]), GOOD, Y, {}),
+    (ValueError, r"\[0, 1\]", GOOD - 0.5, GOOD, Y, {}),
+    (ValueError, r"\[0, 1\]", GOOD, GOOD + 0.5, Y, {}),
+    (ValueError, "NaN", GOOD * np.nan, GOOD, Y, {}),
+    (ValueError, "shapes", GOOD[:2], GOOD, Y, {}),
+    (ValueError, "shapes", np.zeros((3, 3)), np.ones((3, 3)), Y, {}),
+    (ValueError, "no distribution", np.zeros((3, 2)), np.full((3, 2), 0.4), Y, {}),
+    (ValueError, "y holds 2", GOOD, GOOD, Y + 1, {}),
+    (TypeError, "dtype", GOOD, GOOD, Y / 2, {}),
+]
+OF_LEAVES = [
+    (ValueError, "different intervals", GOOD, GOOD, Y, {"leaf": np.array([1, 1, 2])}),
+    (ValueError, "leaf has shape", GOOD, GOOD, Y, {"leaf": np.array([1, 1])}),
+]
+OF_OPTIONS = {
+    "brier": OF_LEAVES,
+    "log_loss": [*OF_LEAVES, (ValueError, "clip=0.7", GOOD, GOOD, Y, {"clip": 0.7})],
+    "auc": [(ValueError, "method='grid'", GOOD, GOOD, Y, {"method": "grid"})],
+}
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_refusals(name):
-    metric, y = METRICS[name], np.array([0, 1, 1])
-    good = np.array([0.2, 0.5, 0.9])
-    with refuses(ValueError, r"interval 1 has its lower end 0.6 above its upper end 0.5"):
-        metric(Interval(np.array([0.2, 0.6, 0.9]), good), y)
-    with refuses(ValueError, r"\[0, 1\]"):
-        metric(Interval(good - 0.5, good), y)
-    with refuses(ValueError, r"\[0, 1\]"):
-        metric(Interval(good, good + 0.5), y)
-    with refuses(ValueError, "NaN"):
-        metric(Interval(good * np.nan, good), y)
-    with refuses(ValueError, "shapes"):
-        metric(Interval(good[:2], good), y)
-    with refuses(ValueError, "shapes"):
-        metric(Interval(np.zeros((3, 3)), np.ones((3, 3))), y)
-    with refuses(ValueError, "no distribution"):
-        metric(Interval(np.zeros((3, 2)), np.full((3, 2), 0.4)), y)
-    with refuses(ValueError, "y holds 2"):
-        metric(Interval(good, good), y + 1)
-    with refuses(TypeError, "dtype"):
-        metric(Interval(good, good), y / 2)
-    if name == "auc":
-        with refuses(ValueError, "method='grid'"):
-            metric(Interval(good, good), y, method="grid")
-        return
-    with refuses(ValueError, "different intervals"):
-        metric(Interval(good, good), y, leaf=np.array([1, 1, 2]))
-    with refuses(ValueError, "leaf has shape"):
-        metric(Interval(good, good), y, leaf=np.array([1, 1]))
-    if name == "log_loss":
-        with refuses(ValueError, "clip=0.7"):
-            metric(Interval(good, good), y, clip=0.7)
+    for error, match, lower, upper, y, options in [*REFUSED, *OF_OPTIONS[name]]:
+        with refuses(error, match):
+            METRICS[name](Interval(lower, upper), y, **options)

@@ -92,27 +92,6 @@ def test_agreement_with_scikit_learn(n_classes, tolerance):
         tolerance.check(metrics.auc(wide, y), areas)
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
-@pytest.mark.parametrize(("strategy", "n_bins"), [("uniform", 8), ("quantile", 8), ("quantile", 1)])
-@pytest.mark.exhaustive(keep=2)
-def test_calibration_error_of_the_definition(norm, strategy, n_bins):
-    # With eight bins, confidences that are multiples of 1/16 lie on the edges.
-    probs, y = predictions(3)
-    expected = reference.calibration_error(probs, y, n_bins, norm, strategy)
-    result = metrics.calibration_error(probs, y, n_bins=n_bins, norm=norm, strategy=strategy)
-    # Probabilities were given in float32, and so is the answer.
-    np.testing.assert_allclose(result, expected, rtol=1e-6)
-
-
-def test_bins_by_hand():
-    """An edge belongs to the bin below it; equal confidences share a bin."""
-    probs, y = np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]], np.float32), np.array([1, 1, 0])
-    assert metrics.calibration_error(probs, y, n_bins=2) == pytest.approx((0.5 + abs(0.25 - 1.0)) / 3)
-    same = np.tile(probs[:1], (6, 1))
-    hits = np.array([1, 1, 1, 0, 0, 0])
-    assert metrics.calibration_error(same, hits, n_bins=3, strategy="quantile") == pytest.approx(0.25)
-
-
 small_scores = hnp.arrays(np.float32, 12, elements=st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-40, 2e-40, 0.5, 3e38]))
 
 
@@ -290,21 +269,22 @@ def test_strict_promotion():
             assert jax.eval_shape(metric, probs, y).shape == ()
 
 
+LABELS = [
+    (TypeError, "y has dtype float.*class indices", np.zeros(4)),
+    (TypeError, "y has dtype <U2.*searchsorted", np.array(["no", "ye", "no", "no"])),
+    (ValueError, r"y holds 2, but class indices lie in \[0, 2\)", np.array([0, 1, 2, 1])),
+    (ValueError, "y holds -1", np.array([0, 1, -1, 1])),
+    (ValueError, r"y has shape \(3,\); expected \(4,\)", np.zeros(3, int)),
+    (ValueError, r"y has shape \(4, 1\)", np.zeros((4, 1), int)),
+]
+
+
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
 def test_labels_that_are_refused(name):
     metric, probs = OF_PROBABILITIES[name], np.full((4, 2), 0.5)
-    with refuses(TypeError, "y has dtype float.*class indices"):
-        metric(probs, np.zeros(4))
-    with refuses(TypeError, "y has dtype <U2.*searchsorted"):
-        metric(probs, np.array(["no", "ye", "no", "no"]))
-    with refuses(ValueError, r"y holds 2, but class indices lie in \[0, 2\)"):
-        metric(probs, np.array([0, 1, 2, 1]))
-    with refuses(ValueError, "y holds -1"):
-        metric(probs, np.array([0, 1, -1, 1]))
-    with refuses(ValueError, r"y has shape \(3,\); expected \(4,\)"):
-        metric(probs, np.zeros(3, int))
-    with refuses(ValueError, r"y has shape \(4, 1\)"):
-        metric(probs, np.zeros((4, 1), int))
+    for error, match, y in LABELS:
+        with refuses(error, match):
+            metric(probs, y)
     with refuses(ValueError, "empty"):
         metric(probs[:0], np.zeros(0, int))
 
@@ -313,7 +293,7 @@ def test_labels_that_are_refused(name):
 def test_probabilities_that_are_refused(name):
     metric, y = OF_PROBABILITIES[name], np.zeros(4, int)
     for wrong in (np.full((4, 2), 0.45), np.full((4, 2), np.nan), np.full((4, 2), 1e30)):
-        with refuses(ValueError, "probabilities.*adding to 1.*use the rule's"):
+        with refuses(ValueError, "probabilities.*adding to 1.*use the combiner's"):
             metric(wrong, y)
     with refuses(ValueError, r"expected \[instances classes\]"):
         metric(np.ones((4, 1)), y)
@@ -321,29 +301,21 @@ def test_probabilities_that_are_refused(name):
         metric(np.full(4, 0.5), y)
 
 
+SCORE, Y = np.arange(4.0), np.array([0, 1, 0, 1])
+REFUSED = [
+    ("score holds NaN", lambda: metrics.auc(SCORE * np.nan, Y)),
+    ("reliability holds NaN", lambda: metrics.auc_reliability(SCORE * np.nan, Y)),
+    ("class_scores holds NaN", lambda: metrics.accuracy(np.full((4, 2), np.nan), Y)),
+    ("reliability has shape", lambda: metrics.auc_reliability(np.zeros((4, 2)), Y)),
+    ("correct holds 2", lambda: metrics.auc_reliability(SCORE, 2 * Y)),
+    ("score has shape", lambda: metrics.auc(np.zeros((4, 2, 2)), Y)),
+]
+
+
 def test_other_refusals():
-    score, y = np.arange(4.0), np.array([0, 1, 0, 1])
-    with refuses(ValueError, "score holds NaN"):
-        metrics.auc(score * np.nan, y)
-    with refuses(ValueError, "reliability holds NaN"):
-        metrics.auc_reliability(score * np.nan, y)
-    with refuses(ValueError, "class_scores holds NaN"):
-        metrics.accuracy(np.full((4, 2), np.nan), y)
-    with refuses(ValueError, "reliability has shape"):
-        metrics.auc_reliability(np.zeros((4, 2)), y)
-    with refuses(ValueError, "correct holds 2"):
-        metrics.auc_reliability(score, 2 * y)
-    with refuses(ValueError, "score has shape"):
-        metrics.auc(np.zeros((4, 2, 2)), y)
-    probs = np.full((4, 2), 0.5)
-    with refuses(ValueError, "norm='l3' is unknown"):
-        metrics.calibration_error(probs, y, norm="l3")
-    with refuses(ValueError, "strategy='equal' is unknown"):
-        metrics.calibration_error(probs, y, strategy="equal")
-    with refuses(ValueError, "n_bins=0"):
-        metrics.calibration_error(probs, y, n_bins=0)
-    with refuses(TypeError, "integer"):
-        metrics.calibration_error(probs, y, n_bins=1.5)
+    for match, call in REFUSED:
+        with refuses(ValueError, match):
+            call()
 
 
 def test_lists_and_frames():

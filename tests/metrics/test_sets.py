@@ -91,26 +91,27 @@ def test_under_a_trace_what_cannot_be_refused_is_nan(metric, rng):
         assert np.isnan(compiled(sets, np.where(np.arange(N) == 2, C, y)))
 
 
+SETS, Y = np.ones((3, 2), bool), np.array([0, 1, 1])
+REFUSED = [
+    (ValueError, "1 empty sets .the first in row 1", np.array([[True, True], [False, False], [True, False]]), Y),
+    (TypeError, "expected booleans", np.ones((3, 2)), Y),
+    (ValueError, "membership has shape", np.ones(3, bool), Y),
+    (ValueError, "is empty", np.ones((0, 2), bool), np.zeros(0, int)),
+]
+OF_LABELS = [
+    (ValueError, "y holds 2, but class indices", SETS, np.array([0, 2, 1])),
+    (ValueError, "y has shape", SETS, Y[:2]),
+    (TypeError, "class indices, integer or bool", SETS, Y.astype(float)),
+]
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("metric", ALL)
 def test_what_is_refused(metric):
-    sets, y = np.ones((3, 2), bool), np.array([0, 1, 1])
-    with refuses(ValueError, "1 empty sets .the first in row 1"):
-        metric(np.array([[True, True], [False, False], [True, False]]), y)
-    with refuses(TypeError, "expected booleans"):
-        metric(np.ones((3, 2)), y)
-    with refuses(ValueError, "membership has shape"):
-        metric(np.ones(3, bool), y)
-    with refuses(ValueError, "is empty"):
-        metric(np.ones((0, 2), bool), np.zeros(0, int))
-    if metric in (determinacy, set_size, ALL[-1]):
-        return
-    with refuses(ValueError, "y holds 2, but class indices"):
-        metric(sets, np.array([0, 2, 1]))
-    with refuses(ValueError, "y has shape"):
-        metric(sets, y[:2])
-    with refuses(TypeError, "class indices, integer or bool"):
-        metric(sets, y.astype(float))
+    reads_labels = metric not in (determinacy, set_size, ALL[-1])
+    for error, match, sets, y in [*REFUSED, *OF_LABELS * reads_labels]:
+        with refuses(error, match):
+            metric(sets, y)
 
 
 @pytest.mark.once

@@ -1,5 +1,6 @@
-"""Tables of a study for a terminal."""
+"""Command ``jaxunc compare``: its arguments, the run, and the tables that it prints."""
 
+import argparse
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -10,12 +11,15 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jaxunc._checks import shown
+from jaxunc.commands import integer, printed
 
-from ._compared_rules import RULES
-from ._evaluate import METRICS
-from ._polling import CONFIDENCE
-from ._settings import Settings
+from ._evaluate import CONFIDENCE, RANKED_MEASURES
+from ._inputs import breast_cancer, read_given_model, study_table
+from ._page import write_page
+from ._sentences import count, data_line, data_notes, model_line, run_line
+from ._settings import COMPARED_COMBINERS, Settings
 from ._store import Results
+from ._study import run as run_study
 from ._summary import (
     DECIMALS,
     POLL_TITLES,
@@ -25,21 +29,118 @@ from ._summary import (
     averages,
     best_leaf_sizes,
     forest_name,
-    frame,
     has_sets,
     poll_averages,
     set_averages,
     shown_leaf_sizes,
     table_of_ranks,
 )
-from ._words import count, data_line, data_notes, model_line, run_line
+
+DETAILS = (
+    "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves. With "
+    "--model: a model of yours, beside rules that read the rows of DATA counted in its leaves."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
+    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add(
+        "--model",
+        metavar="FILE",
+        help="a fitted model, in a file of XGBoost, LightGBM, CatBoost, treelite, ONNX or jaxunc: none is grown, its "
+        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to",
+    )
+    add(
+        "--forests",
+        nargs="+",
+        metavar="KIND",
+        help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
+    )
+    add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
+    add(
+        "--leaf-sizes",
+        nargs="+",
+        type=integer,
+        metavar="N",
+        help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
+    )
+    add("--trees", type=integer, metavar="N", help="trees in a forest (default: 100)")
+    add("--repeats", type=integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
+    add("--folds", type=integer, metavar="N", help="folds of the cross-validation (default: 5)")
+    add(
+        "--counts",
+        metavar="WHOSE",
+        help="whose counts the leaves hold: inbag, train, oob, held_out (default: inbag, as in scikit-learn)",
+    )
+    add("--seed", type=integer, metavar="N", help="seed of folds and forests (default: 0)")
+    add(
+        "--report",
+        metavar="FOLDER",
+        help="keep results in FOLDER as they finish (an interrupted run goes on there), and write results.json and the "
+        "page report.html",
+    )
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def interrupted(args: argparse.Namespace) -> str:
+    """Say what is left of a run that was interrupted."""
+    return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
+    if args.report == "":
+        raise ValueError("--report='' names no folder.")
+    if args.model is not None:
+        _run_on_model(args)
+        return
+    if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
+        raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
+    settings = Settings(**_chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts"))
+    if args.data is None and args.target is not None:
+        raise ValueError(
+            f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
+        )
+    table = breast_cancer() if args.data is None else study_table(args.data, args.target)
+    _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
+
+
+def _run_on_model(args: argparse.Namespace) -> None:
+    """Compare combiners on a model that came fitted."""
+    if args.data is None:
+        raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
+    ignored = ("forests", "leaf_sizes", "trees", "counts")
+    if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
+        raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
+    table, model = read_given_model(args.model, args.data, args.target)
+    settings = Settings.for_model(model.trees.n_trees, **_chosen(args))
+    _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+
+
+def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
+    """Return the settings that were given, by their names in `Settings`."""
+    options = {"rules": "rules", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
+
+
+def _show(results: Results, folder: str | None) -> None:
+    """Show results, and write the page."""
+    console = Console(highlight=False)
+    show(console, results)
+    if folder is not None:
+        console.print(printed(f"\nThe page: {write_page(folder, results)}"), soft_wrap=True, markup=False)
+
 
 _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
     """Print what was run on what, the averages and the ranks, with the best of each column marked."""
-    say, records, settings = _speaker(console), frame(results), results.settings
+    say, records, settings = _speaker(console), results.records(), results.settings
     say(data_line(results), style="bold")
     if (line := model_line(results)) is not None:
         say(line.replace("`", ""))
@@ -70,7 +171,7 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
     mean, leaves = averages(records), best_leaf_sizes(records)
     several = len(settings.leaf_sizes) > 1
     grid = _grid(f"{'Mean over leaf sizes' if several else 'Mean'} {spread} standard deviation over folds")
-    for name, larger in METRICS.items():
+    for name, larger in RANKED_MEASURES.items():
         grid.add_column(f"{TITLES[name]} {up if larger else down}", justify="right", no_wrap=True)
     if several:
         grid.add_column("leaf", justify="right", no_wrap=True)
@@ -79,7 +180,7 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
         of_forest = mean.loc[forest]
         for rule in of_forest.index:
             cells = []
-            for name, larger in METRICS.items():
+            for name, larger in RANKED_MEASURES.items():
                 value = _fixed(of_forest.at[rule, (name, "mean")], 6)
                 deviation = of_forest.at[rule, (name, "std")]
                 deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
@@ -94,15 +195,15 @@ def _ranks_table(settings: Settings, records: Any) -> RichTable:
     ranks = table_of_ranks(records)
     over = count(settings.n_forests, "test part" if settings.is_given else "forest")
     grid = _grid(f"Average rank of the rules over {over}, 1 is best")
-    for name in (*METRICS, "all"):
+    for name in (*RANKED_MEASURES, "all"):
         grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
     grid.add_column("the rule", style="dim", no_wrap=True)
     for rule in ranks.index:
         cells = [
             _marked(f"{ranks.at[rule, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), rule, False))
-            for name in (*METRICS, "all")
+            for name in (*RANKED_MEASURES, "all")
         ]
-        grid.add_row(str(rule), *cells, RULES[str(rule)].meaning)
+        grid.add_row(str(rule), *cells, COMPARED_COMBINERS[str(rule)].meaning)
     return grid
 
 

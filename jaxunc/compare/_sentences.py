@@ -1,18 +1,20 @@
-"""Sentences about a study: what was run on what, what its numbers support, and what they do not."""
+"""Sentences about a study: its data and settings, what its numbers support, and what they do not.
+
+Of readers who decide from a page: there combiners and what answers like one are called rules, as combination rules.
+"""
 
 from typing import Any
 
 import numpy as np
 
-from ._compared_rules import OWN, RULES
-from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
-from ._settings import Settings
+from ._evaluate import MOST_CLASSES, N_POINTS, RANKED_MEASURES
+from ._settings import COMPARED_COMBINERS, OWN, Settings
 from ._store import Results
 from ._summary import DECIMALS, TITLES, Ranking, baseline_of, best_leaf_sizes, has_sets
 
 _PERFECT = 0.9999
-# The share of instances that is kept where accuracies under rejection are quoted.
 _KEPT = 0.8
+"""The share of instances that is kept where accuracies under rejection are quoted."""
 
 
 def count(number: int, noun: str) -> str:
@@ -32,11 +34,11 @@ def data_line(results: Results) -> str:
 
 
 def data_notes(results: Results) -> list[str]:
-    """Return notes of what was done to the data, what is doubtful about them, and which rules were left out."""
+    """Return notes: what was done to the data, what is doubtful about them, and which combiners were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     learns = results.settings.counts == "inbag" or results.settings.is_given
-    every = (name for name, rule in RULES.items() if not rule.own and (learns or not rule.learns))
+    every = (name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
     chosen = results.settings.rules or tuple(every)
     if omitted := [name for name in chosen if name not in results.about["rules"]]:
         listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
@@ -89,7 +91,7 @@ def run_line(results: Results) -> str:
 
 def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
     """Return sentences on what the numbers support; names stand between backticks."""
-    said = [_on_measure(records, measure, rankings[measure]) for measure in METRICS]
+    said = [_on_measure(records, measure, rankings[measure]) for measure in RANKED_MEASURES]
     if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
         said.append(_on_leaf_sizes(records))
     if len(results.about["rules"]) > 1:
@@ -131,7 +133,7 @@ def unsupported(results: Results, records: Any) -> list[str]:
 
 
 def _on_given_model(results: Results) -> list[str]:
-    """What a study of a model that came fitted cannot know."""
+    """Say what a study of a model that came fitted cannot know."""
     if (model := results.about.get("model")) is None:
         return []
     said = [
@@ -140,21 +142,21 @@ def _on_given_model(results: Results) -> list[str]:
     ]
     if model["boosted"]:
         said.append(
-            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for a "
-            "witness, such as `evidence` and `dempster`, are then surer than they should be."
+            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for "
+            "independent evidence, such as `evidence` and `dempster`, are then surer than they should be."
         )
     return said
 
 
 def kept_accuracy(results: Results) -> dict[str, float]:
-    """Return the mean accuracy of each rule on the instances it is most certain of."""
+    """Return the mean accuracy of each combiner on the instances it is most certain of."""
     position = round(_KEPT * N_POINTS) - 1
     curves = [outcome.rejection for outcome in results.outcomes.values()]
     return {rule: float(np.mean([curve[rule][position] for curve in curves])) for rule in results.about["rules"]}
 
 
 def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    """Say which rule ranks first by a measure, and what tests tell it apart from."""
+    """Say which combiner ranks first by a measure, and from which others tests find it to differ."""
     best, n_rules = ranking.rules[0], len(ranking.rules)
     start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
     if n_rules == 1:
@@ -173,14 +175,14 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
         default = f"`{base}`, " + ("the model itself" if base == OWN else "what forests answer with by default")
         return f"{start} Tests tell it apart from {told_from}, but not from {default}."
     mean = records.groupby("rule")[measure].mean()
-    lead = (mean[best] - mean[base]) * (1 if METRICS[measure] else -1)
+    lead = (mean[best] - mean[base]) * (1 if RANKED_MEASURES[measure] else -1)
     how = "worse" if lead > 0 else "better on average, though it ranks lower,"
     least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
     return f"{start} Tests tell it apart from {told_from}, `{base}` among them, which is {how} by {least}."
 
 
 def _on_leaf_sizes(records: Any) -> str:
-    """Say which matters more, the rule or the leaf size."""
+    """Say which matters more, the combiner or the leaf size."""
     brier = records.groupby(["rule", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
     by_rule, by_leaf = float(np.ptp(brier.min(axis=1))), float(np.median(np.ptp(brier.to_numpy(), axis=1)))
     sizes = sorted(set(best_leaf_sizes(records)))
@@ -224,4 +226,4 @@ def _sizes(settings: Settings) -> str:
 
 
 def _name(rule: str) -> str:
-    return f"`{rule}` ({RULES[rule].meaning})"
+    return f"`{rule}` ({COMPARED_COMBINERS[rule].meaning})"

@@ -1,14 +1,14 @@
-"""Reasons in a table to doubt the results, in sentences."""
+"""Columns of a table that make results doubtful, each told in a sentence of warning."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Int
-from pandas.api import types
 
-from jaxunc.counting import copies_of
-from jaxunc.streaming import columns, listed
+from ._names import columns, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
@@ -39,11 +39,14 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     )
 
 
-def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
+def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
     """Return warnings of strings that are numbers or dates with something in the way.
 
     As strings they are ordered letter by letter.
     """
+    import pandas as pd  # of an extra, which streams do without
+    from pandas.api import types
+
     said = []
     for name in frame.columns:
         column = cast(pd.Series, frame[name]).dropna()
@@ -62,15 +65,3 @@ def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
             "(1234.5) and dates as 2024-12-31."
         )
     return tuple(said)
-
-
-def find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a sentence of warning if rows look like copies of others, values and class."""
-    groups = copies_of(X.astype(np.float32), y)
-    if groups is None:
-        return ()
-    distinct = int(groups.max()) + 1
-    return (
-        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
-        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
-    )

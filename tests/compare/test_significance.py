@@ -197,8 +197,12 @@ def wilcoxon(values, **options):
     return compare.pairwise_wilcoxon(values, larger_is_better=True, **options)
 
 
-def corrected_t(values, **options):
-    return compare.pairwise_corrected_t(values, larger_is_better=True, test_share=0.1, **options)
+def corrected_t(values, test_share=0.1, **options):
+    return compare.pairwise_corrected_t(values, larger_is_better=True, test_share=test_share, **options)
+
+
+def of_splits(differences):
+    return compare.corrected_t_test(differences, test_share=0.1)
 
 
 @pytest.mark.parametrize("test", [wilcoxon, corrected_t])
@@ -273,8 +277,8 @@ def test_cliques_are_the_maximal_runs(average, half):
 
 
 OF_VALUES = {
-    "ranks": lambda values: compare.ranks(values, larger_is_better=True),
-    "average_ranks": lambda values: compare.average_ranks(values, larger_is_better=True),
+    "ranks": lambda values, **options: compare.ranks(values, larger_is_better=True, **options),
+    "average_ranks": lambda values, **options: compare.average_ranks(values, larger_is_better=True, **options),
     "friedman": compare.friedman,
     "pairwise_wilcoxon": wilcoxon,
     "pairwise_corrected_t": corrected_t,
@@ -297,62 +301,42 @@ def test_values_that_are_refused(name):
             test(holes)
     with refuses(TypeError, "values has dtype <U1; expected numbers"):
         test(np.array([["a", "b"], ["c", "d"]]))
+    with refuses(TypeError, "integer"):
+        test(values, decimals=2.5)
 
 
-def test_options_that_are_refused():
-    values = np.arange(6.0).reshape(3, 2)
-    for test in (wilcoxon, corrected_t):
-        with refuses(ValueError, "correction='sidak' is unknown. Choose one of 'holm', 'bonferroni', 'none'"):
-            test(values, correction="sidak")
-    for test in (wilcoxon, corrected_t, compare.friedman):
-        with refuses(TypeError, "integer"):
-            test(values, decimals=2.5)
-    for ranked in (compare.ranks, compare.average_ranks):
-        with refuses(TypeError, "integer"):
-            ranked(values, larger_is_better=True, decimals=2.5)
-    for share in (0.0, 1.0, np.nan):
-        with refuses(ValueError, r"test_share=.* must lie in \(0, 1\)"):
-            compare.corrected_t_test(values, test_share=share)
-        with refuses(ValueError, r"test_share=.* must lie in \(0, 1\)"):
-            compare.pairwise_corrected_t(values, larger_is_better=True, test_share=share)
+SHARES, ADJUSTED = (0.0, 1.0, np.nan), (compare.holm, compare.bonferroni)
+TABLE, WORDS, AVERAGE, ALIKE = np.arange(6.0).reshape(3, 2), np.array(["a", "b"]), np.array([1.0, 2.0]), np.eye(2) > 1
+UNKNOWN = "correction='sidak' is unknown. Choose one of 'holm', 'bonferroni', 'none'"
+REFUSED = [
+    *((ValueError, UNKNOWN, test, [TABLE], {"correction": "sidak"}) for test in (wilcoxon, corrected_t)),
+    *((ValueError, r"test_share=.*\(0, 1\)", compare.corrected_t_test, [TABLE], {"test_share": s}) for s in SHARES),
+    *((ValueError, r"test_share=.*\(0, 1\)", corrected_t, [TABLE], {"test_share": s}) for s in SHARES),
+    *((ValueError, r"alpha=.*\(0, 1\)", compare.nemenyi_difference, [3, 10], {"alpha": a}) for a in (-0.1, *SHARES)),
+    (ValueError, "n_methods=1 must be at least 2", compare.nemenyi_difference, [1, 10], {}),
+    (ValueError, "n_blocks=1 must be at least 2", compare.nemenyi_difference, [3, 1], {}),
+    (TypeError, "integer", compare.nemenyi_difference, [3.5, 10], {}),
+    (ValueError, r"differences has shape \(4, 1\).*two splits", of_splits, [np.zeros((4, 1))], {}),
+    (ValueError, r"differences holds nan at \(1, 0\)", of_splits, [np.array([[0, 0], [np.nan, 0]])], {}),
+    (TypeError, "differences has dtype <U1", of_splits, [WORDS], {}),
+    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE[:1], ALIKE], {}),
+    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE * np.nan, ALIKE], {}),
+    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE[None], ALIKE], {}),
+    (TypeError, "order_values has dtype <U1", compare.cliques, [WORDS, ALIKE], {}),
+    (TypeError, "different has dtype float64; expected bool", compare.cliques, [AVERAGE, ALIKE * 1.0], {}),
+    (ValueError, r"different has shape \(3, 3\); expected \(2, 2\)", compare.cliques, [AVERAGE, np.eye(3) > 1], {}),
+    (ValueError, "symmetric", compare.cliques, [AVERAGE, np.array([[False, True], [False, False]])], {}),
+    *((ValueError, r"p_values has shape \(2, 2\)", adjust, [np.zeros((2, 2))], {}) for adjust in ADJUSTED),
+    *(
+        (ValueError, r"lie in \[0, 1\]", adjust, [np.array([0.5, p])], {})
+        for adjust in ADJUSTED
+        for p in (-0.1, 1.1, np.nan)
+    ),
+    *((TypeError, "p_values has dtype <U1", adjust, [WORDS], {}) for adjust in ADJUSTED),
+]
 
 
 def test_other_refusals():
-    for alpha in (0.0, 1.0, -0.1, np.nan):
-        with refuses(ValueError, r"alpha=.* must lie in \(0, 1\)"):
-            compare.nemenyi_difference(3, 10, alpha=alpha)
-    with refuses(ValueError, "n_methods=1 must be at least 2"):
-        compare.nemenyi_difference(1, 10)
-    with refuses(ValueError, "n_blocks=1 must be at least 2"):
-        compare.nemenyi_difference(3, 1)
-    with refuses(TypeError, "integer"):
-        compare.nemenyi_difference(3.5, 10)
-
-    with refuses(ValueError, r"differences has shape \(4, 1\).*two splits"):
-        compare.corrected_t_test(np.zeros((4, 1)), test_share=0.1)
-    with refuses(ValueError, r"differences holds nan at \(1, 0\)"):
-        compare.corrected_t_test(np.array([[0, 0], [np.nan, 0]]), test_share=0.1)
-    with refuses(TypeError, "differences has dtype <U1"):
-        compare.corrected_t_test(np.array(["a", "b"]), test_share=0.1)
-
-    for correction in (compare.holm, compare.bonferroni):
-        with refuses(ValueError, r"p_values has shape \(2, 2\)"):
-            correction(np.zeros((2, 2)))
-        for wrong in (-0.1, 1.1, np.nan):
-            with refuses(ValueError, r"must lie in \[0, 1\]"):
-                correction(np.array([0.5, wrong]))
-        with refuses(TypeError, "p_values has dtype <U1"):
-            correction(np.array(["a", "b"]))
-
-    average, different = np.array([1.0, 2.0]), np.zeros((2, 2), bool)
-    for wrong in (average[:1], np.array([1.0, np.nan]), average[None]):
-        with refuses(ValueError, "order_values=.*finite numbers"):
-            compare.cliques(wrong, different)
-    with refuses(TypeError, "order_values has dtype <U1"):
-        compare.cliques(np.array(["a", "b"]), different)
-    with refuses(TypeError, "different has dtype float64; expected bool"):
-        compare.cliques(average, different.astype(float))
-    with refuses(ValueError, r"different has shape \(3, 3\); expected \(2, 2\)"):
-        compare.cliques(average, np.zeros((3, 3), bool))
-    with refuses(ValueError, "symmetric"):
-        compare.cliques(average, np.array([[False, True], [False, False]]))
+    for error, match, call, arguments, options in REFUSED:
+        with refuses(error, match):
+            call(*arguments, **options)

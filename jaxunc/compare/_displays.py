@@ -1,0 +1,464 @@
+"""Displays of probabilities, and of combiners compared: curves, uncertainties, leaf sizes, ranks.
+
+Each display is made from values, by its constructor, or from predictions by ``from_predictions``; ``plot`` draws it on
+given axes or new ones. Lines differ also where colours do not show.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from matplotlib.collections import PatchCollection
+from matplotlib.patches import Rectangle
+
+from jaxunc import metrics
+
+from ._evaluate import UncertaintyMap, uncertainty_map
+from ._significance import average_ranks, cliques, nemenyi_difference
+
+PALETTE = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#56B4E9")
+"""Colours of Okabe and Ito (yellow darkened to be seen on white), distinct in all common forms of colour vision."""
+GREY = "#B8B8B8"
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 2)))
+
+
+class Line(NamedTuple):
+    """The look of one line."""
+
+    color: str
+    marker: str | None
+    dashes: Any
+
+    def keywords(self) -> dict[str, Any]:
+        """Keywords as `matplotlib.axes.Axes.plot` takes them."""
+        return {"color": self.color, "marker": self.marker, "linestyle": self.dashes, "markersize": 4}
+
+
+FAINT = Line(GREY, None, "-")
+"""Look of lines in the background."""
+
+
+def lines_for(names: Sequence[str]) -> dict[str, Line]:
+    """Return a look for each of up to seven names; further names are faint."""
+    looks = [Line(*parts) for parts in zip(PALETTE, _MARKERS, _DASHES, strict=True)]
+    return {name: looks[i] if i < len(looks) else FAINT for i, name in enumerate(names)}
+
+
+def axes_of(ax):
+    """Return the axes to draw on: those given, or new ones."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt  # chooses how to show, only now
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def plain(ax) -> None:
+    """Strip axes of their frame, and draw faint lines behind."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.grid(True, color="#E6E6E6", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _floats(values) -> list[float]:
+    return [float(v) for v in values]
+
+
+class ReliabilityDisplay:
+    """A curve of a reliability diagram: accuracy against confidence, by bins of confidence.
+
+    Parameters
+    ----------
+    curve
+        The result of `jaxunc.metrics.reliability_curve`, or anything with ``confidence``, ``accuracy`` and ``size``
+        ``[bins]``; bins of size 0 are left out, and dots grow with the size.
+    name
+        Name in the legend.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.ReliabilityCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probs: Any,
+        y: Any,
+        *,
+        n_bins: int = 10,
+        strategy: Literal["uniform", "quantile"] = "uniform",
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ReliabilityDisplay":
+        """Make and plot a curve from the arguments of `jaxunc.metrics.reliability_curve`; others are `plot`'s."""
+        curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
+        """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        if reference:
+            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
+        confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
+        (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
+        # The area of a dot is the share of instances in the bin: what rests on few should look it.
+        areas = [120 * n / sum(size) for n in size]
+        ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
+        plain(ax)
+        ax.set(xlabel="confidence in the predicted class", ylabel="share that is right")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class RejectionDisplay:
+    """Accuracy-rejection curve: how right the predictions are that remain when the least certain are left out.
+
+    Parameters
+    ----------
+    curve
+        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``.
+    name
+        Name in the legend.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = 200,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RejectionDisplay":
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
+        curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
+        """Draw the curve. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
+        plain(ax)
+        ax.set(xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class RiskCoverageDisplay:
+    """Risk-coverage curve: the share of errors among the most certain predictions.
+
+    Parameters
+    ----------
+    curve
+        ``coverage`` and ``risk`` ``[points]``: the share that is kept, and the share of errors among them.
+    name
+        Name in the legend.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = 200,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RiskCoverageDisplay":
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
+        curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
+        """Draw the curve. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
+        plain(ax)
+        ax.set(xlabel="coverage (share answered)", ylabel="risk (share of errors)")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class UncertaintyDisplay:
+    """Instances by their two uncertainties, in bins: a larger square holds more instances, a darker one more errors.
+
+    Its cost does not depend on the number of instances.
+
+    Parameters
+    ----------
+    counted
+        The numbers of instances and of errors ``[aleatoric bins, epistemic bins]``, and the edges of both axes.
+
+    Attributes
+    ----------
+    ax_, figure_, squares_, colorbar_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(self, counted: UncertaintyMap):
+        self.counted = counted
+
+    @classmethod
+    def from_predictions(
+        cls,
+        aleatoric: Any,
+        epistemic: Any,
+        correct: Any,
+        *,
+        n_bins: int = 20,
+        upper: Any = (1.0, 1.0),
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "UncertaintyDisplay":
+        """Make and plot a display from two uncertainties and a hit or miss (bool) for each instance.
+
+        Parameters
+        ----------
+        aleatoric, epistemic
+            Both uncertainties, such as `jaxunc.UncertaintyDecomposition` answers.
+        correct
+            Whether the prediction was right: bool, or 0 and 1.
+        n_bins, upper
+            Number of bins, and upper limits, of the aleatoric and the epistemic axis. An entropy in bits of K classes
+            is at most log₂ K. Values beyond a limit are in the last bin.
+        ax, **kwargs
+            As for `plot`.
+
+        Returns
+        -------
+        UncertaintyDisplay
+            The display, drawn.
+        """
+        counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
+        return cls(counted).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
+        """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
+        ax = axes_of(ax)
+        size, errors, *edges = (np.asarray(part, float) for part in self.counted)
+        steps = [e[1] - e[0] for e in edges]
+        places = np.argwhere(size > 0)
+        filled = size[size > 0]
+        # The area shows the number of instances; a floor keeps single ones visible.
+        sides = np.sqrt(np.maximum(filled / filled.max(initial=1), 0.02))
+        squares = []
+        for (i, j), side in zip(places, sides, strict=True):
+            low = [edge[k] + step * (1 - side) / 2 for edge, step, k in zip(edges, steps, (i, j), strict=True)]
+            squares.append(Rectangle((low[0], low[1]), steps[0] * side, steps[1] * side))
+        self.squares_ = PatchCollection(squares, cmap=cmap, edgecolor="#444444", linewidth=0.3)
+        self.squares_.set_array(errors[size > 0] / filled)
+        self.squares_.set_clim(0, 0.5)
+        plain(ax)
+        ax.add_collection(self.squares_)
+        self.colorbar_ = ax.figure.colorbar(self.squares_, ax=ax, extend="max") if colorbar else None
+        if self.colorbar_ is not None:
+            self.colorbar_.set_label("share of errors")
+        # All that is used, and half of the axis at least: squares stay squares.
+        used = [max(edge[places[:, k].max(initial=0) + 1], edge[-1] / 2) for k, edge in enumerate(edges)]
+        ax.set(xlabel="aleatoric uncertainty (bits)", ylabel="epistemic (bits)", xlim=(0, used[0]), ylim=(0, used[1]))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class LeafSizeDisplay:
+    """A measure of each combiner against the least number of instances in a leaf.
+
+    Parameters
+    ----------
+    leaf_sizes
+        The leaf sizes, increasing.
+    values
+        {combiner: a value for each leaf size}.
+    measure
+        Name of the values on the axis.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):
+        self.leaf_sizes, self.values, self.measure = list(leaf_sizes), dict(values), measure
+
+    @classmethod
+    def from_values(
+        cls,
+        leaf_sizes: Sequence[int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "LeafSizeDisplay":
+        """Make and plot a display from a value for each combiner and leaf size."""
+        return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
+        """Draw a line for each: as ``lines`` says, others grey in the background (default: seven in colour)."""
+        ax = axes_of(ax)
+        lines = lines_for(list(self.values)) if lines is None else lines
+        self.lines_ = {}
+        places = range(len(self.leaf_sizes))
+        for rule, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
+            look = lines.get(rule, FAINT)
+            in_front = look is not FAINT
+            (self.lines_[rule],) = ax.plot(
+                places,
+                list(values),
+                label=rule if in_front else None,
+                zorder=3 if in_front else 2,
+                linewidth=1.6 if in_front else 0.8,
+                **look.keywords(),
+            )
+        plain(ax)
+        ax.set_xticks(list(places), [str(size) for size in self.leaf_sizes])
+        ax.set(xlabel="least instances in a leaf", ylabel=self.measure)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class CriticalDifferenceDisplay:
+    """Critical-difference diagram: average ranks, best on the left; bars join methods of which no two differ.
+
+    Parameters
+    ----------
+    names
+        The methods.
+    ranks
+        Their average ranks, 1 is best.
+    groups
+        Groups of positions in ``names`` that a bar joins.
+    critical_difference
+        The difference of ranks that is significant, drawn as a scale, if one holds for all pairs.
+
+    Attributes
+    ----------
+    ax_, figure_
+        The drawn parts (after `plot`).
+
+    Raises
+    ------
+    ValueError
+        If names and ranks differ in length.
+
+    References
+    ----------
+    Demšar 2006, section 3.2.
+    """
+
+    def __init__(
+        self,
+        names: Any,
+        ranks: Sequence[float],
+        groups: Sequence[Sequence[int]] = (),
+        critical_difference: float | None = None,
+    ):
+        if len(names) != len(ranks):
+            raise ValueError(
+                f"names and ranks differ in length: {len(names)} and {len(ranks)}; pass a name for each rank."
+            )
+        self.names, self.ranks = list(names), [float(rank) for rank in ranks]
+        self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
+
+    @classmethod
+    def from_values(
+        cls,
+        values: Any,
+        names: Any,
+        *,
+        larger_is_better: bool,
+        alpha: float = 0.05,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "CriticalDifferenceDisplay":
+        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
+        values = np.asarray(values)
+        ranks = average_ranks(values, larger_is_better=larger_is_better)
+        difference = nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
+        groups = cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
+        return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
+        """Draw the diagram; ``highlight`` names methods to set in bold."""
+        ax = axes_of(ax)
+        n = len(self.names)
+        order = np.argsort(self.ranks, kind="stable").tolist()
+        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
+        left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
+        bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
+        above = 0.9 + 0.55 * len(bars)
+        for side, members in (("right", left), ("left", right[::-1])):
+            edge = 1 - 0.03 * n if side == "right" else n + 0.03 * n
+            for row, i in enumerate(members):
+                self._label(ax, i, edge, -(above + 0.9 * row), side, self.names[i] in highlight)
+        for row, group in enumerate(bars):
+            low, high = self._span(group)
+            height = -(0.55 + 0.55 * row)
+            ax.plot([low - 0.06, high + 0.06], [height, height], color=PALETTE[2], linewidth=3, solid_capstyle="round")
+        self._axis(ax, n, above + 0.9 * len(left))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _span(self, group: Sequence[int]) -> tuple[float, float]:
+        ranks = [self.ranks[i] for i in group]
+        return min(ranks), max(ranks)
+
+    def _label(self, ax, i: int, edge: float, height: float, side: str, bold: bool) -> None:
+        rank = self.ranks[i]
+        ax.plot([rank, rank, edge], [0, height, height], color=PALETTE[0], linewidth=0.8)
+        text = f"{self.names[i]}  {rank:.1f}" if side == "right" else f"{rank:.1f}  {self.names[i]}"
+        away = -0.01 if side == "right" else 0.01
+        ax.text(
+            edge + away * len(self.names),
+            height,
+            text,
+            ha=side,
+            va="center",
+            fontweight="bold" if bold else "normal",
+        )
+
+    def _axis(self, ax, n: int, depth: float) -> None:
+        """Draw the scale of ranks on top, and nothing else."""
+        ax.plot([1, n], [0, 0], color=PALETTE[0], linewidth=1.2)
+        for tick in range(1, n + 1):
+            labelled = n <= 12 or tick in (1, n) or tick % 5 == 0
+            ax.plot([tick, tick], [0, 0.25 if labelled else 0.15], color=PALETTE[0], linewidth=0.8)
+            if labelled:
+                ax.text(tick, 0.4, str(tick), ha="center", va="bottom")
+        top = 1.3
+        if self.critical_difference is not None:
+            top = 2.6
+            end = 1 + self.critical_difference
+            ax.plot([1, end], [1.9, 1.9], color=PALETTE[2], linewidth=2)
+            ax.text((1 + end) / 2, 2.05, f"critical difference {self.critical_difference:.2f}", ha="center")
+        ax.set(xlim=(1 - 0.42 * n, n + 0.42 * n), ylim=(-depth - 0.3, top + 0.5))
+        ax.axis("off")

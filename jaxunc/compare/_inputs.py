@@ -1,0 +1,302 @@
+"""Inputs of a study, from files: a table for trees to grow on, or a fitted model and a table as the model reads it.
+
+A table holds features as numbers, classes as codes, and notes of what was done to get there.
+"""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import equinox as eqx
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from pandas.api import types
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+
+from jaxunc.additive import AdditiveTrees
+from jaxunc.combiners import Answer
+from jaxunc.counting import copies_of
+from jaxunc.forest import Trees
+from jaxunc.inference import Answering, BoundForest, bind
+from jaxunc.streaming import (
+    DataChunk,
+    Wanted,
+    answering,
+    as_frame,
+    check_float32,
+    columns,
+    data_file,
+    file_chunks,
+    find_counters,
+    find_leaks,
+    labelled_table,
+    listed,
+    load_model,
+    texts_like_numbers,
+)
+from jaxunc.tables import Columns, encode_arrow
+
+from ._evaluate import Answers
+from ._settings import OWN, OWN_CALIBRATED
+
+_MOST_NUMERIC_CLASSES = 20
+"""Largest number of distinct values of a numeric target with fractions: of more it is a quantity."""
+_CHUNK_ROWS = 2**16
+
+
+class Table(NamedTuple):
+    """Data for classification."""
+
+    name: str
+    """Name of the data."""
+    X: Float[np.ndarray, "instances features"]
+    """Features as numbers; NaN is a missing value."""
+    y: Int[np.ndarray, " instances"]
+    """Classes as positions in ``class_labels``."""
+    class_labels: tuple[str, ...]
+    """The classes in sorted order; of two, the second is the positive one."""
+    notes: tuple[str, ...] = ()
+    """Notes of what was done to the columns, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """Reasons to doubt the results, a sentence each."""
+    nominal: tuple[int, ...] = ()
+    """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
+
+
+def breast_cancer() -> Table:
+    """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
+    data = cast(Any, load_breast_cancer())
+    return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
+
+
+def study_table(path: str | Path, target: str | None) -> Table:
+    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the classes' column.
+
+    String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
+    missing (NaN). Columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
+    what was done.
+
+    Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
+    missing in all rows or a quantity rather than classes; a column holds infinite values; or no column is left.
+    """
+    table, left_out = labelled_table(path, target)
+    frame = as_frame(table)
+    y, labels = _classes(cast(pd.Series, frame[target]))
+    features = frame.drop(columns=str(target))
+    values, notes, nominal = _features(features, path)
+    X = np.column_stack(list(values.values()))
+    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *_find_copies(X, y))
+    return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
+
+
+def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the codes and labels of the target column."""
+    target = column.name
+    codes, levels = _factorize(column)
+    if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
+        # Large integers are no floats.
+        numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
+        integral = bool(np.all(numbers == np.rint(numbers)))
+        if len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
+            raise ValueError(
+                f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity "
+                "(regression), but expected a class for every row. Choose another column, or cut this one into ranges "
+                "first."
+            )
+        levels = pd.Index(numbers.astype(np.int64)) if integral else levels
+    labels = tuple(map(str, levels))
+    if len(set(labels)) < len(labels):
+        same = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"--target={target!r} holds different classes that both read {same!r}; rename one of them.")
+    return codes.astype(np.int64), labels
+
+
+def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
+    """Return the other columns as numbers, by name, notes of what was done, and the positions of encoded ones."""
+    values, encoded, constant, empty = {}, [], [], []
+    for name in frame.columns:
+        column = cast(pd.Series, frame[name])
+        numbers, is_nominal = _as_numbers(column, name, path)
+        missing = np.isnan(numbers)
+        # Columns that say nothing are left out: trees could draw them, and find no test.
+        if missing.all():
+            empty.append(name)
+        elif not missing.any() and numbers.min() == numbers.max():
+            constant.append(name)
+        else:
+            values[name] = numbers
+            encoded += [name] if is_nominal else []
+    if not values:
+        raise ValueError(
+            f"DATA has no feature to learn from: all {frame.shape[1]} columns besides the target are constant or "
+            "empty. Add columns that differ between rows."
+        )
+    notes = []
+    if encoded:
+        notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
+    if constant or empty:
+        parts = [
+            f"{kind}: {listed(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
+        ]
+        notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
+    with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
+    if with_missing:
+        n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
+        notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
+    if copies := _copies(values):
+        said = ", ".join(f"{copy!r} = {first!r}" for copy, first in copies[:5])
+        notes.append(
+            f"Identical columns ({said}{f' and {len(copies) - 5} more' * (len(copies) > 5)}): kept, though trees that "
+            "draw features at random see them more often."
+        )
+    return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
+
+
+def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndarray, bool]:
+    """Return a column as float64, missing values as NaN, and whether it was encoded."""
+    if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
+        codes, _ = _factorize(column)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    check_float32(values, name, path)
+    return values, False
+
+
+def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
+    """Return ranks of the values in sorted order (-1: missing; a categorical keeps its own order), and the values."""
+    # No codes of `jaxunc.tables`, which name things: most forests here compare ranks, so dates, categories and numbers
+    # keep their order, and what is missing stays missing.
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.remove_unused_categories()
+        return column.cat.codes.to_numpy(), column.cat.categories
+    if column.dtype == object and types.infer_dtype(column, skipna=True) not in ("decimal", "date", "boolean"):
+        column = column.map(str, na_action="ignore")  # mixed kinds have no order
+    codes, levels = pd.factorize(column, sort=True)
+    return codes, pd.Index(levels)
+
+
+def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
+    """Return (column, the first with the same values), for each column that is not the first."""
+    seen: dict[bytes, str] = {}
+    # Adding 0 makes -0 and 0 the same bytes.
+    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
+    return [(name, other) for name, other in first.items() if name != other]
+
+
+def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and class."""
+    groups = copies_of(X.astype(np.float32), y)
+    if groups is None:
+        return ()
+    distinct = int(groups.max()) + 1
+    return (
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+    )
+
+
+class GivenModel(NamedTuple):
+    """A model that combiners are compared on; its columns hold codes, as the table made for it does."""
+
+    trees: Trees
+    """Trees, whose leaves count the training parts."""
+    own: Answering
+    """What answers as the model does."""
+    about: dict[str, Any]
+    """Name, kind, number of trees, whether they are boosted, and a hash of the file."""
+
+    def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
+        """Return what answers as the model does, and as it does calibrated on these rows, by Platt's regression."""
+        fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.own.answer(X)), y)
+
+        def calibrated(rows: np.ndarray) -> Answer:
+            shares = fitted.predict_proba(_evidence(self.own.answer(rows)))
+            logs = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+            return Answer(logs, None, shares, logs)
+
+        return {OWN: self.own.answer, OWN_CALIBRATED: calibrated}
+
+
+def read_given_model(path: str | Path, data: str | Path, target: str | None) -> tuple[Table, GivenModel]:
+    """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
+
+    The table holds the codes that the model reads; columns are found by name where the model knows names. The target
+    holds labels of the model.
+
+    Raises a ValueError if a file cannot be read, the model is no classifier of trees, columns are missing, or the
+    target holds what is no class of the model.
+    """
+    found = answering(load_model(path))
+    if target is None:
+        raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
+    trees = found.trees if isinstance(found, AdditiveTrees) else getattr(found.forest, "trees", None)
+    if not isinstance(found, AdditiveTrees | BoundForest) or not isinstance(trees, Trees):
+        raise ValueError(f"--model={str(path)!r} holds a {type(found).__name__}; pass a classifier of trees.")
+    if not isinstance(found.blank_answer(), Answer):
+        raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
+    labels = tuple(map(_label, found.class_labels))
+    X, y, notes = _read(data_file(data), trees.columns, target, labels)
+    table = Table(Path(data).name, X, y, labels, notes)
+    boosted = isinstance(found, AdditiveTrees) and not found.is_forest
+    about = {
+        "name": Path(path).name,
+        "n_trees": trees.n_trees,
+        "boosted": boosted,
+        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+    }
+    trees, own = _of_codes(found)
+    return table, GivenModel(trees, own, about)
+
+
+def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
+    """Return the trees and the model for data that hold codes already."""
+    columns = model.columns.of_codes()
+    if isinstance(model, BoundForest):
+        trees = dataclasses.replace(model.forest.trees, columns=columns)
+        return trees, bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
+    trees = dataclasses.replace(model.trees, columns=columns)
+    return trees, eqx.tree_at(lambda one: one.trees, model, trees)
+
+
+def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, tuple]:
+    """Return the table as the model's trees test it, the positions of classes, and notes of what was left out."""
+    if columns.names is not None and target in columns.names:
+        raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
+    chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
+    if not chunks:
+        raise ValueError(f"{path} has 0 rows.")
+    values = [encode_arrow(one.features, columns, one.where, are_cells=one.are_cells).values for one in chunks]
+    given = [label for one in chunks for label in _targets(one)]
+    known = np.array([label is not None for label in given])
+    place = {label: c for c, label in enumerate(labels)}
+    if odd := next((label for label in given if label is not None and label not in place), None):
+        raise ValueError(
+            f"--target={target!r} of {path} holds {odd!r}, and the model's classes are {', '.join(labels[:10])}. Files "
+            "of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order of "
+            "training: write these numbers into the column."
+        )
+    if not known.any():
+        raise ValueError(f"--target={target!r} is missing in all {len(given)} rows; choose another column.")
+    X = np.concatenate([np.asarray(one) for one in values])[known]
+    y = np.array([place[label] for label in given if label is not None], np.int64)
+    left = int(np.sum(~known))
+    return X, y, (f"{left} of {len(given)} rows have no {target!r} and are left out.",) * (left > 0)
+
+
+def _targets(chunk: DataChunk) -> list[str | None]:
+    column = chunk.kept.column(0).to_pylist()
+    return [None if one is None or one != one or one == "" else _label(one) for one in column]
+
+
+def _label(value: Any) -> str:
+    """Return a class as text: 1 and 1.0 are one."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _evidence(answer: Answer) -> np.ndarray:
+    """Return log probabilities to calibrate, of two classes their difference, as far as float32 resolves them."""
+    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
+    return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs

@@ -1,0 +1,316 @@
+"""Displays of sets of classes, and of what is known as an interval."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from ._displays import PALETTE, axes_of, lines_for, plain
+
+
+class SetSizeDisplay:
+    """Share of instances by the size of their set, a bar for each s: single classes below, larger sets above.
+
+    Parameters
+    ----------
+    strengths
+        The values of s, increasing.
+    shares
+        ``[strengths sizes]``: of the sets for an s, the share that hold 1, 2, … classes.
+
+    Attributes
+    ----------
+    ax_, figure_, bars_
+        The drawn parts (after `plot`).
+
+    Raises
+    ------
+    ValueError
+        If there is no row of shares for each s, or a row does not add to 1.
+    """
+
+    def __init__(self, strengths: Sequence[float | int], shares: Any):
+        self.strengths, self.shares = [float(s) for s in strengths], np.asarray(shares, float)
+        if self.shares.ndim != 2 or len(self.shares) != len(self.strengths):
+            raise ValueError(
+                f"shares has shape {self.shares.shape}; expected [strengths sizes] with {len(self.strengths)} rows."
+            )
+        if not np.allclose(self.shares.sum(axis=1), 1, atol=1e-6):
+            raise ValueError("shares has rows that do not add to 1; divide each row by the number of instances.")
+
+    @classmethod
+    def from_values(
+        cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
+    ) -> "SetSizeDisplay":
+        """Make and plot a display from the share of each size, for each s."""
+        return cls(strengths, shares).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
+        """Draw the bars, a larger set the darker; colours are evenly spaced in ``cmap``."""
+        ax = axes_of(ax)
+        places = np.arange(len(self.strengths))
+        n_sizes = self.shares.shape[1]
+        colours = matplotlib.colormaps[cmap](np.linspace(0.1, 0.95, n_sizes))
+        floors = np.cumsum(self.shares, axis=1) - self.shares
+        self.bars_ = [
+            ax.bar(
+                places,
+                self.shares[:, k],
+                bottom=floors[:, k],
+                width=0.8,
+                color=colours[k],
+                edgecolor="white",
+                linewidth=0.5,
+                label=f"{k + 1}",
+            )
+            for k in range(n_sizes)
+        ]
+        plain(ax)
+        ax.set_xticks(places, [f"{s:g}" for s in self.strengths])
+        ax.set(xlabel="s", ylabel="share of instances", ylim=(0, 1))
+        ax.legend(title="classes in the set", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class StrengthDisplay:
+    """A measure of sets of classes (utility, determinacy, accuracy where single) of each forest against s.
+
+    s is the strength of the imprecise Dirichlet model: so many more instances of unknown class are added to each leaf.
+
+    Parameters
+    ----------
+    strengths
+        The values of s, increasing.
+    values
+        {name: a value for each s}.
+    measure
+        Name of the values on the axis.
+    reference
+        {name: the value} of what does not depend on s, such as a forest that always names one class: dotted lines.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_, references_
+        The drawn parts (after `plot`).
+
+    Raises
+    ------
+    ValueError
+        If a line does not have a value for each s.
+    """
+
+    def __init__(
+        self,
+        strengths: Sequence[float | int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        reference: Mapping[str, float] | None = None,
+    ):
+        self.strengths = [float(s) for s in strengths]
+        self.values = {name: [float(v) for v in line] for name, line in values.items()}
+        self.measure, self.reference = measure, dict(reference or {})
+        for name, line in self.values.items():
+            if len(line) != len(self.strengths):
+                raise ValueError(f"{name} has {len(line)} values; expected one for each of {len(self.strengths)} s.")
+
+    @classmethod
+    def from_values(
+        cls,
+        strengths: Sequence[float | int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        reference: Mapping[str, float] | None = None,
+        ax: Any = None,
+    ) -> "StrengthDisplay":
+        """Make and plot a display from a value for each name and s."""
+        return cls(strengths, values, measure=measure, reference=reference).plot(ax)
+
+    def plot(self, ax: Any = None) -> "StrengthDisplay":
+        """Draw a line for each name, at equal steps: s matters by its ratio."""
+        ax = axes_of(ax)
+        places = list(range(len(self.strengths)))
+        self.lines_, self.references_ = {}, {}
+        for name, value in self.reference.items():
+            self.references_[name] = ax.axhline(value, color="#777777", linestyle=":", linewidth=1.2, label=name)
+        for name, look in lines_for(list(self.values)).items():
+            (self.lines_[name],) = ax.plot(
+                places, self.values[name], label=name, linewidth=1.6, zorder=3, **look.keywords()
+            )
+        plain(ax)
+        ax.set_xticks(places, [f"{s:g}" for s in self.strengths])
+        ax.set(xlabel="s", ylabel=self.measure)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class IntervalReliabilityDisplay:
+    """Share of class 1 against its probability that is known as an interval: a bar for each, and a band of all.
+
+    Parameters
+    ----------
+    probability
+        Mean probability of each bin, increasing.
+    frequency
+        Share of class 1 in each bin.
+    lower, upper
+        Mean ends of the intervals in each bin, drawn along the axis of probabilities.
+    name
+        Name in the legend.
+    size
+        Number of predictions in each bin, > 0: dots grow with it. Default: all alike.
+
+    Attributes
+    ----------
+    ax_, figure_, line_, bars_, band_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(
+        self,
+        probability: Sequence[float],
+        frequency: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        name: str | None = None,
+        size: Sequence[float | int] | None = None,
+    ):
+        given = (probability, frequency, lower, upper, *([] if size is None else [size]))
+        parts = [[float(v) for v in part] for part in given]
+        if len({len(part) for part in parts}) != 1:
+            raise ValueError(
+                f"the parts have {', '.join(str(len(part)) for part in parts)} bins; expected as many each."
+            )
+        self.probability, self.frequency, self.lower, self.upper = parts[:4]
+        self.name, self.size = name, parts[4] if size is not None else None
+
+    @classmethod
+    def from_values(
+        cls,
+        probability: Sequence[float],
+        frequency: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        name: str | None = None,
+        size: Sequence[float | int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "IntervalReliabilityDisplay":
+        """Make and plot a display from values of each bin."""
+        return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
+
+    def plot(
+        self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
+    ) -> "IntervalReliabilityDisplay":
+        """Draw the line, a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; default: those of a new figure.
+        reference
+            Draw the diagonal, too.
+        band
+            Shade the space between the bars: not for frequencies that fall, where it would fold.
+        **kwargs
+            As for ``ax.plot``.
+
+        Returns
+        -------
+        self
+            The display, drawn.
+        """
+        ax = axes_of(ax)
+        if reference:
+            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        look = {"marker": "o", "markersize": 4, **kwargs}
+        (self.line_,) = ax.plot(self.probability, self.frequency, label=self.name, zorder=3, **look)
+        ends = (self.frequency, self.lower, self.upper)
+        look = {"color": self.line_.get_color(), "zorder": 2}
+        self.band_ = ax.fill_betweenx(*ends, alpha=0.15, linewidth=0, **look) if band else None
+        self.bars_ = ax.hlines(*ends, alpha=0.5, linewidth=2, **look)
+        if self.size is not None:
+            areas = [120 * n / sum(self.size) for n in self.size]
+            ax.scatter(self.probability, self.frequency, s=areas, alpha=0.35, linewidth=0, **look)
+        plain(ax)
+        ax.set(xlabel="probability of class 1", ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ComplexityDisplay:
+    """Lines of a metric over trees of decreasing complexity, and behind them the range that intervals leave to it.
+
+    Parameters
+    ----------
+    trees
+        Names of the trees on the axis, from the largest to the smallest.
+    values
+        {name: a value for each tree}.
+    lower, upper
+        The ends of the metric's range for each tree.
+    measure
+        Name of the values on the axis.
+    axis
+        Name of the axis of the trees.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_, band_
+        The drawn parts (after `plot`).
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[str],
+        values: Mapping[str, Sequence[float]],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        measure: str,
+        axis: str = "trees, the largest on the left (cp)",
+    ):
+        self.axis = axis
+        self.trees, self.values, self.measure = [str(tree) for tree in trees], dict(values), measure
+        self.lower, self.upper = [float(v) for v in lower], [float(v) for v in upper]
+        if {len(self.lower), len(self.upper), *map(len, self.values.values())} != {len(self.trees)}:
+            raise ValueError(f"expected a value and two ends for each of {len(self.trees)} trees.")
+
+    @classmethod
+    def from_values(
+        cls,
+        trees: Sequence[str],
+        values: Mapping[str, Sequence[float]],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        measure: str,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ComplexityDisplay":
+        """Make and plot a display from a value of each line and the ends of the range, for each tree."""
+        return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
+
+    def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
+        """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
+        ax = axes_of(ax)
+        places = list(range(len(self.trees)))
+        self.band_ = ax.fill_between(
+            places, self.lower, self.upper, color=PALETTE[-1], alpha=0.25, linewidth=0, label=band, zorder=1
+        )
+        ax.vlines(places, self.lower, self.upper, color=PALETTE[-1], linewidth=1, zorder=2)
+        self.lines_ = {}
+        for name, look in lines_for(list(self.values)).items():
+            (self.lines_[name],) = ax.plot(
+                places, list(self.values[name]), label=name, linewidth=1.5, zorder=3, **look.keywords()
+            )
+        plain(ax)
+        ax.set_xticks(places, self.trees)
+        ax.set(xlabel=self.axis, ylabel=self.measure)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

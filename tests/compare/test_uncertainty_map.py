@@ -1,0 +1,87 @@
+"""The map of two uncertainties: values, edges, precision, transformations and refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxunc.compare import uncertainty_map
+from tests._refusal import refuses
+
+N = 12
+
+
+def test_map_of_the_definition(rng):
+    values, correct = rng.integers(-1, 11, size=(2, 36)) / 8, rng.random(36) < 0.5
+    values = values.astype(np.float32)
+    drawn = uncertainty_map(*values, correct, n_bins=4, upper=(1.0, 0.5))
+    edges = (np.arange(5) / 4, np.arange(5) / 8)
+    inside = [np.clip(v, e[0], e[-1]) for v, e in zip(values, edges, strict=True)]
+    np.testing.assert_array_equal(drawn.size, np.histogram2d(*inside, bins=edges)[0])
+    wrong = [v[~correct] for v in inside]
+    np.testing.assert_array_equal(drawn.errors, np.histogram2d(*wrong, bins=edges)[0])
+    np.testing.assert_array_equal(drawn.aleatoric_edges, edges[0])
+    np.testing.assert_array_equal(drawn.epistemic_edges, edges[1])
+    assert drawn.size.dtype == drawn.errors.dtype == np.int32
+
+    folds = [uncertainty_map(*values[:, i::2], correct[i::2], n_bins=4, upper=(1.0, 0.5)) for i in (0, 1)]
+    np.testing.assert_array_equal(folds[0].size + folds[1].size, drawn.size)
+    np.testing.assert_array_equal(folds[0].errors + folds[1].errors, drawn.errors)
+
+
+def test_map_of_one_instance():
+    drawn = uncertainty_map(np.float32([7]), np.float32([-1e-9]), np.array([0]), n_bins=2)
+    np.testing.assert_array_equal(drawn.size, [[0, 0], [1, 0]])
+    np.testing.assert_array_equal(drawn.errors, drawn.size)
+
+
+@pytest.mark.exhaustive
+def test_transformations(x64):
+    certainty, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
+    draw = lambda s, c: uncertainty_map(s, 1 - s, c, n_bins=3)
+    together = jax.jit(jax.vmap(draw))(jnp.asarray(certainty), jnp.asarray(correct))
+    for i in range(2):
+        alone = draw(jnp.asarray(certainty[i]), correct[i])
+        for a, b in zip(alone, together, strict=True):
+            assert a.dtype == b.dtype == (np.int32 if a.ndim == 2 else np.float64 if x64 else np.float32)
+            np.testing.assert_allclose(a, b[i], rtol=1e-6)
+
+
+def test_what_is_unknown_in_a_trace_is_left_out():
+    values, correct = jnp.arange(float(N)), jnp.arange(N) % 2
+    draw = jax.jit(lambda v, c: uncertainty_map(v, v, c, n_bins=3))
+    assert np.sum(draw(values, correct).size) == N
+    for broken in (draw(values.at[3].set(jnp.nan), correct), draw(values, correct.at[3].set(2))):
+        assert np.sum(broken.size) == N - 1
+
+
+def test_strict_promotion():
+    values, y = jnp.ones(N), jnp.ones(N, jnp.int32)
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        assert jax.eval_shape(uncertainty_map, values, values, y).size.shape == (20, 20)
+
+
+V, CORRECT = np.arange(4.0), np.array([0, 1, 0, 1])
+REFUSED = [
+    (ValueError, "aleatoric holds NaN", V * np.nan, V, CORRECT, {}),
+    (ValueError, "epistemic holds NaN", V, V * np.nan, CORRECT, {}),
+    (ValueError, r"aleatoric has shape \(4, 2\).*summed over the classes", np.zeros((4, 2)), V, CORRECT, {}),
+    (ValueError, r"epistemic has shape \(4, 2\).*summed over the classes", V, np.zeros((4, 2)), CORRECT, {}),
+    (ValueError, r"epistemic has shape \(3,\) and aleatoric \(4,\)", V, V[:3], CORRECT, {}),
+    (ValueError, r"correct has shape \(3,\)", V, V, CORRECT[:3], {}),
+    (ValueError, "correct holds 2", V, V, 2 * CORRECT, {}),
+    (ValueError, "correct is empty", V[:0], V[:0], CORRECT[:0], {}),
+    (TypeError, "correct has dtype float", V, V, CORRECT.astype(float), {}),
+    (ValueError, "n_bins=0 must be at least 1", V, V, CORRECT, {"n_bins": 0}),
+    (TypeError, "integer", V, V, CORRECT, {"n_bins": 2.5}),
+    *(
+        (ValueError, "upper.*two positive numbers", V, V, CORRECT, {"upper": upper})
+        for upper in ((1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0), (1.0,))
+    ),
+]
+
+
+def test_refusals():
+    for error, match, aleatoric, epistemic, correct, options in REFUSED:
+        with refuses(error, match):
+            uncertainty_map(aleatoric, epistemic, correct, **options)
