@@ -9,9 +9,9 @@ import numpy as np
 from jaxunc._numerics import NAN_LAST, distinct_rows, jit, multiple_of, padded_table, power_of_two, split_words
 from jaxunc.forest import Forest, Forks, Trees
 
-from ._decide import MISSING_LEFT
 from ._sample import EncodedSample
 from ._state import Grown, Shape
+from ._step import MISSING_LEFT
 
 _LARGE, _STEP = 2**17, 2**14
 

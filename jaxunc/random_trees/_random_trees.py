@@ -13,10 +13,9 @@ from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
 from ._assemble import GrownPart, join_parts, read_block
-from ._block import grow_block
-from ._random_bits import tree_keys
 from ._sample import EncodedSample, encode
 from ._state import Limits, Shape
+from ._step import grow_block, tree_keys
 
 BLOCK_LANES = 2**19
 """Number of instances × trees that are grown at a time."""
