@@ -12,10 +12,9 @@ from jaxtyping import Array, Shaped
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
 from jaxunc._numerics import add_up, distinct_rows, float_dtype, jit
 
-from ._likelihood import fit_likelihood
-from ._marginal import fit_marginal, overdispersed
-from ._prior import BetaPrior, DirichletPrior, PriorStatus
-from ._proportions import Leaves, leaves_of, mean_log_gap, variance
+from ._likelihood import Leaves, fit_likelihood, leaves_of, mean_log_gap, variance
+from ._marginal_likelihood import fit_marginal, overdispersed
+from ._smooth import BetaPrior, DirichletPrior, PriorStatus
 
 Method: TypeAlias = Literal["weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal"]
 METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
