@@ -19,10 +19,9 @@ from jaxunc._checks import (
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
-from ._leader import Criterion, Population
-from ._prior import checked_prior, fit_vote_prior
-from ._promise import checked_promise
-from ._stopping_rules import StoppingRule, Thresholds, make_rule
+from ._leader_probability import Criterion, Population
+from ._stopping_rules import StoppingRule, Thresholds, checked_promise, make_rule
+from ._vote_prior import checked_prior, fit_vote_prior
 
 DRAWS = 2000
 """Number of votes that are simulated for each probability vector of three classes or more."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int32
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.forest import Forest, Trees
 from jaxunc.inference import (
     BoundForest,
     OfForest,
@@ -26,16 +26,11 @@ from jaxunc.inference import (
 )
 from jaxunc.tables import NumbersLike, SparseRows, encode_rows
 
-from ._compiled_rounds import FEW, poll_part
-from ._final_weights import checked_weights, is_final_weights
-from ._host_rounds import poll_by_rounds
-from ._judge import make_judge
-from ._leader import Criterion, Population, leader_probability
-from ._leaf_votes import leaf_votes
-from ._prior import checked_prior
-from ._promise import checked_promise
-from ._stop_after import StoppingResult
-from ._stopping_rules import StoppingRule, make_rule
+from ._leader_probability import Criterion, Population, checked_weights, is_final_weights, leader_probability
+from ._rounds import FEW, poll_by_rounds, poll_part
+from ._stop_after import StoppingResult, make_judge
+from ._stopping_rules import StoppingRule, checked_promise, make_rule
+from ._vote_prior import check_votes, checked_prior, leaf_votes
 
 SIZES = (1024, 4096, 16384, 65536)
 """Number of instances of a compiled call; one, and `FEW`, have their own."""
@@ -316,22 +311,3 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     number *= max(1, ceil_div(n, number * largest))
     size = max(1, ceil_div(n, number))
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
-
-
-def check_votes(forest: Any) -> None:
-    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
-    if not isinstance(forest, Forest):
-        name = type(forest).__name__
-        if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
-            raise TypeError(
-                f"forest is a {name}. The trees of a boosted model correct each other: they are not exchangeable and "
-                "do not vote, so no number of them settles the answer of the rest."
-            )
-        check_is_forest(forest)
-    if not is_concrete(forest):
-        raise TypeError("the forest is traced; votes are dropped on the host: call this outside of jit.")
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} lead to several leaves, which have no one vote; choose "
-            "forest.with_empty_leaves('parent') or 'zeros'."
-        )

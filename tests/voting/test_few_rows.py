@@ -11,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import voting
-from jaxunc.voting import _compiled_rounds
-from jaxunc.voting._compiled_rounds import FEW, TOGETHER
+from jaxunc.voting import _rounds
+from jaxunc.voting._rounds import FEW, TOGETHER
 from tests._compilations import compilations
 from tests.voting._votes import drawn_votes, forest_of_votes
 
@@ -64,7 +64,7 @@ def test_however_many_trees_are_walked_at_once(voted, monkeypatch):
     forest, X, votes, n_classes = voted
     expected = voting.stop_after(votes[:5], n_classes, confidence=0.99)
     for together in (1, 7, 1000):
-        monkeypatch.setattr(_compiled_rounds, "TOGETHER", together)
+        monkeypatch.setattr(_rounds, "TOGETHER", together)
         jax.clear_caches()
         same(voting.bind_vote(forest)(X[:5]), expected)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxunc.voting import stop_after
-from jaxunc.voting._leader import leader_probability
+from jaxunc.voting._leader_probability import leader_probability
 from tests._golden import golden
 from tests._refusal import refuses
 from tests.voting._votes import drawn_votes, finite_loss, lower_bound, naive

@@ -10,8 +10,8 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc import voting
 from jaxunc.inference import _walk
-from jaxunc.voting import _compiled_rounds, _host_rounds, _until_settled
-from jaxunc.voting._leaf_votes import leaf_votes, votes_of_counts
+from jaxunc.voting import _rounds, _until_settled
+from jaxunc.voting._vote_prior import leaf_votes, votes_of_counts
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
 from tests._refusal import refuses
@@ -56,9 +56,9 @@ def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     block, small, shortest, longest = limits
     monkeypatch.setattr(_walk, "BLOCKS", (block,))
     monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
-    monkeypatch.setattr(_compiled_rounds, "SHORTEST", shortest)
-    monkeypatch.setattr(_compiled_rounds, "LONGEST", longest)
-    monkeypatch.setattr(_host_rounds, "LENGTHS", (shortest, longest))
+    monkeypatch.setattr(_rounds, "SHORTEST", shortest)
+    monkeypatch.setattr(_rounds, "LONGEST", longest)
+    monkeypatch.setattr(_rounds, "LENGTHS", (shortest, longest))
     jax.clear_caches()
     for threads in (1, 2, 3):
         same(voting.bind_vote(forest, threads=threads)(X), expected)
@@ -248,7 +248,7 @@ def test_no_level_is_split_over_threads(fitted, n_features):
     blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
     numbers = np.int32(9), np.int32(80)
     arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
-    text = _compiled_rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
+    text = _rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
     split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
     assert all(f"s32[{n_features}," in line for line in split), split
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import betainc, gammainc
 
 from jaxunc.voting import majority_probability, win_probability
-from jaxunc.voting._leader import leader_probability
+from jaxunc.voting._leader_probability import leader_probability
 from tests._golden import column, golden
 from tests._refusal import refuses
 
