@@ -10,20 +10,11 @@ from ._vote_prior import VotePriorWarning, fit_vote_prior, out_of_bag_votes, vot
 from ._win_probability import ensemble_vote_probability, majority_probability, win_probability
 
 __all__ = [
-    "BoundVote",
-    "ForestSize",
-    "OptimalVotes",
-    "StoppingResult",
-    "VotePriorWarning",
-    "VoteResult",
-    "bind_vote",
-    "critical_final_votes",
     "critical_votes",
     "ensemble_vote_probability",
     "expected_trees",
     "fit_vote_prior",
     "forest_size_for",
-    "majority_probability",
     "optimal_votes",
     "out_of_bag_votes",
     "predict_until_settled",

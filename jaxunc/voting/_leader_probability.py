@@ -1,4 +1,11 @@
-"""The probability that the class in the lead wins, on the host in float64, once for each distinct vote."""
+"""The probability that the class in the lead wins, on the host in float64, once for each distinct vote.
+
+| population | two classes | more classes |
+|---|---|---|
+| infinite | `_by_pairs`: Eq. 8, exact | `_by_pairs`: a bound; `_exact`: the integral |
+| finite | 1 - `loss`, exact | 1 - `loss`, a bound |
+| finite, with weights of final counts | `leads_at_the_end`, exact | |
+"""
 
 from functools import lru_cache
 from typing import Literal, get_args
@@ -16,8 +23,13 @@ POPULATIONS: tuple[Population, ...] = get_args(Population)
 Votes = Int[np.ndarray, "n classes"]
 
 NODES = 128
+"""Number of nodes of an integral."""
+
 RACE_ENTRIES = 2**18
-"""Number of votes times classes that are integrated at a time."""
+"""Number of votes times classes times nodes that are integrated at a time."""
+
+PAIR_ENTRIES = 2**17
+"""Number of distinct votes, times trees that remain, that are looked at together."""
 
 
 def leader_probability(
@@ -30,9 +42,9 @@ def leader_probability(
 ) -> Float[np.ndarray, "n"]:
     """Return the probability that a criterion compares with the confidence, for the first class with most votes.
 
-    A finite population has ``n_trees`` trees, of which so many were ``polled`` and these voted; "certain" is about it,
-    too: 1 where nothing can change any more. Trees that abstained say nothing of an infinite population's winner.
-    "optimal" has the probabilities of "bound"; ``alpha`` may be weights of final counts there.
+    A finite population has ``n_trees`` trees, of which ``polled`` were used; "certain" is about it, too: 1 where
+    nothing can change any more. Trees that abstained have no part in an infinite population. "optimal" has the
+    probabilities of "bound"; ``alpha`` may be weights of final counts there.
     """
     if len(alpha) != votes.shape[1]:
         return leads_at_the_end(votes, alpha)
@@ -64,7 +76,7 @@ def _by_pairs(votes: Votes, alpha):
 
 
 def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "distinct"]:
-    """Return the distinct values, sorted; by marks where there are few possible ones, which is faster than to sort."""
+    """Return the distinct values, sorted; by marks where few are possible, which is faster than to sort."""
     if limit > 2**24:
         return np.unique(values)
     marks = np.zeros(limit, bool)
@@ -73,7 +85,7 @@ def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "dist
 
 
 def _exact(votes: Votes, alpha):
-    """Return ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg for the leader's a = votes + α, in parts (see `_gamma_race.py`)."""
+    """Return ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg for the leader's a = votes + α, in parts."""
     size = max(1, RACE_ENTRIES // (NODES * votes.shape[1]))
     parts = [_race(votes[start : start + size], alpha) for start in range(0, len(votes), size)]
     return np.concatenate(parts) if parts else np.zeros(0)
@@ -91,12 +103,6 @@ def _race(votes: Votes, alpha):
     return (density * below.prod(axis=1)).sum(axis=1)
 
 
-# Probability that rivals are ahead of the leader when all trees of a finite population have been polled.
-
-PAIR_ENTRIES = 2**17
-"""Number of distinct votes, times trees that remain, that are looked at together."""
-
-
 def loss(
     votes: Int[np.ndarray, "n classes"],
     polled: Int[np.ndarray, "n"],
@@ -107,12 +113,10 @@ def loss(
 ) -> Float[np.ndarray, "n"]:
     """Return a bound on the probability that the first class with most votes is not that of all trees.
 
-    The bound is the sum over rivals.
-
-    For two classes the bound is the probability itself. Of the R trees that remain, m vote for the leader or the rival
-    (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and with as many if its class is
-    the first of both. To abstain is one answer more, with no weight in the prior: so as often as it was polled. Where
-    the runner-up alone has ``most`` or more, the other rivals are left out.
+    The bound is the sum over rivals; for two classes it is the probability itself. Of the R trees that remain, m vote
+    for the leader or the rival (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and
+    with as many if its class is the first of both. To abstain is one more answer, of no weight in the prior: so it goes
+    on as often as so far. Where the runner-up alone has ``most`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
@@ -134,14 +138,15 @@ def loss(
 
 
 def allowed_loss(confidence: float) -> float:
-    """Return the bound of a loss: a hair less than 1 - π, so that an equal fraction never counts by rounding."""
+    """Return the largest loss at a confidence: a hair less than 1 - π, so that rounding lets no equal one pass."""
     return (1 - confidence) * (1 - 1e-12)
 
 
 def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
     """Return the probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
 
-    It depends on who is first, on both α where they differ, and on three numbers.
+    It depends on which class is first, on both α where they differ, and on three numbers: both votes, and the trees
+    that remain.
     """
     leaders_votes, rivals_votes = (
         np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival)
@@ -169,13 +174,13 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
 
 
 def overtaken_by_one(own: int, other: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return `overtaken` for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
+    """Return `overtaken` for one vote of two classes, no tree abstaining; ``first``: whether the rival is class 0."""
     mine, its, left = (np.array([[number]]) for number in (own, other, n_trees - own - other))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
 def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
-    """Return the probability that the rival is ahead after m more votes for one of both, m up to the most that remain.
+    """Return the probability that the rival is ahead after m more votes for one of both, for m from 0 on.
 
     From m to m + 1 it changes at the border alone: a level rival goes ahead, or one that is one ahead falls back.
     """
@@ -196,7 +201,7 @@ def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float
 
 
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
-    """Return the mean over m: of R trees those that vote for one of both, of which ``pair`` have been polled."""
+    """Return the mean over m, the votes for one of both among R trees; so far there were ``pair`` such votes."""
     a, b, prior = shapes
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained
     mean = np.take_along_axis(ahead, remaining, axis=1)[:, 0]
@@ -219,11 +224,8 @@ def _log_gammas(most: int, shape: float) -> Float[np.ndarray, "values"]:
     return gammaln(np.arange(most + 1) + shape)
 
 
-# Priors that weigh the final counts of a finite population of votes of two classes.
-
-
 def is_final_weights(prior: NumbersLike, population: str, n_trees: int) -> bool:
-    """Return whether a prior weighs the final counts of a finite population, 0 to n_trees votes for class 1."""
+    """Return whether a prior has weights of a finite population's final counts, 0 to n_trees votes for class 1."""
     # With one tree the two numbers are an α for each class, and there is nothing to stop.
     return population == "finite" and n_trees > 1 and is_concrete(prior) and np.shape(prior) == (n_trees + 1,)
 
@@ -241,7 +243,7 @@ def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
 
 
 def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "ones"]) -> Float[np.ndarray, "n"]:
-    """Return the probability that the class in the lead is that of all trees, by weights of their final counts.
+    """Return the probability that the leader of two classes is that of all trees, by weights of their final counts.
 
     Class 0 wins ties. NaN for votes that the weights exclude, unless all trees have voted.
     """

@@ -1,4 +1,8 @@
-"""Dirichlet prior of the votes for an instance, before the first tree is polled."""
+"""The votes of a forest's leaves, and the Dirichlet prior of an instance's votes, learned from a sample of them.
+
+The way: `leaf_votes` (the class that each leaf votes for) → `out_of_bag_votes` → `fit_vote_prior`, whose α all of this
+room takes as ``prior``, by `checked_prior`.
+"""
 
 from typing import Any
 
@@ -18,6 +22,13 @@ SMALLEST, LARGEST = 1e-3, 1e4
 """Range of a fitted α: a class that nobody votes for sends it beyond."""
 
 
+ENTRIES = 2**22
+"""Number of leaves that are looked up at a time."""
+
+ABSTAINS = -1
+"""Vote of a tree that abstains."""
+
+
 class VotePriorWarning(UserWarning):
     """No prior could be fitted to the votes; the uniform one stands in for it."""
 
@@ -28,36 +39,35 @@ def fit_vote_prior(
     r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
 
     Maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial likelihood. The paper's
-    uniform prior (α = 1) believes that most instances are doubtful; most are not, and where they are (it names liver
-    and threenorm) it stops too early.
+    uniform prior (α = 1) spreads instances evenly from clear to doubtful. Where more of them are doubtful (the paper
+    names liver and threenorm), it stops too early.
 
     Parameters
     ----------
     vote_counts
         Votes of several trees for instances that the trees were not grown on (held out, or out of bag)
-        ``[instances classes]``; instances without a vote say nothing, nor do trees that abstain.
+        ``[instances classes]``. Instances without a vote, and trees that abstain, have no part.
     symmetric
-        Whether all classes share one α: then nothing is assumed about which class is common, and votes of three
+        Whether all classes share one α. Then nothing is assumed about which class is common, and votes of three
         classes and more are settled by the fast tables.
 
     Returns
     -------
     np.ndarray
-        The prior α ``[classes]``, within [1e-3, 1e4], as functions of this room take it. All 1, with a warning,
-        where no finite, positive α is the most likely: trees that never disagree on any instance, or instances that
-        differ no more than by chance (one instance, or all alike). Such a sample is too small or too plain to learn
-        from: taken at its word, one vote would settle all, or no number of votes any.
+        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, where no finite, positive α is the most
+        likely: trees agree on every instance, or instances differ no more than by chance (one instance, or all alike).
+        By such a prior one vote would settle all, or no number of votes any.
 
     Raises
     ------
     ValueError
-        If votes are negative or not finite, or have another shape. If no instance has two votes: one vote each says
-        nothing about how votes agree.
+        If votes are negative or not finite, or have another shape. If no instance has two votes, so that nothing says
+        how far votes agree.
 
     Warns
     -----
     VotePriorWarning
-        If the uniform prior is returned for that reason, or since the search did not converge.
+        If the uniform prior is returned for that reason, or because the search did not converge.
 
     References
     ----------
@@ -74,7 +84,12 @@ def fit_vote_prior(
         raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
     if symmetric:
         found = _symmetric(counts)
-        alpha, status = np.full(counts.shape[1], found), _status_of_one(found)
+        alpha, status = np.full(counts.shape[1], found), PriorStatus.FITTED
+        # At an end of the range nothing was found.
+        if found < 1.05 * SMALLEST:
+            status = PriorStatus.PURE
+        elif found > LARGEST / 1.05:
+            status = PriorStatus.CONCENTRATED
     else:
         fitted = fit_dirichlet_prior(counts, "marginal")
         alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
@@ -96,14 +111,8 @@ _REASONS = {
 }
 
 
-def _status_of_one(alpha: float) -> PriorStatus:
-    """Return the status of a fitted α: at an end of the range nothing was found."""
-    if alpha < 1.05 * SMALLEST:
-        return PriorStatus.PURE
-    return PriorStatus.CONCENTRATED if alpha > LARGEST / 1.05 else PriorStatus.FITTED
-
-
 def _symmetric(counts: np.ndarray) -> float:
+    """Return the most likely α that all classes share."""
     distinct, times = np.unique(counts, axis=0, return_counts=True)
     n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
 
@@ -130,23 +139,17 @@ def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
     return np.broadcast_to(alpha.astype(float), (n_classes,))
 
 
-# Votes for the instances that a forest was grown on, of the trees that were grown without them.
-
-ENTRIES = 2**22
-"""Number of leaves that are looked up at a time."""
-
-
 def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> Int64[np.ndarray, "instances classes"]:
     """Return how many trees vote for each class, of those that ``tree_mask`` has for an instance.
 
-    For training instances and the mask of `jaxunc.counting.oob_mask`, these are votes as new instances would get them:
-    what `fit_vote_prior` and `forest_size_for` learn from, without any data set aside.
+    Training instances get votes as new instances would, by the mask of `jaxunc.counting.oob_mask`. `fit_vote_prior`
+    and `forest_size_for` learn from these, without any data set aside.
 
     Parameters
     ----------
     forest
-        As for `predict_until_settled`, which says how a leaf votes: with its own counts. They should be those of the
-        bags (`jaxunc.from_sklearn` has them): in counts of all training instances each would vote for itself.
+        As for `predict_until_settled`; leaves vote by the forest's own counts. These should be the counts of the bags,
+        which `jaxunc.from_sklearn` has: in counts of all training instances each would vote for itself.
     X
         The instances, as for `bind`, in the order of the mask.
     tree_mask
@@ -195,21 +198,15 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     return found
 
 
-# The class that each leaf votes for.
-
-ABSTAINS = -1
-"""Vote of a tree that abstains."""
-
-
 def votes_of_counts(
     counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
 ) -> Int[np.ndarray, "..."]:
-    """Return the votes of leaves with such counts, each in a tree of that number; `ABSTAINS` if all classes tie.
+    """Return the votes of leaves with these counts, each in tree number ``tree``; `ABSTAINS` if all classes tie.
 
     A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes for the one
-    at place t mod k among these: over the trees each has an equal share, as `Vote` gives it. A leaf in which *all*
-    classes are tied, as in an empty one, would give them equal shares, which decide nothing: it abstains. So with two
-    classes the winner of all votes is that of `Vote` exactly, with more that of an ensemble without end is.
+    at place t mod k among these: over the trees each has an equal share, as the combiner `Vote` gives it. A leaf in
+    which *all* classes are tied, such as an empty one, abstains: equal shares would decide nothing. So with two classes
+    the winner of all votes is exactly that of `Vote`; with more, in an infinite ensemble.
     """
     tied = counts == counts.max(axis=-1, keepdims=True)
     number = tied.sum(axis=-1)
@@ -239,9 +236,9 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for (`votes_of_counts`); the number of classes where it abstains.
+    """Return the class that each leaf votes for, by the forest's own counts; the number of classes where it abstains.
 
-    By the forest's own counts. What is no leaf has some class or other.
+    Other nodes have any class.
     """
     table, code = map(np.asarray, forest.leaf_rows())
     n_classes = forest.n_classes

@@ -1,4 +1,8 @@
-"""Probability that the class that leads a vote wins it when infinitely many trees have voted."""
+"""Probabilities of each class to win a vote: `win_probability` given votes, two more if one knew how a tree votes.
+
+Below them the two special functions that they need, in forms that keep their digits in float32: I_x(a, b), the
+regularised incomplete beta function, and the probability that one gamma variable exceeds all others.
+"""
 
 from typing import Literal, get_args
 
@@ -17,6 +21,23 @@ from ._vote_prior import checked_prior
 
 Method = Literal["bound", "exact"]
 
+ENTRIES = 2**21
+"""Number of coefficients of polynomials that are held at a time."""
+
+STEPS = 24
+"""Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
+
+LARGE = {4: 256, 8: 20_000}
+"""Size of a + b, by the width of floats, beyond which the normal form is better at 1/2: its error falls as a square."""
+
+NODES = 128
+"""Number of nodes of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
+
+SMALL_SHAPE = 12.0
+"""Argument below which, in float32, the incomplete gamma function uses its series; above, Temme's expansion."""
+
+SERIES_TERMS = 96
+
 
 def win_probability(
     vote_counts: Num[Array | np.ndarray, "... classes"], *, method: Method = "bound", prior: NumbersLike = 1.0
@@ -30,11 +51,11 @@ def win_probability(
     Parameters
     ----------
     vote_counts
-        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain say nothing of who wins.
+        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain have no part.
     method
         ``"bound"``: Eq. 8, a lower bound, exact for two classes. ``"exact"``: the probability that the class's share
         is the largest, as one integral over a gamma variable (the paper calls the exact sum unmanageable):
-        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α; the classes add to 1.
+        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α. The classes add to 1.
     prior
         α of the Dirichlet prior, one positive number or one for each class ``[classes]``; 1 is the paper's uniform
         prior. `fit_vote_prior` learns it.
@@ -53,8 +74,8 @@ def win_probability(
 
     Notes
     -----
-    Votes are counts, so there is no gradient that means anything; that in ``prior`` is right for ``"bound"`` in float32
-    (by differentiating the continued fraction) and not defined in float64 (``betainc`` has none in its shapes).
+    The gradient in ``prior`` is right for ``"bound"`` in float32 (that of the continued fraction), and not defined in
+    float64 (``betainc`` has none in its shapes). In votes, which are counts, it has no meaning.
 
     References
     ----------
@@ -86,16 +107,10 @@ def _win_probability(counts, alpha, method: Method):
     return jnp.prod(jnp.where(jnp.eye(shape.shape[-1], dtype=bool), 1.0, beats), axis=-1)
 
 
-# The class of an ensemble of finite size, if one knew how a tree votes: any number of classes.
-
-ENTRIES = 2**21
-"""Number of coefficients that are held at a time."""
-
-
 def ensemble_vote_probability(
     p: Float[Array | np.ndarray, "... classes"], n_trees: int
 ) -> Float[np.ndarray, "... classes"]:
-    r"""Return the probability of each class to win the vote of so many trees, if a tree votes for class i with p_i.
+    r"""Return the probability of each class to win the vote of ``n_trees``, if a tree votes for class i with p_i.
 
     The sum of the multinomial probabilities (Eq. 2) of all votes that class i wins, by generating functions:
 
@@ -124,10 +139,10 @@ def ensemble_vote_probability(
 
     Notes
     -----
-    The paper notes that the sum has exponentially many terms in the number of classes. The products are those of
-    Poisson probabilities, by fast Fourier transforms: for each p some classes t² log t operations, .1 seconds for ten
-    classes and 100 trees. Absolute error 2e-15 for each tree. On the host, not traceable. Two classes:
-    `majority_probability`, at once and differentiable, but for ties.
+    The sum has exponentially many terms in the number of classes, as the paper notes. The products are those of Poisson
+    probabilities, by fast Fourier transforms: for each p some classes · t² log t operations, .1 seconds for ten classes
+    and 100 trees. On the host, not traceable. Two classes: `jaxunc.voting.majority_probability`, differentiable and at
+    once, but for ties.
 
     References
     ----------
@@ -138,15 +153,21 @@ def ensemble_vote_probability(
     >>> ensemble_vote_probability(np.array([0.2, 0.3, 0.5]), 25).round(4)
     array([0.0241, 0.1436, 0.8323])
     """
-    check_class_axis(p, "p")
-    check_numbers("p", p)
     check_integer("n_trees", n_trees, 1)
-    values = np.asarray(p, float)
-    if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
-        raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
+    values = checked_probabilities(p)
     rows = values.reshape(-1, values.shape[-1])
     rows = rows / rows.sum(axis=1, keepdims=True)
     return np.array([_winner(row, int(n_trees)) for row in rows]).reshape(values.shape)
+
+
+def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
+    """Return the probabilities of a tree's vote in float64; a TypeError or a ValueError if they are none."""
+    check_class_axis(p, "p")
+    check_numbers("p", p)
+    values = np.asarray(p, float)
+    if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
+        raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
+    return values
 
 
 def _winner(p: Float[np.ndarray, "classes"], t: int) -> Float[np.ndarray, "classes"]:
@@ -177,25 +198,15 @@ def _product(a: Float[np.ndarray, "m votes"], b: Float[np.ndarray, "m votes"]) -
     return np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:, : a.shape[1]].clip(0)
 
 
-# Majorities of finitely many trees, if one knew how a tree votes.
-
-
 def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: int) -> Float[Array, "..."]:
-    r"""Return the probability that more than half of so many trees vote for a class, if each does with probability p.
+    r"""Return the probability that more than half of the trees vote for a class, if each does with probability p.
 
     .. math:: P(\hat y_t = y_1 \mid t, p_1) = P(\mathrm{Bin}(t, p_1) > t/2)
               = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}
 
     A strict majority, as the incomplete beta function has it (the printed sum starts at ⌈t/2⌉ and counts ties for even
-    t). In float32 within 5e-6 for 10⁴ trees. Differentiable in p. Raises a
-    ValueError if p lies outside of [0, 1] or there is no tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
-
-    Parameters
-    ----------
-    p
-        The probability that one tree votes for the class, ``[...]`` in [0, 1]; 0 and 1 give 0 and 1.
-    n_trees
-        Number of trees t ≥ 1.
+    t). In float32 within 5e-6 for 10⁴ trees. Differentiable in ``p``, which lies in [0, 1]; 0 and 1 give 0 and 1.
+    Raises a ValueError for other ``p``, or without a tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
     """
     check_integer("n_trees", n_trees, 1)
     check_within("p", p, "[0, 1]", ": the probability of a vote for the class", shape=None)
@@ -209,17 +220,6 @@ def _majority_probability(p, n_trees: int):
     return incomplete_beta(p, full(a), full(b), steps=24 + int(2 * n_trees**0.5))
 
 
-# The regularised incomplete beta function with factorials that cancel on paper, not in floats.
-#
-# JAX's ``betainc`` forms log Γ of the counts: in float32 it is off by 3e-4 at small counts and leaves [0, 1] at 10⁶.
-
-STEPS = 24
-"""Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
-
-LARGE = {4: 256, 8: 20_000}
-"""Size of a + b, by the width of floats, beyond which the normal form is better at 1/2: its error falls as a square."""
-
-
 def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""Return I_{1/2}(a, b), the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; 1/2 if b = a.
 
@@ -228,7 +228,8 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
 
     .. math:: \Phi(z) + \frac{\varphi(z)}{12 n}\,(z^3 - z).
 
-    Absolute error 8e-7 in float32, 1e-10 in float64.
+    Absolute error 8e-7 in float32, 1e-10 in float64. JAX's ``betainc`` forms log Γ of the counts: in float32 it is off
+    by 3e-4 at small counts and leaves [0, 1] at 10⁶.
     """
     a, b, gap = jnp.broadcast_arrays(a, b, gap)
     large = a + b > LARGE[a.dtype.itemsize]
@@ -268,13 +269,14 @@ def _front(x, a, b):
 
 def _fraction(x, a, b, steps: int):
     """Return the continued fraction of I_x(a, b), by Lentz's method."""
-    # Lentz's method divides by what may be 0: kept off it by a number whose inverse is still finite.
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
+    def nonzero(value):
+        """Keep a divisor off 0, by a number whose inverse is still finite."""
+        return jnp.where(jnp.abs(value) < tiny, tiny, value)
+
     def term(value, c, d):
-        d = 1 / _apart(1 + value * d, tiny)
-        c = _apart(1 + value / c, tiny)
-        return c, d
+        return nonzero(1 + value / c), 1 / nonzero(1 + value * d)
 
     # Terms of the fraction alternate between two formulas: one step takes the even and the odd one.
     def two(m, carry):
@@ -285,23 +287,9 @@ def _fraction(x, a, b, steps: int):
         c, d = term(-(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m)), c, d)
         return c, d, h * c * d
 
-    d = 1 / _apart(1 - (a + b) * x / (a + 1), tiny)
+    d = 1 / nonzero(1 - (a + b) * x / (a + 1))
     return lax.fori_loop(1, steps + 1, two, (jnp.ones_like(d), d, d))[2]
 
-
-def _apart(value, tiny):
-    return jnp.where(jnp.abs(value) < tiny, tiny, value)
-
-
-# Races of gamma variables: the probability that a class leads, as an integral in one dimension.
-
-NODES = 128
-"""Number of nodes of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
-
-SMALL_SHAPE = 12.0
-"""Argument below which, in float32, the incomplete gamma function uses its series; above, Temme's expansion."""
-
-SERIES_TERMS = 96
 
 # Temme's c₀, c₁, c₂ as polynomials in η (DLMF 8.12.10).
 _TEMME = (
