@@ -1,4 +1,25 @@
-"""First pass of a step, over open nodes: draw a test from the tree's key, the node's number and the try."""
+"""Growth of a block of trees to the end, in one program, and the four passes of each of its steps.
+
+A step advances all open nodes of all trees by one try. A node that fails stays open with one try more. So nodes at
+different depths and tries advance together, and the number of steps is that of the longest path.
+
+| pass | over | writes |
+|---|---|---|
+| `draw_tests` | open nodes | a test, from the tree's key, the node's number and the try |
+| `find_sides` | lanes | on which side of its node's test each lane lies |
+| `decide` | open nodes | what is split, what is open next, and how far the lanes of each side have to go |
+| `move_lanes` | lanes | the lanes at their new places |
+
+The lanes of an open node lie side by side, node after node, tree after tree:
+
+    before the step   | node a: 7 lanes         | node b: 4 lanes |
+    a is split        | a left: 3 | a right: 4  | b: tries again  |     all three are open next
+    or a left: a leaf | a right: 4  | b: 4 |  …  second half: | a left: 3 |
+
+Where nodes and lanes go are running sums over the nodes in their order, carried from chunk to chunk. So the order of
+trees, nodes and lanes never changes, and the trees do not depend on how many nodes a chunk holds. Random numbers are
+made by counter: what (tree, node, try) draws does not depend on what is grown beside it.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -32,7 +53,7 @@ from ._state import (
 )
 
 _FEATURE = np.int32(2**24 - 1)
-# Flags beside the number of the feature.
+# Flags beside the number of a drawn feature.
 _MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT = (np.int32(2**i) for i in range(24, 29))
 
 MISSING_LEFT = np.int32(2**30)
@@ -58,8 +79,7 @@ def grow_block(
     """
     root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = first_state(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
-    # One loop for all trees and depths: its length is known to nobody before, and each step works on what is still
-    # open.
+    # One loop for all trees and depths, whose length nobody knows before: each step works on what is still open.
     state = lax.while_loop(lambda state: state.n_open > 0, partial(_step, shape, data, limits, words), state)
     weight = data.weight
     return state.grown, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
@@ -137,9 +157,9 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
 
 
 def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) -> DrawnTests:
+    """Return the tests that open nodes draw."""
     tree = opened.slot // shape.n_nodes
     node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
-    # By the tree's key, the node's number and the try alone: what else grows in the block has no part in it.
     tree_key = (at(words[:, 0], tree), at(words[:, 1], tree))
     a, b = threefry(tree_key, (node, opened.tried.astype(jnp.uint32)))
     # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred.
@@ -188,7 +208,9 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
     """
     scratch = state.scratch
     if shape.n_cells:
-        scratch = scratch._replace(cells=_cleared(shape, scratch))
+        zeros = jnp.zeros(shape.lane_chunk, jnp.int32)
+        clear = lambda start, cells: with_piece(cells, start, zeros)  # noqa: E731
+        scratch = scratch._replace(cells=over_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def look(start, carry):
         scratch, n_right = carry
@@ -203,7 +225,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         before = count_before(right) + n_right
         scratch = scratch._replace(
             lanes=with_piece(scratch.lanes, start, pair_words(instance, node)),
-            # Doubled, with the lane's own side as the lowest bit: `_move` needs both, and reads them at once.
+            # Doubled, with the lane's own side as the lowest bit: `move_lanes` needs both, and reads them at once.
             before=with_piece(scratch.before, start, 2 * before + right.astype(jnp.int32)),
         )
         if shape.n_cells:
@@ -229,14 +251,9 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
     return lane, used, jnp.where(used, instance, 0), jnp.where(used, node, 0)
 
 
-def _cleared(shape: Shape, scratch: Scratch) -> Array:
-    zeros = jnp.zeros(shape.lane_chunk, jnp.int32)
-    return over_chunks(
-        scratch.n_cells, shape.lane_chunk, lambda start, cells: with_piece(cells, start, zeros), scratch.cells
-    )
-
-
 def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
+    """Return `Scratch.frequent`."""
+
     def count(start, carry):
         counted, n_frequent = carry
         frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
@@ -296,7 +313,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 
     Also returns how many nodes are open next, and how many lanes they have.
     """
-    # ``grown`` is written chunk by chunk, but all chunks number their children from the same counts.
+    # ``grown`` is written chunk by chunk, but all chunks number their children from these counts.
     n_nodes = state.grown.n_nodes
 
     def some(start, carry):
@@ -370,7 +387,7 @@ def _fits(
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tried: Tried, right: bool) -> Side:
-    """Return the children on one side."""
+    """Return the children on one side, or the node itself where its test failed."""
     opened, test, split = tried.nodes, tried.test, tried.accepted
     tree_start = opened.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tried.child + int(right), opened.slot)
@@ -416,7 +433,7 @@ def _with_moves(shape: Shape, state: State, move: Array, start, tried: Tried, si
     """Return ``move`` with where the lanes of both sides go; ``first`` and ``place`` belong to sides that stay open."""
     opened, accepted = tried.nodes, tried.accepted
     begin = opened.first, opened.first + sides[0].nodes.size
-    # Lanes that go left, and that go right, before the node's first lane: over all nodes, as `_move` counts them, too.
+    # Lanes that go left, and that go right, before the node's first lane, over all nodes: as `move_lanes` counts them.
     right_before = at(state.scratch.before, opened.first) >> 1
     counted = opened.first - right_before, right_before
     # ``first`` counts the lanes that stay, so the start of a side less its ``first`` is how many lanes before it are
