@@ -5,17 +5,11 @@ from ._smooth import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, corre
 from ._smoothed_forest import MemberSmoothing, SmoothedMean, fit_forest_prior, smooth_forest
 
 __all__ = [
-    "BetaPrior",
-    "DirichletPrior",
     "MemberSmoothing",
-    "PriorStatus",
-    "PriorWarning",
     "SmoothedMean",
     "correction_interval",
     "fit_beta_prior",
-    "fit_dirichlet_prior",
     "fit_forest_prior",
-    "predictive_mass",
     "smooth",
     "smooth_forest",
 ]

@@ -1,4 +1,14 @@
-"""The likelihood of the leaves' proportions as draws from a Dirichlet prior: an exponential family, one maximum."""
+"""The leaves' proportions as draws from a Dirichlet prior: their summary, and the likelihood, which has one maximum.
+
+Two files share the equations' form and the search (`find_root`). With κ = Σα and the mean μ of the proportions let
+α_c = μ_c κ exp(r_c). A likelihood is stationary where
+
+    F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
+
+Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
+ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
+large κ is: r is of the order 1/κ, and so are the numbers that it is computed from.
+"""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -11,22 +21,123 @@ from jax import lax
 
 from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, sum_in_order
 
-# The equations that all likelihoods of a Dirichlet prior share, and their root.
-#
-# With κ = Σα and the mean μ of the proportions let α_c = μ_c κ exp(r_c). A likelihood is stationary where
-#
-#     F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
-#
-# Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
-# ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
-# large κ is: r is of the order 1/κ, and so is what it is computed from.
-
 Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
-"""Equations: (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
+"""A function (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
 
 LOWEST, HIGHEST = -18.0, 69.0
 """Bracket of log κ: beyond it a prior has no weight, or all."""
 _OUTER, _INNER = 80, 60
+
+
+class Leaves(NamedTuple):
+    """Leaves as an artificial sample: proportions and weights ``[... leaves]``; statistics ``[... classes]``."""
+
+    proportions: Any
+    """Class proportions ``[... leaves classes]``, zeros replaced where the fit cannot have them."""
+    weight: Any
+    """Shares of the sample ``[... leaves]``; 0 for leaves without instances."""
+    mean: Any
+    raw_mean: Any
+    """Mean of the proportions as they are, with their zeros."""
+    equal: Any
+    """Whether all leaves have the same proportions, ``[...]``."""
+    pure: Any
+    """Whether all leaves are pure, ``[...]``."""
+    empty: Any
+    """Whether no leaf has instances, ``[...]``."""
+
+
+def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
+    """Return the leaves' proportions, each ``times`` often; ``clip`` replaces 0, at the cost of the other classes."""
+    size = add_up(counts, -1)
+    filled = size > 0
+    raw = counts / xp.where(filled, size, 1)[..., None]
+    weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
+    total = add_up(weight, -1, keepdims=True)
+    weight = weight / xp.where(total > 0, total, 1)
+    if xp is jnp:
+        # Fused into every reader, they would be compiled many times over.
+        weight, raw = lax.optimization_barrier((weight, raw))
+    absent = (raw == 0) & filled[..., None]
+    proportions = raw
+    if clip is not None:
+        # The other classes pay for clip in proportion, so that shares still add to 1.
+        proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
+    largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
+    smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
+    return Leaves(
+        proportions,
+        weight,
+        _mean(weight, proportions),
+        _mean(weight, raw),
+        equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
+        pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
+        empty=~filled.any(axis=-1),
+    )
+
+
+def variance(leaves: Leaves, xp: ModuleType):
+    """Return the variance of each class's proportion ``[... classes]``, of the sample as a population."""
+    apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
+    return _mean(leaves.weight, apart * apart)
+
+
+def mean_log_gap(leaves: Leaves, xp: ModuleType):
+    """Return the mean of ``log p`` less the logarithm of the mean of ``p``, ``[... classes]``: never positive.
+
+    The mean of log(1+x) - x with x = p/mean - 1, whose own mean is zero: proportions that hardly differ lose nothing.
+    """
+    mean = leaves.mean[..., None, :]
+    apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
+    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], apart, 0), xp))
+
+
+def _mean(weight, values):
+    return add_up(weight[..., None] * values, -2)
+
+
+def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
+    """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
+
+    The likelihood depends on the mean μ and on ``log_gap`` (mean of log p, less log μ) alone.
+    """
+    if xp is jnp:
+        r, log_total, converged = _solve(mean, log_gap, start, active)
+    else:
+        r, log_total, converged = find_root(_equations(mean, log_gap, xp), mean, start, active, xp)
+    return mean * xp.exp(r + log_total[..., None]), converged
+
+
+def _equations(mean, log_gap, xp: ModuleType) -> Equations:
+    def equations(r, t):
+        """Evaluate F = r - h(α) + h(κ) - gap and its slopes, where h(x) = log x - ψ(x)."""
+        alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
+        (gap, own), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
+        return r - gap + whole_gap - log_gap, 1 + own, own - whole
+
+    return equations
+
+
+@jax.custom_jvp
+def _solve(mean, log_gap, start, active):
+    return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
+
+
+@_solve.defjvp
+def _solve_jvp(primals, tangents):
+    """Apply the implicit function theorem, in the same unknowns: nothing cancels here either."""
+    (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
+    r, t, converged = _solve(mean, log_gap, start, active)
+    _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
+    share = mean * jnp.exp(r)
+    # The mean stands in the equations and in the scale of α: both ways it moves the root.
+    d_value = d_gap - (slope - 1) * d_mean / mean
+    missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
+    fall = sum_in_order(share * by_total / slope)
+    dt = jnp.where(active, missing / jnp.where(active, fall, 1.0), 0.0)
+    dr = jnp.where(active[..., None], (d_value - by_total * dt[..., None]) / slope, 0.0)
+    no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
+    return (r, t, converged), (dr, dt, no_tangent)
 
 
 class Root(NamedTuple):
@@ -48,7 +159,7 @@ class _State(NamedTuple):
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
     """Find the root where ``active``; elsewhere r = 0 and log κ = 0.
 
-    ``start`` and ``r``: guesses of log κ and of r; ``ends``: what brackets log κ.
+    ``start`` and ``r`` are guesses of log κ and of r, ``ends`` the bracket of log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
@@ -100,122 +211,3 @@ def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int,
         return state
     counted = lax.while_loop(lambda s: (s[0] < limit) & going(s[1]), lambda s: (s[0] + 1, body(s[1])), (0, state))
     return counted[1]
-
-
-# Summary of the leaves for a fit: their class proportions, by weight, and how these vary.
-#
-# Here and in the files that fit, `xp` is NumPy (concrete counts: float64, on the host) or `jax.numpy` (under a trace).
-
-
-class Leaves(NamedTuple):
-    """Leaves as an artificial sample: proportions and weights ``[... leaves]``; statistics ``[... classes]``."""
-
-    proportions: Any
-    """Class proportions ``[... leaves classes]``, zeros replaced where the fit cannot have them."""
-    weight: Any
-    """Shares of the sample ``[... leaves]``; 0 for leaves without instances."""
-    mean: Any
-    raw_mean: Any
-    """Mean of the proportions as they are, with their zeros."""
-    equal: Any
-    """Whether all leaves have the same proportions, ``[...]``."""
-    pure: Any
-    """Whether all leaves are pure, ``[...]``."""
-    empty: Any
-    """Whether no leaf has instances, ``[...]``."""
-
-
-def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
-    """Return the leaves' proportions, each as often as ``times`` says.
-
-    ``clip`` takes the place of 0, at the cost of the other classes.
-    """
-    size = add_up(counts, -1)
-    filled = size > 0
-    raw = counts / xp.where(filled, size, 1)[..., None]
-    weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
-    total = add_up(weight, -1, keepdims=True)
-    weight = weight / xp.where(total > 0, total, 1)
-    if xp is jnp:
-        # Fused into all that reads them, they would be compiled many times over.
-        weight, raw = lax.optimization_barrier((weight, raw))
-    absent = (raw == 0) & filled[..., None]
-    proportions = raw
-    if clip is not None:
-        # What clip adds is taken from the others in proportion, so that shares still add to 1.
-        proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
-    largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
-    smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
-    return Leaves(
-        proportions,
-        weight,
-        _mean(weight, proportions),
-        _mean(weight, raw),
-        equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
-        pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
-        empty=~filled.any(axis=-1),
-    )
-
-
-def variance(leaves: Leaves, xp: ModuleType):
-    """Return the variance of each class's proportion ``[... classes]``, of the sample as a population."""
-    apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
-    return _mean(leaves.weight, apart * apart)
-
-
-def mean_log_gap(leaves: Leaves, xp: ModuleType):
-    """Mean of ``log p`` less the logarithm of the mean of ``p``, ``[... classes]``: never positive.
-
-    The mean of log(1+x) - x with x = p/mean - 1, whose own mean is zero: proportions that hardly differ lose nothing.
-    """
-    mean = leaves.mean[..., None, :]
-    apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
-    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], apart, 0), xp))
-
-
-def _mean(weight, values):
-    return add_up(weight[..., None] * values, -2)
-
-
-def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
-    """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
-
-    ``mean`` μ and ``log_gap`` (mean of log p, less log μ) say all that the likelihood depends on.
-    """
-    if xp is jnp:
-        r, log_total, converged = _solve(mean, log_gap, start, active)
-    else:
-        r, log_total, converged = find_root(_equations(mean, log_gap, xp), mean, start, active, xp)
-    return mean * xp.exp(r + log_total[..., None]), converged
-
-
-def _equations(mean, log_gap, xp: ModuleType) -> Equations:
-    def equations(r, t):
-        """Evaluate F = r - h(α) + h(κ) - gap and its slopes, where h(x) = log x - ψ(x)."""
-        alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
-        (gap, own), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
-        return r - gap + whole_gap - log_gap, 1 + own, own - whole
-
-    return equations
-
-
-@jax.custom_jvp
-def _solve(mean, log_gap, start, active):
-    return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
-
-
-@_solve.defjvp
-def _solve_jvp(primals, tangents):
-    """Apply the implicit function theorem, in the same unknowns: nothing cancels here either."""
-    (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
-    r, t, converged = _solve(mean, log_gap, start, active)
-    _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
-    share = mean * jnp.exp(r)
-    # The mean stands in the equations and in the scale of α: both ways it moves the root.
-    d_value = d_gap - (slope - 1) * d_mean / mean
-    missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
-    fall = sum_in_order(share * by_total / slope)
-    dt = jnp.where(active, missing / jnp.where(active, fall, 1.0), 0.0)
-    dr = jnp.where(active[..., None], (d_value - by_total * dt[..., None]) / slope, 0.0)
-    no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
-    return (r, t, converged), (dr, dt, no_tangent)

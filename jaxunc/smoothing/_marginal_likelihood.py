@@ -1,4 +1,11 @@
-"""The marginal likelihood of the leaves' counts: Dirichlet-multinomial, beta-binomial for two classes."""
+"""The marginal likelihood of the leaves' counts: Dirichlet-multinomial, beta-binomial for two classes.
+
+It may have several maxima. `_found` starts a search (`find_root`) from each place where one may be, and keeps the best.
+`find_crossings` finds these places on a grid of log κ. Along log κ the excess Σ_c μ_c exp(r_c) - 1 has the sign of the
+likelihood's slope. Every crossing from above to below is a maximum. The grid costs little beside one look at all
+leaves: sums over leaves are tabulated with counts put together in bins, and r is looked up in the tables. A search then
+looks at the leaves themselves.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,13 +22,17 @@ from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, log_gamma_gap
 from ._likelihood import HIGHEST, LOWEST, Equations, Leaves, find_root, loop
 
 _MANY = 1024
-"""Number of leaves from which on it pays to search first among values that are put together."""
+"""Number of distinct values from which on it pays to search first with values put together in bins."""
+
+_BINS = 12
+"""Number of bins of values."""
+
 _STEPS, _FEW_STEPS = 48, 24
 """Steps of the grid; fewer where many trees of few leaves each are fitted at once."""
 
 
 class Tally(NamedTuple):
-    """Numbers of leaves by their counts: all that the marginal likelihood depends on."""
+    """Numbers of leaves by their counts; the marginal likelihood depends on nothing else."""
 
     counts: Any
     """Distinct counts ``[... classes values]``; sums along the last axis are vectorised."""
@@ -65,10 +76,10 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return the α ``[... classes]`` that maximises the marginal likelihood, whether the search converged, and a third.
+    """Return the α ``[... classes]`` of the largest marginal likelihood, and two truths.
 
-    ``falls``: whether the likelihood falls towards κ = ∞. Where it rises, the last answer says whether some finite α is
-    better than that end.
+    First, whether the search converged. Second, whether that α is better than the end κ = ∞, towards which the
+    likelihood may rise (``falls``: where it does not).
     """
     return (_solve if xp is jnp else partial(_found, xp=np))(counts, times, mean, start, active, falls)
 
@@ -83,7 +94,6 @@ class _Best(NamedTuple):
 def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return the best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
     tally = Tally.of(counts, times, xp)
-    # Values put together serve the search's first part; the last steps are made with all of them.
     few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
     ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
@@ -91,18 +101,17 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     crossings = find_crossings(partial(_tables, few, mean, xp), ends, mean, falls, start, n_steps, xp)
     present = crossings.present & active
     order, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
-    # Of one maximum that is certain nobody asks how good it is.
-    # The gain costs a look at every leaf, so it is computed only where something depends on it.
+    # The gain costs a look at every leaf, so it is computed only where several maxima, or the end, are compared.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
 
     def improve(best: _Best) -> _Best:
-        # The crossing of this number, for each tree its own; trees that have fewer take no part.
+        # The crossing of this number of each tree; trees that have fewer take no part.
         here = present & (order == best.number + 1)
         one = here.any(axis=0)
         t, low, high = (add_up(xp.where(here, end, 0), 0) for end in (crossings.start, *crossings[3:]))
         r = add_up(xp.where(here[..., None], crossings.r, 0), 0)
-        # Many distinct counts: first on the few values put together, then the last steps with all of them.
+        # Many distinct counts: first with the few values put together, then the last steps with all of them.
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
         r, t, converged = find_root(equations, mean, t, one, xp, r, (low, high))
@@ -223,16 +232,6 @@ def _solve_jvp(primals, tangents):
     return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)
 
 
-# Search for all places where the marginal likelihood may have its optima, on a grid of log κ.
-#
-# Along log κ the sign of the excess Σ_c μ_c exp(r_c) - 1 is that of the likelihood's slope (see `_root`). Every crossing
-# from above to below is a maximum. What is tabulated are sums over leaves on the grid, of counts that are put together
-# in bins; r is looked up in the tables. So the grid costs little beside one look at all leaves. Crossings are known well
-# enough to start a search from each, which then looks at the leaves themselves.
-
-_BINS = 12
-
-
 class Crossings(NamedTuple):
     """Crossings by steps of the grid: one for each step ``[steps ...]``, and one beyond its end."""
 
@@ -247,7 +246,7 @@ class Crossings(NamedTuple):
 
 
 def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """Find all crossings. ``falls`` says that the likelihood falls towards κ = ∞, so that there is one in any case."""
+    """Find all crossings; where ``falls``, the likelihood falls towards κ = ∞, so that there is one in any case."""
     place = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
     t = ends[0] + place * step
@@ -263,7 +262,7 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
     last_sign = _running_max(xp.where(above | below, place, -1.0), xp)
-    # What is too small to have a sign has that of its predecessor; the first one has it from theory.
+    # An excess too small to have a sign takes that of its predecessor; the first is positive by theory.
     above = (last_sign < 0) | (_at(above.astype(place.dtype), last_sign, xp) > 0)
     before, after = excess[:-1], excess[1:]
     between = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
@@ -282,7 +281,8 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
 def search_range(counts, times, xp: ModuleType):
     """Return the log κ ``[...]`` below which the likelihood rises for certain, and above which it hardly changes.
 
-    At the lower end only leaves with two classes count, at the upper one κ is that many times the squares of counts.
+    At the lower end only leaves with two classes count. The upper end is e² times the number of leaves times the square
+    of the largest.
     """
     size = add_up(counts, -1)
     leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)

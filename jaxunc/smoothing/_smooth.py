@@ -1,4 +1,4 @@
-"""Fitted priors of the leaves' class probabilities, and how their fits ended."""
+"""Priors of leaves, Beta and Dirichlet, and leaves corrected by them: probabilities, intervals and masses."""
 
 import enum
 from typing import NamedTuple
@@ -18,9 +18,9 @@ class PriorStatus(enum.IntEnum):
     FITTED = 0
     """The parameters are finite and positive."""
     CONCENTRATED = 1
-    """The best prior has infinite weight: all leaves have the same proportions (a single leaf has), or, by marginal
-    likelihood, no finite one explains how they differ better than chance. The parameters add to 2¹⁰⁰, which stands for
-    ∞; every leaf is smoothed to the mean proportions, which are its own if all are the same."""
+    """The best prior has infinite weight: all leaves have the same proportions (as a single leaf has), or, by marginal
+    likelihood, chance explains best how they differ. The parameters add to 2¹⁰⁰, which stands for ∞. Every leaf is
+    smoothed to the mean proportions, which are its own if all are the same."""
     PURE = 2
     """The best prior has no weight, since every leaf is pure (moments and marginal likelihood). The parameters are 0;
     nothing is smoothed."""
@@ -31,7 +31,7 @@ class PriorStatus(enum.IntEnum):
 
 
 class PriorWarning(UserWarning):
-    """A fitted prior does not do what one may expect of it."""
+    """A fitted prior smooths nothing, smooths all leaves alike, or is inexact."""
 
 
 class BetaPrior(NamedTuple):
@@ -46,7 +46,7 @@ class BetaPrior(NamedTuple):
 
     @property
     def concentration(self) -> Float[Array, "... 2"]:
-        """Parameters in the order of the classes, [β, α]: what `smooth` adds to the counts."""
+        """Parameters in the order of the classes, [β, α], which `smooth` adds to the counts."""
         return jnp.stack([jnp.asarray(self.beta), jnp.asarray(self.alpha)], axis=-1)
 
 
@@ -60,7 +60,7 @@ class DirichletPrior(NamedTuple):
 
     @property
     def concentration(self) -> Float[Array, "... classes"]:
-        """Parameters in the order of the classes: what `smooth` adds to the counts."""
+        """Parameters in the order of the classes, which `smooth` adds to the counts."""
         return jnp.asarray(self.alpha)
 
 
@@ -83,13 +83,10 @@ def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "..
     return alpha
 
 
-# Leaves corrected by a prior: their probabilities, and how far they were corrected.
-
-
 def smooth(
     counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... classes"]:
-    r"""Leaf probabilities drawn towards the prior: the posterior mean.
+    r"""Leaf probabilities drawn towards a prior: the posterior mean.
 
     .. math:: \hat p_c = \frac{n_c + \alpha_c}{n + \sum \alpha}
 
@@ -184,7 +181,7 @@ def correction_interval(
 def predictive_mass(
     counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... sets"]:
-    r"""The predictive belief function of a leaf: what smoothing would move is mass of ignorance.
+    r"""The predictive belief function of a leaf: the share that smoothing would move is mass of ignorance.
 
     .. math:: m(\{c\}) = \max(\tilde p_c - \delta_c/2,\, 0), \qquad m(\Omega) = 1 - \sum_c m(\{c\})
 
@@ -246,7 +243,7 @@ def _correction(counts, alpha):
 @jit
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
-    # Not 1 less the masses: what is taken from large leaves is less than the last digit of 1.
+    # Not 1 less the masses: large leaves lose less than the last digit of 1.
     taken = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
     rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, taken, 1.0)
     return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)

@@ -1,4 +1,8 @@
-"""Smoothing of all leaves of a forest."""
+"""Forests smoothed by the prior of each tree, and two combiners that smooth.
+
+`smooth_forest` adds the prior to the counts. `SmoothedMean` answers the same and leaves the counts as they are.
+`MemberSmoothing` fits a prior to the leaves that one instance reaches.
+"""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -61,7 +65,7 @@ def smooth_forest(
     method: Method = "weighted_mle",
     clip: float = 1e-3,
 ) -> Forest:
-    """Return the same trees with the prior's instances added to the counts of their leaves.
+    """Return the same trees with a prior added to the counts of their leaves.
 
     Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα): `Mean` then averages
     smoothed trees, and of a single tree answers with the corrected leaves of the paper.
@@ -71,8 +75,8 @@ def smooth_forest(
     forest
         The forest.
     prior
-        ``"tree"`` or ``"forest"``: the prior is fitted, as `fit_forest_prior` does it. Or one that was fitted, with
-        ``alpha`` ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
+        ``"tree"`` or ``"forest"``: the prior is fitted by `fit_forest_prior`. Or a fitted prior, with ``alpha``
+        ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
     method, clip
         See `fit_dirichlet_prior`; not read if a prior is given.
 
@@ -90,16 +94,16 @@ def smooth_forest(
     Warns
     -----
     PriorWarning
-        If a prior that is fitted here smooths nothing (PURE), or gives the same probabilities to leaves that differ
-        (CONCENTRATED). Also if it is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which
+        If a prior that is fitted here smooths nothing (PURE), gives the same probabilities to leaves that differ
+        (CONCENTRATED), or is not as exact as it should be (NOT_CONVERGED). The status of `fit_forest_prior` names the
         trees.
 
     Notes
     -----
-    For the mean of frequencies. Other rules take the prior's instances for instances that were seen: those that read
-    how much a leaf rests on (plausibility, pooling) then believe it to rest on Σα more, which where the status is
-    CONCENTRATED is 2¹⁰⁰. `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on
-    and summed, the prior is added for every leaf that they reach.
+    For the mean of frequencies. Other combiners take the prior for instances that were seen. Those that read the size
+    of a leaf (plausibility, pooling) find it larger by Σα, which is 2¹⁰⁰ where the status is CONCENTRATED.
+    `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on and summed, the prior is
+    added for every leaf that they reach.
 
     References
     ----------
@@ -167,13 +171,10 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
             )
 
 
-# Rules that smooth: each leaf by its tree's prior, or the leaves that an instance reaches by their own.
-
-
 class SmoothedMean(Combiner[Answer]):
     r"""The mean over trees of leaf probabilities that are drawn towards a prior: (1/K) Σ_t (n_c + α_c)/(n + Σα).
 
-    What `Mean` answers on a forest of `smooth_forest`, with the counts left as they are, for other rules to read.
+    The answer of `Mean` on a forest of `smooth_forest`, with the counts left as they are for other combiners.
 
     Parameters
     ----------
@@ -184,13 +185,13 @@ class SmoothedMean(Combiner[Answer]):
     Raises
     ------
     ValueError
-        If the parameters have other axes or, outside a trace, are negative or not finite. Also if the counts that the
-        rule meets have other classes.
+        If the parameters have other axes or, outside a trace, are negative or not finite. Also if the counts have other
+        classes.
 
     Notes
     -----
     Class scores, probability: the mean. Score: the mean for class 1 less 1/2. Leaf without instances: the prior's
-    mean. No tree (all masked): 1/C. Differentiable in the prior, which is a leaf of the rule.
+    mean. No tree (all masked): 1/C. Differentiable in the prior.
 
     References
     ----------
@@ -229,9 +230,9 @@ class MemberSmoothing(Combiner[Answer]):
 
     .. math:: \hat p_c = \frac1K \sum_t \frac{n^t_c + \alpha_c}{n^t + \sum \alpha}
 
-    So a tree with a small leaf borrows from the other trees' estimates for the same instance. Between two known rules:
-    where the trees agree (CONCENTRATED) it is the prior's mean, which weighs trees by their leaves' size as `Pooling`
-    does; where all leaves are pure, by moments, it is the mean of frequencies, `Mean`.
+    So a tree with a small leaf borrows from the other trees' estimates for the same instance. It lies between two
+    combiners. Where the trees agree (CONCENTRATED) it is the prior's mean, which weighs trees by the size of their
+    leaves as `Pooling` does. Where all leaves are pure, by moments, it is the mean of frequencies, `Mean`.
 
     Parameters
     ----------
@@ -243,15 +244,15 @@ class MemberSmoothing(Combiner[Answer]):
     Raises
     ------
     ValueError
-        If the method is unknown or ``clip`` outside (0, 1/2); outside (0, 1/classes), when the rule meets counts.
+        If the method is unknown or ``clip`` outside (0, 1/2); when it is called, outside (0, 1/classes).
 
     Notes
     -----
     jaxunc's own: the paper's conclusion names an adjustment "at the aggregation phase with the same type of artificial
     sample". It would have classifiers in the place of leaves; the paper leaves it open.
 
-    Class scores, probability: as for `SmoothedMean`. It keeps the counts of every tree for a chunk of instances. Trees
-    that are masked have no part in the fit. No tree: 1/C. Gradient: through the fit too.
+    Class scores, probability: as for `SmoothedMean`. It keeps the counts of every tree for a chunk of instances. Masked
+    trees have no part in the fit. No tree: 1/C. Gradient: through the fit too.
 
     References
     ----------
