@@ -32,6 +32,11 @@ SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
     *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),
     *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
 )
+FOR_OTHERS = {
+    "smoothing": ("fit_dirichlet_prior", "predictive_mass"),
+    "voting": ("bind_vote", "critical_final_votes", "majority_probability"),
+}
+"""Names that other rooms import, and whose arguments users reach."""
 MADE_BY_OTHERS = {
     *("from_lightgbm", "from_ydf", "with_interval_tests"),  # their arguments are another library's, or an importer's
     *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
@@ -167,7 +172,7 @@ def public():
     seen = set()
     for room in ROOMS:
         module = getattr(ju, room)
-        for name in SIGNIFICANCE if room == "compare" else module.__all__:
+        for name in SIGNIFICANCE if room == "compare" else (*module.__all__, *FOR_OTHERS.get(room, ())):
             found = getattr(module, name)
             is_tuple = inspect.isclass(found) and (hasattr(found, "_fields") or hasattr(found, "__members__"))
             is_warning = inspect.isclass(found) and issubclass(found, Warning)

@@ -1,5 +1,5 @@
 """Random decision trees: every test is drawn, none is chosen by the labels."""
 
-from ._random_trees import grow_random_trees
+from ._grow_random_trees import grow_random_trees
 
 __all__ = ["grow_random_trees"]

@@ -1,4 +1,4 @@
-"""Assembly of a forest's arrays from the flat nodes of grown blocks (on the host)."""
+"""A forest's arrays, put together on the host: `read_block` copies what a block grew, `join_parts` joins the blocks."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ import numpy as np
 from jaxunc._numerics import NAN_LAST, distinct_rows, jit, multiple_of, padded_table, power_of_two, split_words
 from jaxunc.forest import Forest, Forks, Trees
 
-from ._decide import MISSING_LEFT
 from ._sample import EncodedSample
 from ._state import Grown, Shape
+from ._step import MISSING_LEFT
 
 _LARGE, _STEP = 2**17, 2**14
 
 
 @dataclass
 class GrownPart:
-    """Nodes of some trees, cut to the largest of them: ``[trees nodes]`` and so on."""
+    """Nodes of a block's trees, cut to the largest of them: ``[trees nodes]`` and so on."""
 
     arrays: dict[str, np.ndarray]
     """Arrays of trees by name, and ``code``, rows of ``table``. They are taken out one by one."""
@@ -114,7 +114,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
 
 
 def join_parts(blocks: list[GrownPart], sample: EncodedSample) -> Forest:
-    """Join blocks of trees, array by array: a part's array is given up before the next is made."""
+    """Join blocks of trees to a forest, array by array: a part's array is given up before the next is made."""
     width = _width(max(block.arrays["child"].shape[1] for block in blocks))
     rows = np.concatenate(
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]

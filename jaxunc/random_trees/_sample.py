@@ -1,4 +1,4 @@
-"""Training samples, checked and encoded: order keys of numbers, ranks of nominal values."""
+"""The training sample, checked and encoded: order keys of numbers, ranks of nominal values."""
 
 import dataclasses
 from typing import NamedTuple

@@ -1,8 +1,27 @@
-"""State of a growing block of trees, carried from step to step."""
+"""State of a growing block of trees, carried from step to step: how it begins, how it is read and written.
 
-from typing import NamedTuple
+Words of this room:
 
-from jaxtyping import Array, Complex64, Int32, UInt32
+| word | meaning |
+|---|---|
+| lane | one instance in one tree: the unit that is moved from node to node |
+| slot | one node in one tree: tree · nodes of a tree + node |
+| open node | a node that may still be split; it has tries left |
+| rank | of a nominal feature: the place of a value, or of a gap between values, in their order |
+| multi-way test | a test of a nominal feature with a child for each value, made as binary cuts of its ranks |
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Complex64, Int32, UInt32
+
+from jaxunc._numerics import NAN_LAST, pair_words, split_words
+
+Carry = TypeVar("Carry")
 
 
 class Shape(NamedTuple):
@@ -12,7 +31,7 @@ class Shape(NamedTuple):
     n_nodes: int
     """Room for the nodes of a tree."""
     n_lanes: int
-    """Room for the instances of all trees."""
+    """Room for the lanes of all trees."""
     n_open: int
     """Room for open nodes: enough for any step."""
     n_cells: int
@@ -53,8 +72,8 @@ class Limits(NamedTuple):
 class OpenCuts(NamedTuple):
     """State of open nodes within multi-way tests.
 
-    Such a test is made as binary cuts of its feature's ranks. Between the cuts the parts are open nodes too, of a
-    range of ranks ``low … high``; a part of one rank is a child, a part without instances an empty leaf.
+    Between the cuts of a test its parts are open nodes too, each of the ranks ``low … high``. A part of one rank is a
+    child, a part without instances an empty leaf.
     """
 
     n_cuts: Int32[Array, "open"]
@@ -70,12 +89,11 @@ class OpenCuts(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Nodes that may still be split, tree by tree."""
+    """Open nodes, tree by tree."""
 
     slot: Int32[Array, "open"]
-    """Slot of the node: tree · nodes of a tree + node."""
     first: Int32[Array, "open"]
-    """Place of the node's first instance among the lanes."""
+    """Place of the node's first lane."""
     size: Int32[Array, "open"]
     tried: Int32[Array, "open"]
     depth: Int32[Array, "open"]
@@ -85,7 +103,7 @@ class Open(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """The nodes of a block of trees, flat: tree · nodes of a tree + node."""
+    """The nodes of a block of trees, by slot."""
 
     feature: Int32[Array, "slots"]
     test: Complex64[Array, "slots"]
@@ -133,17 +151,117 @@ class State(NamedTuple):
     n_done: Int32[Array, ""]
     """Number of lanes that have reached leaves."""
     follow: Open
-    """Followers of the last step's nodes: the left side of each, and from the middle on the right ones.
-
-    Those that are no open nodes are passed over.
-    """
+    """Followers of the last step's nodes: the left side of each, and from the middle on the right ones."""
     place: Int32[Array, "open"]
     """Places of the open nodes among the followers."""
     lanes: Complex64[Array, "2*lanes"]
-    """Instances of open nodes, node after node, each tree with its own: pairs of the instance and its node's place.
+    """Lanes of open nodes, node after node: pairs of the instance and its node's place among the open nodes.
 
-    The place is that among the open nodes. In the second half, lanes that have reached leaves: pairs with the leaf's
-    slot.
+    In the second half, lanes that have reached leaves: pairs of the instance and the leaf's slot.
     """
     grown: Grown
     scratch: Scratch
+
+
+def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
+    """Return the state in which every tree has a root with the whole sample."""
+    # Twice the room: `State.follow` has a half for left and a half for right sides.
+    tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
+    live = tree < n_live
+    none = jnp.zeros_like(tree)
+    used = tuple(none.astype(jnp.uint32) for _ in range(shape.n_words))
+    roots = Open(
+        slot=jnp.where(live, tree * shape.n_nodes, 0),
+        first=jnp.where(live, tree * n_instances, 0),
+        size=jnp.where(live, n_instances, 0),
+        tried=none,
+        depth=none,
+        cuts=OpenCuts(none, none - 1, none, none, none, used) if shape.n_words else None,
+    )
+    # The second half is for lanes that have reached leaves.
+    lane = jnp.arange(2 * shape.n_lanes, dtype=jnp.int32)
+    is_used = lane < n_instances * n_live
+    lanes = pair_words(jnp.where(is_used, sample[lane % n_instances], 0), jnp.where(is_used, lane // n_instances, 0))
+    slots = shape.n_trees * shape.n_nodes
+    # Where no feature is nominal nothing reads these pairs.
+    nominal_slots = slots if shape.n_words else 1
+    grown = Grown(
+        feature=jnp.zeros(slots, jnp.int32),
+        test=pair_words(jnp.full(slots, NAN_LAST, jnp.int32), jnp.full(slots, -1, jnp.int32)),
+        member=pair_words(jnp.full(nominal_slots, -1, jnp.int32), jnp.zeros(nominal_slots, jnp.int32)),
+        n_nodes=jnp.ones(shape.n_trees, jnp.int32),
+        depth=jnp.zeros(shape.n_trees, jnp.int32),
+    )
+    scratch = Scratch(
+        open=jax.tree.map(lambda field: field[: shape.n_open], roots),
+        lanes=lanes[: shape.n_lanes],
+        test=jnp.zeros(shape.n_open, jnp.complex64),
+        before=jnp.zeros(shape.n_lanes, jnp.int32),
+        move=jnp.zeros(2 * shape.n_open, jnp.complex64),
+        values=jnp.zeros(shape.n_open if shape.n_words else 1, jnp.int32),
+        cells=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
+        frequent=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
+        n_cells=jnp.int32(0),
+    )
+    return State(n_live, n_live * n_instances, jnp.int32(0), roots, tree[: shape.n_open], lanes, grown, scratch)
+
+
+def count_leaves(
+    shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
+) -> Int32[Array, "cells"]:
+    """Return the class counts of all nodes, from the lanes that have reached leaves."""
+
+    def count(start, counts):
+        done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
+        pairs = piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
+        instance, slot = split_words(pairs, jnp.int32, jnp.int32)
+        instance = jnp.where(done, instance, 0)
+        # Counted once, at the end, from the lanes in leaves: nodes on the way need no counts.
+        cell = jnp.where(done, slot * shape.n_classes + data.label[instance], len(counts))
+        return counts.at[cell].add(weight[instance], mode="drop")
+
+    counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, jnp.int32)
+    return over_chunks(state.n_done, shape.lane_chunk, count, counts)
+
+
+def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
+    """Return the instances of the lanes that have reached leaves, and the leaves' slots; -1 for all other lanes."""
+    instance, slot = split_words(state.lanes[shape.n_lanes :], jnp.int32, jnp.int32)
+    return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)
+
+
+def over_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
+    """Run ``body(start, carry)`` for the pieces of ``size`` that hold the first n entries of long arrays.
+
+    What one piece needs stays in the cache of a core.
+    """
+    # A traced number of pieces: a step costs what is open, not what there is room for.
+    return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)
+
+
+def piece(array: Array, start, size: int) -> Array:
+    """Return ``array[start : start + size]``."""
+    return lax.dynamic_slice(array, (start,), (size,))
+
+
+def with_piece(array: Array, start, values: Array) -> Array:
+    """Return the array with values from ``start`` on."""
+    return lax.dynamic_update_slice(array, values, (start,))
+
+
+def at(array: Array, index: Int32[Array, "..."]) -> Array:
+    """Return ``array[index]``, the index being within bounds."""
+    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def pair_at(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
+    """Return both numbers of pairs, by one gather of 8-byte elements."""
+    return split_words(at(pairs, index), jnp.int32, jnp.int32)
+
+
+def put(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
+    """Return the array with values at different places, where they are to be kept."""
+    # What is not kept goes beyond the end, and is dropped: no branch, and no read of the old value.
+    return array.at[jnp.where(keep, index, array.shape[0])].set(
+        values, mode="drop", unique_indices=True, wrap_negative_indices=False
+    )

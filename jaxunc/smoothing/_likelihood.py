@@ -1,19 +1,105 @@
-"""The likelihood of the leaves' proportions as draws from a Dirichlet prior: an exponential family, one maximum."""
+"""The leaves' proportions as draws from a Dirichlet prior: their summary, and the likelihood, which has one maximum.
 
+Two files share the equations' form and the search (`find_root`). With κ = Σα and the mean μ of the proportions let
+α_c = μ_c κ exp(r_c). A likelihood is stationary where
+
+    F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
+
+Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
+ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
+large κ is: r is of the order 1/κ, and so are the numbers that it is computed from.
+"""
+
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from jaxunc._numerics import digamma_gaps, sum_in_order
+from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, sum_in_order
 
-from ._root import Equations, find_root
+Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
+"""A function (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
+
+LOWEST, HIGHEST = -18.0, 69.0
+"""Bracket of log κ: beyond it a prior has no weight, or all."""
+_OUTER, _INNER = 80, 60
+
+
+class Leaves(NamedTuple):
+    """Leaves as an artificial sample: proportions and weights ``[... leaves]``; statistics ``[... classes]``."""
+
+    proportions: Any
+    """Class proportions ``[... leaves classes]``, zeros replaced where the fit cannot have them."""
+    weight: Any
+    """Shares of the sample ``[... leaves]``; 0 for leaves without instances."""
+    mean: Any
+    raw_mean: Any
+    """Mean of the proportions as they are, with their zeros."""
+    equal: Any
+    """Whether all leaves have the same proportions, ``[...]``."""
+    pure: Any
+    """Whether all leaves are pure, ``[...]``."""
+    empty: Any
+    """Whether no leaf has instances, ``[...]``."""
+
+
+def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
+    """Return the leaves' proportions, each ``times`` often; ``clip`` replaces 0, at the cost of the other classes."""
+    size = add_up(counts, -1)
+    filled = size > 0
+    raw = counts / xp.where(filled, size, 1)[..., None]
+    weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
+    total = add_up(weight, -1, keepdims=True)
+    weight = weight / xp.where(total > 0, total, 1)
+    if xp is jnp:
+        # Fused into every reader, they would be compiled many times over.
+        weight, raw = lax.optimization_barrier((weight, raw))
+    absent = (raw == 0) & filled[..., None]
+    proportions = raw
+    if clip is not None:
+        # The other classes pay for clip in proportion, so that shares still add to 1.
+        proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
+    largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
+    smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
+    return Leaves(
+        proportions,
+        weight,
+        _mean(weight, proportions),
+        _mean(weight, raw),
+        equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
+        pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
+        empty=~filled.any(axis=-1),
+    )
+
+
+def variance(leaves: Leaves, xp: ModuleType):
+    """Return the variance of each class's proportion ``[... classes]``, of the sample as a population."""
+    apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
+    return _mean(leaves.weight, apart * apart)
+
+
+def mean_log_gap(leaves: Leaves, xp: ModuleType):
+    """Return the mean of ``log p`` less the logarithm of the mean of ``p``, ``[... classes]``: never positive.
+
+    The mean of log(1+x) - x with x = p/mean - 1, whose own mean is zero: proportions that hardly differ lose nothing.
+    """
+    mean = leaves.mean[..., None, :]
+    apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
+    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], apart, 0), xp))
+
+
+def _mean(weight, values):
+    return add_up(weight[..., None] * values, -2)
 
 
 def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
     """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
 
-    ``mean`` μ and ``log_gap`` (mean of log p, less log μ) say all that the likelihood depends on.
+    The likelihood depends on the mean μ and on ``log_gap`` (mean of log p, less log μ) alone.
     """
     if xp is jnp:
         r, log_total, converged = _solve(mean, log_gap, start, active)
@@ -52,3 +138,76 @@ def _solve_jvp(primals, tangents):
     dr = jnp.where(active[..., None], (d_value - by_total * dt[..., None]) / slope, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (r, t, converged), (dr, dt, no_tangent)
+
+
+class Root(NamedTuple):
+    """Root of the equations: r, log κ, and whether the search converged."""
+
+    r: Any
+    log_total: Any
+    converged: Any
+
+
+class _State(NamedTuple):
+    r: Any
+    t: Any
+    low: Any
+    high: Any
+    step: Any
+
+
+def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
+    """Find the root where ``active``; elsewhere r = 0 and log κ = 0.
+
+    ``start`` and ``r`` are guesses of log κ and of r, ``ends`` the bracket of log κ.
+    """
+    tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
+
+    def settle(r, t):
+        """Solve for r at this κ, by Newton's method on functions that are concave or nearly straight."""
+
+        def improve(state):
+            r, _ = state
+            value, slope, _ = equations(r, t)
+            # At most a factor e² at a time: far from the root Newton's step may leave the range of exp.
+            step = xp.where(active[..., None], xp.clip(-value / slope, -2.0, 2.0), 0.0)
+            return r + step, step
+
+        # The last step is taken, so the error left is of the order of its square.
+        going = lambda state: xp.any(xp.abs(state[1]) > tolerance)  # noqa: E731
+        return loop(improve, going, improve((r, r)), _INNER, xp)[0]
+
+    def improve(state):
+        r = settle(state.r, state.t)
+        _, slope, by_total = equations(r, state.t)
+        excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
+        share = mean * xp.exp(r)
+        fall = add_up(share * by_total / slope, -1) / add_up(share, -1)
+        # The sum falls with κ, so its sign says on which side of the root κ is: the bracket only shrinks.
+        low = xp.where(excess > 0, state.t, state.low)
+        high = xp.where(excess > 0, state.high, state.t)
+        new = state.t + excess / xp.where(fall > 0, fall, 1.0)
+        # Newton's step where it stays in the bracket, else the middle of it.
+        inside = (fall > 0) & (new >= low) & (new <= high)
+        new = xp.where(active, xp.where(inside, new, (low + high) / 2), 0.0)
+        return _State(r, new, low, high, new - state.t)
+
+    start = xp.where(active, xp.clip(start, LOWEST + 1, HIGHEST - 1), 0.0)
+    low, high = (xp.zeros_like(start) + end for end in ends)
+    r = xp.where(active[..., None], xp.zeros_like(mean) + r, 0.0)
+    first = improve(_State(r, start, low, high, start))
+    last = loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first, _OUTER, xp)
+    r = settle(last.r, last.t)
+    return Root(r, last.t, xp.abs(last.step) <= tolerance)
+
+
+def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
+    """Run at most ``limit`` rounds: as a loop of the host, or of the program that is traced."""
+    if xp is np:
+        for _ in range(limit):
+            if not going(state):
+                break
+            state = body(state)
+        return state
+    counted = lax.while_loop(lambda s: (s[0] < limit) & going(s[1]), lambda s: (s[0] + 1, body(s[1])), (0, state))
+    return counted[1]

@@ -1,4 +1,7 @@
-"""Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances."""
+"""Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances.
+
+With two classes a random walk of the lead says it exactly (`_open_walks`); with more, simulated votes (`_open_votes`).
+"""
 
 from typing import NamedTuple
 
@@ -12,43 +15,42 @@ from jaxunc._checks import (
     check_class_axis,
     check_confidence,
     check_counts,
-    check_numbers,
     check_within,
     checked_key,
 )
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
-from ._leader import Criterion, Population
-from ._prior import checked_prior, fit_vote_prior
-from ._promise import checked_promise
-from ._stopping_rules import StoppingRule, Thresholds, make_rule
+from ._leader_probability import Criterion, Population
+from ._stopping_rules import StoppingRule, Thresholds, checked_promise, make_rule
+from ._vote_prior import checked_prior, fit_vote_prior
+from ._win_probability import checked_probabilities
 
 DRAWS = 2000
 """Number of votes that are simulated for each probability vector of three classes or more."""
 
 LARGEST_SAMPLE = 2000
-"""Largest number of instances that a plan looks at."""
+"""Largest number of instances that `forest_size_for` looks at."""
 
 
 class ExpectedTrees(NamedTuple):
     """Expected cost of a vote, and whether it is settled."""
 
     n_trees_used: Float[np.ndarray, "..."]
-    """Mean number of trees polled; a vote that is not settled polls ``max_trees``."""
+    """Mean number of trees used; a vote that is not settled uses ``max_trees``."""
     settled: Float[np.ndarray, "..."]
     """Probability that the vote is settled by then."""
 
 
 class ForestSize(NamedTuple):
-    """Plan of how much of a sample forests of several sizes would settle."""
+    """The share of a sample that forests of several sizes would settle."""
 
     n_trees: Int[np.ndarray, "sizes"]
     """Sizes of forests."""
     settled: Float[np.ndarray, "sizes"]
     """Share of instances that a forest of that size settles."""
     n_trees_used: Float[np.ndarray, "sizes"]
-    """Mean number of trees polled."""
+    """Mean number of trees used."""
     needed: int | None
     """Smallest forest that settles the share asked for; None if the largest does not."""
 
@@ -56,8 +58,8 @@ class ForestSize(NamedTuple):
     def unsettled(self) -> float:
         """Share of instances that even the largest forest leaves open.
 
-        More trees would settle more of them, but slowly: where one class is hardly more frequent than another, ten
-        times as many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
+        More trees settle more of them, but slowly: where one class is hardly more frequent than another, ten times as
+        many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
         """
         return 1 - float(self.settled[-1])
 
@@ -73,13 +75,13 @@ def expected_trees(
     prior: NumbersLike = 1.0,
     key: jax.Array | None = None,
 ) -> ExpectedTrees:
-    r"""Return the mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
+    r"""Return the mean number of trees that a vote uses, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
     over 2000 simulated votes.
 
-    Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
-    polled is 1/(1 - q) times as large, and so must ``max_trees`` be.
+    All trees vote here. If a tree abstains with probability q, whatever else, the mean number of trees used is
+    1/(1 - q) times as large, and so must ``max_trees`` be.
 
     Parameters
     ----------
@@ -88,8 +90,8 @@ def expected_trees(
     confidence, disagreement, criterion, population
         See `stop_after`. A finite population has ``max_trees`` trees.
     max_trees
-        Trees that are polled at most. Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
-        leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.
+        Trees that are used at most. Even at p = 1/2 every vote is settled in the end, half of them wrongly: the lead
+        of a random walk exceeds any multiple of √t some time.
     prior
         See `stop_after`.
     key
@@ -115,11 +117,7 @@ def expected_trees(
     >>> print(expected_trees(np.array([[0.0, 1.0], [0.3, 0.7]]), 0.99, max_trees=101).n_trees_used.round(1))
     [ 6.  31.4]
     """
-    check_class_axis(p, "p")
-    check_numbers("p", p)
-    values = np.asarray(p, float)
-    if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
-        raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
+    values = checked_probabilities(p)
     rows = values.reshape(-1, values.shape[-1])
     promise = checked_promise(criterion, confidence, disagreement)
     rule = _table(rows.shape[1], max_trees, promise, prior, criterion, population)
@@ -137,23 +135,23 @@ def forest_size_for(
     prior: NumbersLike | None = None,
     key: jax.Array | None = None,
 ) -> ForestSize:
-    """Return how many trees a forest needs to settle a share of such instances, and how many the largest leaves open.
+    """Return how many trees a forest needs to settle a share of such instances.
 
     From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
-    fitted to the sample; a draw of each instance (of 2000, if there are more) votes as `expected_trees` says.
+    fitted to the sample. One draw for each instance (for 2000, if there are more) votes as in `expected_trees`.
 
     Parameters
     ----------
     vote_counts
         Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
-        abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
+        abstain are not in them, nor in the answer: if a share q abstains, divide its numbers of trees by 1 - q.
     confidence
-        See `stop_after`. By the criterion ``"optimal"`` every size of forest has a boundary of its own; what it costs
-        is said by `optimal_votes`.
+        See `stop_after`. By the criterion ``"optimal"`` every size of forest has a boundary of its own, whose cost
+        `optimal_votes` returns.
     share
         The share of instances to be settled, in (0, 1).
     max_trees
-        The largest forest that is thought of.
+        The largest forest that is looked at.
     prior
         α of the posterior; by default `fit_vote_prior`, which warns where it can learn nothing and takes the uniform
         one. The stopping rule itself is that of the uniform prior.
@@ -163,8 +161,8 @@ def forest_size_for(
     Returns
     -------
     ForestSize
-        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` what the largest
-        leaves open.
+        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` the share that the
+        largest leaves open.
 
     Raises
     ------
@@ -187,10 +185,10 @@ def forest_size_for(
     rule = _table(counts.shape[1], max_trees, confidence, 1.0)
     left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
-    # A tree is polled by the votes that are still open before it.
-    polled = np.cumsum(left)
+    # A tree is used by the votes that are still open before it.
+    used = np.cumsum(left)
     enough = np.flatnonzero(1 - left >= share)
-    return ForestSize(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
+    return ForestSize(sizes, 1 - left[sizes], used[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
 def _table(
@@ -230,10 +228,7 @@ def _left_open(
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability, after each tree, that the lead has stayed below ``high`` and above ``low``.
-
-    The lead is a random walk.
-    """
+    """Return the probability, after each tree, that the lead, a random walk, has stayed within its bounds."""
     # One place beyond the widest on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 

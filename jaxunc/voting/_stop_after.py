@@ -1,34 +1,45 @@
-"""Votes polled tree by tree, and where they may be stopped."""
+"""`stop_after`: votes counted tree by tree, up to the tree at which the winner is settled.
+
+Two ways. `poll` is one compiled scan over the trees, by a `StoppingRule`, which compares integers with tables. Where no
+table has the answer, `poll_on_host` computes the leader's probability for whole votes, by a `ProbabilityRule`.
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Int, Int32
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from jaxunc._checks import check_integer, is_concrete
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
-from ._judge import Judge, make_judge
-from ._leader import Criterion, Population
-from ._promise import checked_promise
-from ._stopping_rules import StoppingRule, make_rule
+from ._leader_probability import (
+    Criterion,
+    Population,
+    Votes,
+    allowed_loss,
+    is_final_weights,
+    leader_probability,
+    loss,
+)
+from ._stopping_rules import StoppingRule, checked_promise, make_rule, optimal_table
+from ._vote_prior import checked_prior
 
 
 class StoppingResult(NamedTuple):
     """Result of votes that may have been stopped."""
 
     n_trees_used: Int32[Array | np.ndarray, "instances"]
-    """Trees polled, those that abstained among them: up to the first at which the vote was settled, all if it never
+    """Trees used, those that abstained among them: up to the first at which the vote was settled, all if it never
     was."""
     predicted: Int32[Array | np.ndarray, "instances"]
     """The class with most votes then, the first of several; the first class of all where every tree abstained."""
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
-    """Votes polled."""
+    """Votes of the trees used."""
 
 
 def stop_after(
@@ -41,7 +52,7 @@ def stop_after(
     population: Population = "infinite",
     prior: NumbersLike = 1.0,
 ) -> StoppingResult:
-    r"""Poll one tree at a time, and stop each instance at the first where the winner is settled.
+    r"""Count the votes of one tree after the other, and stop each instance at the first where the winner is settled.
 
     Settled: the probability that the class in the lead wins exceeds ``confidence`` = π; or, by the criterion
     ``"optimal"``, the votes have reached the boundary of `optimal_votes`.
@@ -50,7 +61,7 @@ def stop_after(
     ----------
     votes
         The class that each tree votes for, 0 to n_classes - 1 ``[instances trees]``, in the order in which trees are
-        polled; -1 where a tree abstains.
+        used; -1 where a tree abstains.
     n_classes
         Number of classes, 2 at least.
     confidence
@@ -59,15 +70,18 @@ def stop_after(
         With ``criterion="optimal"``, and with no other, in place of the confidence: the share of all instances, in
         (0, .5), that may be settled for another class than the population's; by default .01.
     criterion
-        ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by `critical_votes`).
-        ``"exact"``: once the exact probability does, which is earlier with three classes and more (on the host, and
-        slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
-        confidence plays no part. ``"optimal"``, of two classes: with the fewest trees in the mean that keep the
-        disagreement, if the prior is right; not each instance has the confidence, but all have together.
+        * ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by
+          `critical_votes`).
+        * ``"exact"``: stop once the exact probability exceeds π: earlier with three classes and more, on the host and
+          slower.
+        * ``"certain"``: stop once the lead exceeds the number of trees that remain, which all may vote. The confidence
+          plays no part.
+        * ``"optimal"``, of two classes: use the fewest trees in the mean that keep the disagreement, if the prior is
+          right. Not each instance has the confidence, but all have together.
     population
-        Population that the votes stand for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees: then
-        the probability is that the trees that remain do not change the class (three classes and more: 1 less the sum
-        over rivals, or 0 where that is more than 1).
+        ``"infinite"``: the votes stand for an infinite ensemble. ``"finite"``: they stand for these trees, and the
+        probability is that the remaining ones do not change the class (three classes and more: 1 less the sum over
+        rivals, or 0 where that is more than 1).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`. For the criterion
         ``"optimal"`` of a finite population also weights of its final counts; see `optimal_votes`.
@@ -88,15 +102,15 @@ def stop_after(
 
     Notes
     -----
-    A tree that abstains is polled and counted in ``n_trees_used``, and is no vote. For an ensemble without end the
-    winner is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
-    abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far. There
-    the criterion ``"optimal"`` has a boundary only while no tree has abstained. Afterwards an instance is settled by
-    the probability that its class stays, 1 less the disagreement: that keeps the promise, with more trees.
+    A tree that abstains is counted in ``n_trees_used``, and is no vote. In an infinite ensemble the class with most
+    votes wins. So its probability given the votes is that of Eq. 7 and 8, whoever else abstained. Among the remaining
+    trees of a finite population as many are expected to abstain as did so far. There the criterion ``"optimal"`` has a
+    boundary only while no tree has abstained. Afterwards an instance is settled by the probability that its class
+    stays, 1 less the disagreement: that keeps the promise, with more trees.
 
     Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
-    differs between them or a finite population. Traced votes of a finite population are not settled once a tree
-    has abstained: where, a table of two classes cannot say. No gradient. Votes that come from a boosted model mean
+    differs between them or a finite population. Traced votes of a finite population are not settled once a tree has
+    abstained, since a table of two classes has no entry for them. No gradient. The votes of a boosted model mean
     nothing here: its trees are not exchangeable.
 
     References
@@ -115,18 +129,35 @@ def stop_after(
     # Without abstention a vote of two classes is one number, and its rule one comparison; traced votes may abstain.
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
+
+    def coded(xp):
+        """Votes as rules take them: a tree that abstains votes beyond the classes."""
+        integers = xp.asarray(votes).astype(np.int32)
+        return xp.where(integers < 0, n_classes, integers)
+
     none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
     if rule is None:
         if not is_concrete(votes):
-            raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
-        return poll_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
-    return poll(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
+            raise ValueError("votes are traced, but this criterion takes them on the host; call it outside of jit.")
+        return poll_on_host(make_probability_rule(*settings), coded(np), none, 0)
+    return poll(rule, coded(jnp), jnp.asarray(none), jnp.int32(0))
 
 
-def _coded(xp, votes, n_classes: int):
-    """Return votes as rules take them: a tree that abstains votes beyond the classes."""
-    votes = xp.asarray(votes).astype(np.int32)
-    return xp.where(votes < 0, n_classes, votes)
+def _check_votes(votes, n_classes) -> None:
+    check_integer("n_classes", n_classes, 2)
+    shape = np.shape(votes)
+    if len(shape) != 2 or shape[1] < 1:
+        raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")
+    dtype = votes.dtype if hasattr(votes, "dtype") else np.asarray(votes).dtype
+    if not np.issubdtype(dtype, np.integer):
+        raise TypeError(f"votes has dtype {dtype}; pass the class that each tree votes for, as integers.")
+    if is_concrete(votes) and shape[0]:
+        least, most = int(np.min(votes)), int(np.max(votes))
+        if least < -1 or most >= n_classes:
+            wrong = least if least < -1 else most
+            raise ValueError(
+                f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1} (-1: the tree abstains)."
+            )
 
 
 @jit
@@ -136,7 +167,7 @@ def poll(
     before: Int32[Array, "instances classes"],
     t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Poll further trees; the instances have polled ``t``, the votes ``before``, and are not settled."""
+    """Count the votes of further trees, for instances that have used ``t``, have the votes ``before`` and are open."""
 
     def one(carry, tree):
         counts, polled, settled = carry
@@ -155,10 +186,96 @@ def poll(
     return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
-def poll_judged(
-    judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
+class ProbabilityRule(NamedTuple):
+    """The stopping rule where no table has one: it computes the leader's probability, on the host.
+
+    A function of votes ``[n classes]`` and the number of trees used, those that abstained among them. It holds settings
+    instead of a closure, so that bound votes are copied and pickled.
+    """
+
+    n_trees: int
+    promise: float
+    """The confidence, or the disagreement of criterion "optimal"."""
+    criterion: Criterion
+    population: Population
+    alpha: Float[np.ndarray, "classes"]
+    least: Int32[np.ndarray, "2 polled"] | None = None
+    """By t the least votes for each class, for criterion "optimal" where no tree has abstained."""
+
+    def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        """Return which votes are settled."""
+        top = np.sort(votes, axis=1)
+        settled = top[:, -1] > top[:, -2]  # a tied rival is a factor of one half
+        settled[settled] = self._is_settled(votes[settled], t)
+        return settled
+
+    def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        if self.least is not None:
+            # The table holds where all trees have voted. Where some abstained each instance keeps the promise itself.
+            least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
+            settled, abstained = np.any(votes >= least, axis=1), votes.sum(axis=1) < t
+            settled[abstained] = self._stays(votes[abstained], t, 1 - self.promise)
+            return settled
+        if self.population == "finite":
+            return self._stays(votes, t, self.promise)
+        polled = np.full(len(votes), t)
+        if self.criterion != "exact":
+            return self._probability(votes, polled, self.criterion) > self.promise
+        # The exact probability lies between the product of its factors and the least of them.
+        low, high = self._probability(votes, polled, "bound"), np.ones(len(votes))
+        if np.all(self.alpha == self.alpha[0]):
+            # The leader and the runner-up: their factor is the least of all.
+            worst = np.sort(votes, axis=1)[:, :-3:-1]
+            high = leader_probability(worst, worst.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
+        # The integral is computed only where its bounds do not decide.
+        open_ = (low <= self.promise) & (high > self.promise)
+        low[open_] = self._probability(votes[open_], polled[open_], "exact")
+        return low > self.promise
+
+    def _stays(self, votes: Votes, t: int, confidence: float) -> Bool[np.ndarray, "n"]:
+        """Return whether the leader is that of all trees, with that probability at least."""
+        allowed = allowed_loss(confidence)
+        return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, most=allowed) < allowed
+
+    def _probability(self, votes: Votes, polled, criterion: Criterion) -> Float[np.ndarray, "n"]:
+        return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
+
+
+def make_probability_rule(
+    n_classes: int,
+    n_trees: int,
+    promise: float,
+    criterion: Criterion,
+    population: Population,
+    prior,
+    *,
+    max_trees: int | None = None,
+) -> ProbabilityRule:
+    """Return the rule for what `make_rule` has no table of.
+
+    That is three classes or more, and a finite population of two with trees that abstain. Raises a ValueError for the
+    exact probability of a finite population of three classes or more, and for weights of final counts.
+    """
+    if population == "finite" and criterion == "exact" and n_classes > 2:
+        raise ValueError(
+            "criterion='exact' of a finite population has no tractable form for three classes and more; "
+            "choose criterion='bound' (1 less the sum over the rivals) or 'certain'."
+        )
+    least = None
+    if criterion == "optimal":
+        if is_final_weights(prior, population, n_trees):
+            raise ValueError(
+                "prior weighs the final counts of trees that all vote, but some leaves are empty or tied, and their "
+                "trees abstain; pass α instead, one number or one for each class."
+            )
+        least = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
+    return ProbabilityRule(n_trees, promise, criterion, population, checked_prior(prior, n_classes), least)
+
+
+def poll_on_host(
+    rule: ProbabilityRule, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """Hear the votes of further trees with a judge, on the host."""
+    """Return `poll` by a `ProbabilityRule`."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
     for n_trees_used, vote in enumerate(votes.T, start=t + 1):
@@ -168,22 +285,5 @@ def poll_judged(
         cast = open_[vote[open_] < n_classes]
         counts[cast, vote[cast]] += 1
         polled[open_] = n_trees_used
-        settled[open_] = judge(counts[open_], n_trees_used)
+        settled[open_] = rule(counts[open_], n_trees_used)
     return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
-
-
-def _check_votes(votes, n_classes) -> None:
-    check_integer("n_classes", n_classes, 2)
-    shape = np.shape(votes)
-    if len(shape) != 2 or shape[1] < 1:
-        raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")
-    dtype = votes.dtype if hasattr(votes, "dtype") else np.asarray(votes).dtype
-    if not np.issubdtype(dtype, np.integer):
-        raise TypeError(f"votes has dtype {dtype}; pass the class that each tree votes for, as integers.")
-    if is_concrete(votes) and shape[0]:
-        least, most = int(np.min(votes)), int(np.max(votes))
-        if least < -1 or most >= n_classes:
-            wrong = least if least < -1 else most
-            raise ValueError(
-                f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1} (-1: the tree abstains)."
-            )

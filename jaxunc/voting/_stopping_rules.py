@@ -1,7 +1,24 @@
-"""Rules of when a vote is settled: integers compared with tables, so that answers depend on the votes alone."""
+"""Rules of when a vote is settled, as tables of integers: so answers depend on the votes alone, not on rounding.
+
+`make_rule` returns the `StoppingRule` of a criterion:
+
+| criterion | classes | rule | table |
+|---|---|---|---|
+| "bound", "exact" | two | `Thresholds` | by t the least votes of each class, `critical_votes` |
+| the same, finite population | two | `Thresholds` | `critical_final_votes` |
+| "optimal" | two | `Thresholds` | `optimal_votes` |
+| "bound" | more | `Costs` | the factors of Eq. 8 as integers |
+| "certain" | any | `Leads` | by t the lead with which nothing can change |
+
+`ThresholdsByVotes` takes the place of `Thresholds` where trees may abstain. What has no table is left to
+`_stop_after.ProbabilityRule`.
+"""
 
 import abc
+from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
+from typing import get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,22 +26,48 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 from scipy.special import betainc
 
-from jaxunc._checks import check_integer, check_one_of, is_concrete
+from jaxunc._checks import check_confidence, check_integer, check_one_of, is_concrete
 from jaxunc._numerics import take
+from jaxunc.tables import NumbersLike
 
-from ._critical_votes import critical_final_votes, critical_votes
-from ._leader import POPULATIONS, Criterion, Population
-from ._optimal_votes import optimal_votes
-from ._prior import checked_prior
+from ._leader_probability import POPULATIONS, Criterion, Population, allowed_loss, overtaken_by_one
+from ._optimal_boundary import DISAGREEMENT, check_disagreement, optimal_votes
+from ._vote_prior import checked_prior
+
+CONFIDENCE = 0.99
+"""The confidence by default."""
 
 NEVER = 2**30
 """Number of votes that no forest reaches: more than there are trees."""
 
 
-class StoppingRule(eqx.Module):
-    """A stopping rule: the votes that it keeps for each of ``n`` instances, and whether they settle it.
+def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
+    """Return the disagreement that criterion "optimal" promises, or the confidence of the others; checked."""
+    check_one_of("criterion", criterion, get_args(Criterion))
+    if criterion == "optimal":
+        if confidence is not None:
+            raise ValueError(
+                f"confidence={confidence!r} is a promise for each instance, but criterion='optimal' makes one for the "
+                "mean of all: pass disagreement=0.01 for one in a hundred, or choose criterion='bound'."
+            )
+        disagreement = DISAGREEMENT if disagreement is None else disagreement
+        check_disagreement(disagreement)
+        return float(disagreement)
+    if disagreement is not None:
+        raise ValueError(
+            f"disagreement={disagreement!r} is what criterion='optimal' promises for the mean of all instances; "
+            f"criterion={criterion!r} makes a promise for each: pass a confidence, or choose criterion='optimal'."
+        )
+    confidence = CONFIDENCE if confidence is None else confidence
+    check_confidence(confidence)
+    return float(confidence)
 
-    Votes are int32 ``[rows n]``; with two classes, if no tree abstains, one row, the votes for class 1, does.
+
+class StoppingRule(eqx.Module):
+    """A stopping rule: how it counts the votes for each of ``n`` instances, and when these are settled.
+
+    Votes are int32 ``[rows n]``, a row for each class. With two classes, if no tree abstains, there is one row: the
+    votes for class 1.
     """
 
     n_classes: eqx.AbstractVar[int]
@@ -53,7 +96,7 @@ class StoppingRule(eqx.Module):
 
 
 class Thresholds(StoppingRule):
-    """Rule for two classes where no tree abstains: by t the votes with which each wins."""
+    """Two classes, no tree abstains: by t the votes with which each class wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -61,22 +104,22 @@ class Thresholds(StoppingRule):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: the votes for class 1 say those for class 0."""
+        """One: the votes for class 1 say those for class 0."""
         return 1
 
     def holds(self, votes, t):
-        """Compare with two numbers."""
+        """Compare both classes with their threshold."""
         ones = votes[0]
         return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
 
 
 class ThresholdsByVotes(StoppingRule):
-    """Rule for two classes where trees may abstain: by the number of votes those with which each wins."""
+    """Two classes, trees may abstain: by the number of trees that voted the votes with which each class wins."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
     of_all: bool = eqx.field(static=True, default=False)
-    """Whether the numbers hold only while no tree has abstained."""
+    """Whether the thresholds hold only while no tree has abstained."""
     n_classes: int = eqx.field(static=True, default=2)
 
     def holds(self, votes, t):
@@ -90,7 +133,7 @@ class ThresholdsByVotes(StoppingRule):
 
 
 class Costs(StoppingRule):
-    """Rule for more classes: the factors of Eq. 8 as integer costs -log I, rounded up, within a budget for their sum.
+    """More classes: the factors of Eq. 8 as integer costs -log I, rounded up, and a budget for their sum.
 
     Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
     """
@@ -110,14 +153,14 @@ class Costs(StoppingRule):
 
 
 class Leads(StoppingRule):
-    """Rule for certainty: by t the lead over the second with which nothing can change, whether trees abstain or not."""
+    """Certainty: by t the lead over the second with which nothing can change, whether trees abstain or not."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Compare the first less the second."""
+        """Compare the lead of the first over the second."""
         most = jnp.max(votes, axis=0)
         leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
         return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
@@ -134,27 +177,196 @@ def make_rule(
     max_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
-    """Return the rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after`.
+    """Return the rule as tables; None where there is no table. Raises as `stop_after`.
 
-    ``promise``: the confidence, or the disagreement of criterion "optimal" (`checked_promise`). ``max_trees``: where
-    fewer are polled than the population has. ``abstaining``: whether a tree may have no vote; None if that is not
-    known, since votes are traced.
+    ``promise``: of `checked_promise`. ``max_trees``: where fewer are used than the population has. ``abstaining``:
+    whether a tree may have no vote; None if that is not known, since votes are traced.
     """
     check_integer("max_trees", n_trees, 1)
     check_one_of("population", population, POPULATIONS)
-    judged = population == "finite" and abstaining
+    untabled = population == "finite" and abstaining
     if criterion == "optimal":
         table = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
-        return None if judged else _thresholds(table, population, abstaining)
+        return None if untabled else _thresholds(table, population, abstaining)
     alpha = checked_prior(prior, n_classes)
     if criterion == "certain":
         return _certain(n_classes, n_trees, abstaining)
-    if n_classes == 2 and not judged:
+    if n_classes == 2 and not untabled:
         table = critical_votes if population == "infinite" else critical_final_votes
         return _thresholds(table(n_trees, promise, prior=prior), population, abstaining)
     if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
         return _costs(n_classes, n_trees, promise, float(alpha[0]))
     return None
+
+
+def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
+    # -1, no number of votes suffices, would be reached by any vote.
+    least = np.broadcast_to(table, (2, np.shape(table)[-1]))
+    least = np.where(least < 0, NEVER, least).astype(np.int32)
+    first = _first((least < NEVER).any(axis=0))
+    if abstaining is False:
+        return Thresholds(least=least, first=first)
+    return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
+
+
+def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
+    # As long as half of the trees remain, they could all vote for a rival.
+    first = np.array(max_trees // 2 + 1, np.int32)
+    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
+        return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
+    return Leads(least=np.arange(max_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
+
+
+def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
+    most = 2**30 // n_classes  # so that all costs together fit an int32
+    scale = (most - 1) / -np.log(confidence)
+    rivals = np.arange(max_trees // 2 + 1)[:, None]
+    leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
+    with np.errstate(divide="ignore"):
+        cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
+    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
+    cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
+    cost[:, 0] = most  # a tie never settles
+    # A leader with t votes has n_classes - 1 rivals without any.
+    able = (n_classes - 1) * cost[0].astype(np.int64) <= most - 2
+    return Costs(cost=cost, budget=np.array(most - 2, np.int32), first=_first(able), n_classes=n_classes)
+
+
+def _first(able) -> np.ndarray:
+    """Return the first number of trees that can settle a vote."""
+    return np.array(able.argmax() if able.any() else NEVER, np.int32)
+
+
+def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
+    r"""Return the least votes of t trees with which the leader of two classes wins the infinite vote.
+
+    .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
+
+    Computed in integers (by the binomial sum of Eq. 7) if α = 1, so that no rounding decides; a confidence such as .99
+    is the double of that name. For any other prior the incomplete beta function is computed in float64. Trees that
+    abstain are not among the t.
+
+    Parameters
+    ----------
+    max_trees
+        The largest t.
+    confidence
+        π in (.5, 1), both excluded.
+    prior
+        α of the Dirichlet prior: one number, or one for each of two classes.
+
+    Returns
+    -------
+    np.ndarray
+        ``[max_trees + 1]``, by t; -1 where no number of votes suffices. With a prior for each class
+        ``[2 max_trees+1]``, for class 0 and class 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``max_trees`` is no positive integer, the confidence lies outside of (.5, 1), or the prior is not positive.
+
+    References
+    ----------
+    Hernández-Lobato et al. 2011, section 2.2 and Figure 3.
+
+    Examples
+    --------
+    >>> critical_votes(8, 0.99)
+    array([-1, -1, -1, -1, -1, -1,  6,  7,  8], dtype=int32)
+    """
+    check_integer("max_trees", max_trees, 1)
+    check_confidence(confidence)
+    alpha: np.ndarray = checked_prior(prior, 2)
+
+    def table(own: float, other: float) -> Int32[np.ndarray, "polled"]:
+        if own == other == 1:
+            return _exact_table(max_trees, confidence)
+        lost = lambda t, rival: float(betainc(t - rival + own, rival + other, 0.5))  # noqa: E731
+        return _least_votes(max_trees, lost, 1 - confidence)
+
+    return table(*alpha) if np.ndim(prior) == 0 else np.stack([table(*alpha), table(*alpha[::-1])])
+
+
+def critical_final_votes(
+    max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
+) -> Int32[np.ndarray, "2 polled"]:
+    r"""Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
+
+    Given t votes, those of the T - t trees that remain are Beta-binomial. The class that leads wins unless the others
+    overtake it, class 0 also by a tie (argmax takes the first). No tree abstains: where one may, `stop_after` computes
+    the probability itself.
+
+    Parameters
+    ----------
+    max_trees
+        Trees that vote in the end, T ≥ 1.
+    confidence
+        The probability of having won that suffices, in (.5, 1), both excluded.
+    prior
+        α of the Beta prior, > 0: one number, or one for each class.
+
+    Returns
+    -------
+    np.ndarray
+        ``[2 max_trees+1]``, for class 0 and class 1; -1 where no number of votes suffices.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `critical_votes`.
+
+    References
+    ----------
+    Hernández-Lobato et al. 2009, the forerunner of the paper of 2011.
+
+    Examples
+    --------
+    >>> critical_final_votes(8, 0.99)
+    array([[-1, -1, -1,  3,  4,  4,  4,  4,  5],
+           [-1, -1, -1, -1,  4,  5,  5,  5,  5]], dtype=int32)
+    """
+    check_integer("max_trees", max_trees, 1)
+    check_confidence(confidence)
+    alpha: np.ndarray = checked_prior(prior, 2)
+
+    def lost(c: int) -> Callable[[int, int], float]:
+        shapes = float(alpha[c]), float(alpha[1 - c])
+        return lambda t, rival: overtaken_by_one(t - rival, rival, max_trees, shapes, first=c == 1)
+
+    return np.stack([_least_votes(max_trees, lost(c), allowed_loss(confidence)) for c in (0, 1)])
+
+
+def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
+    """Tabulate the least votes where the leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1.
+
+    Here m is the rival's votes; both sums go from n to n + 1.
+    """
+    # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
+    allowed = 1 - Fraction(float(confidence))
+    least, m = np.full(max_trees + 1, -1, np.int32), -1
+    ways, total = 0, 0  # C(n, m), and the sum up to it
+    for n in range(2, max_trees + 2):
+        # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
+        total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
+        more = ways * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
+        if (total + more) * allowed.denominator < allowed.numerator << n:
+            total, ways, m = total + more, more, m + 1
+        if m >= 0:
+            least[n - 1] = n - 1 - m
+    return least
+
+
+def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
+    """Return by t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
+    least, rival = np.full(max_trees + 1, -1, np.int32), -1
+    for t in range(1, max_trees + 1):
+        while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
+            rival += 1
+        if rival >= 0:
+            least[t] = t - rival
+    return least
 
 
 def optimal_table(
@@ -179,42 +391,3 @@ def _kept_table(max_trees: int, disagreement: float, population: Population, sha
     least = optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     least.setflags(write=False)
     return least
-
-
-def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
-    # -1, no number of votes suffices, would be reached by any vote.
-    least = np.broadcast_to(table, (2, np.shape(table)[-1]))
-    least = np.where(least < 0, NEVER, least).astype(np.int32)
-    first = _first((least < NEVER).any(axis=0))
-    if abstaining is False:
-        return Thresholds(least=least, first=first)
-    return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
-
-
-def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
-    # As long as half of the trees remain, they could all vote for a rival.
-    first = np.array(max_trees // 2 + 1, np.int32)
-    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
-        return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
-    return Leads(least=np.arange(max_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
-
-
-def _first(able) -> np.ndarray:
-    """Return the first number of trees that is able to."""
-    return np.array(able.argmax() if able.any() else NEVER, np.int32)
-
-
-def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
-    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
-    most = 2**30 // n_classes  # so that all costs together fit an int32
-    scale = (most - 1) / -np.log(confidence)
-    rivals = np.arange(max_trees // 2 + 1)[:, None]
-    leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
-    with np.errstate(divide="ignore"):
-        cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
-    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
-    cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
-    cost[:, 0] = most  # a tie never settles
-    # A leader with t votes has n_classes - 1 rivals without any.
-    able = (n_classes - 1) * cost[0].astype(np.int64) <= most - 2
-    return Costs(cost=cost, budget=np.array(most - 2, np.int32), first=_first(able), n_classes=n_classes)

@@ -1,4 +1,8 @@
-"""Classes of instances by as many trees of a forest as each of them needs."""
+"""`predict_until_settled`: the classes of instances, by as many trees of a forest as each of them needs.
+
+`bind_vote` makes the stopping rule, `BoundVote` packs the trees and cuts the instances into parts, and a part goes
+through one compiled program, or through rounds that the host drives (`_rounds.py`).
+"""
 
 from typing import Any, NamedTuple, get_args
 
@@ -9,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int32
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.forest import Forest, Trees
 from jaxunc.inference import (
     BoundForest,
     OfForest,
@@ -26,50 +30,47 @@ from jaxunc.inference import (
 )
 from jaxunc.tables import NumbersLike, SparseRows, encode_rows
 
-from ._compiled_rounds import FEW, poll_part
-from ._final_weights import checked_weights, is_final_weights
-from ._host_rounds import poll_by_rounds
-from ._judge import make_judge
-from ._leader import Criterion, Population, leader_probability
-from ._leaf_votes import leaf_votes
-from ._prior import checked_prior
-from ._promise import checked_promise
-from ._stop_after import StoppingResult
-from ._stopping_rules import StoppingRule, make_rule
+from ._leader_probability import Criterion, Population, checked_weights, is_final_weights, leader_probability
+from ._rounds import FEW, poll_by_rounds, poll_part
+from ._stop_after import StoppingResult, make_probability_rule
+from ._stopping_rules import StoppingRule, checked_promise, make_rule
+from ._vote_prior import check_votes, checked_prior, leaf_votes
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Number of instances of a compiled call; one, and `FEW`, have their own."""
+"""Numbers of instances of a compiled call; one, and `FEW`, have their own."""
 
 MOST_VALUES = 2**21
 """Number of values (instances times columns) of a compiled call."""
 
 SMALL_BLOCKS = (256, 64)
-"""Number of instances that are walked at a time where few are left."""
+"""Numbers of instances that are walked at a time where few are left."""
+
 ONE_THREAD = 512
-"""Number of instances that one thread polls alone."""
+"""Number of instances up to which one thread works alone."""
 
 
 class VoteResult(NamedTuple):
-    """The vote for each instance, as far as trees were polled."""
+    """The vote for each instance, as far as trees were used."""
 
     predicted: Int32[np.ndarray, "instances"]
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
     n_trees_used: Int32[np.ndarray, "instances"]
-    """Number of trees polled, those that abstained among them."""
+    """Number of trees used, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
-    """Whether the vote was settled; else ``max_trees`` were polled."""
+    """Whether the vote was settled; else ``max_trees`` were used."""
     probability: Float[np.ndarray, "instances"]
-    """Probability of the class to win, by the criterion, given the votes polled, settled or not; in [0, 1].
+    """Probability of the class to win, by the criterion, given the votes, settled or not; in [0, 1].
 
-    For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
-    the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
-    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled. "optimal"
-    has the probability of "bound"; NaN where its prior weighs final counts and excludes the votes polled."""
+    * Infinite population, "bound": a lower bound, exact for two classes.
+    * Finite population, or "certain": that the class is that of all trees; 1 where nothing can change any more.
+    * "optimal": that of "bound"; NaN where its prior weighs final counts and excludes the votes.
+
+    That of all trees is exact for two classes, else 1 less a sum over rivals, or 0 where the sum is more than 1."""
     votes: Int32[np.ndarray, "instances classes"]
-    """Votes polled."""
+    """Votes of the trees used."""
     n_trees: int
-    """Number of trees that might have been polled."""
+    """Number of trees that might have been used."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -77,12 +78,12 @@ class VoteResult(NamedTuple):
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The class; or how many trees were polled, and whether that settled the vote."""
+        """The class; or how many trees were used, and whether these settled the vote."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
     def saved(self) -> float:
-        """Share of the trees that were not polled; NaN without instances."""
+        """Share of the trees that were not used; NaN without instances."""
         return 1 - float(np.mean(self.n_trees_used)) / self.n_trees if len(self.n_trees_used) else float("nan")
 
 
@@ -99,10 +100,10 @@ def predict_until_settled(
 ) -> VoteResult:
     r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
 
-    A vote is settled once :math:`L(y^*|t) > \pi` for the class in the lead, as `stop_after` says it; the answer is that
-    of `stop_after` on the trees' votes, bit for bit, whatever the number of instances. The error of the vote then
-    differs from that of an ensemble without end by 1 - π at most, if the prior is right. With two classes the criterion
-    ``"optimal"`` takes fewer trees for a ``disagreement`` that holds in the mean.
+    A vote is settled once :math:`L(y^*|t) > \pi` for the class in the lead. The answer is that of `stop_after` on the
+    trees' votes, bit for bit, whatever the number of instances. The error of the vote then differs from that of an
+    infinite ensemble by 1 - π at most, if the prior is right. With two classes the criterion ``"optimal"`` takes fewer
+    trees for a ``disagreement`` that holds in the mean.
 
     Parameters
     ----------
@@ -115,15 +116,15 @@ def predict_until_settled(
     confidence, disagreement
         See `stop_after`; by default a confidence of .99, and a disagreement of .01.
     max_trees
-        Trees that are polled at most; by default all. With fewer a promise is of settled answers alone.
+        Trees that are used at most; by default all. With fewer, the promise is about settled answers alone.
     criterion, population, prior
         See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if fewer are polled.
+        also if ``max_trees`` are fewer.
 
     Returns
     -------
     VoteResult
-        Class, trees polled, whether settled, probability, votes; ``.saved`` is the work saved.
+        Class, trees used, whether settled, probability, votes; ``.saved`` is the work saved.
 
     Raises
     ------
@@ -134,16 +135,16 @@ def predict_until_settled(
 
     Notes
     -----
-    All trees' vote is that of ``criterion="certain"``. It is not the forest's own ``predict``, which of scikit-learn's
-    is the largest mean of probabilities. With two classes it is the class of the rule `Vote` exactly, in which tied
-    classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
-    ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
+    The vote of all trees is that of ``criterion="certain"``. scikit-learn's own ``predict`` is another class, that of
+    the largest mean probability. With two classes the vote is that of the combiner `Vote`, in which tied classes share
+    a tree's vote. With more the two differ where that share is decisive. Their winner in an infinite ensemble is the
+    same: over the trees each tied class gets the same number of votes, whatever the order of rows.
 
-    A tree that abstains is polled, and says nothing of who wins; see `stop_after`.
+    A tree that abstains is used, and has no vote; see `stop_after`.
 
-    On CPU the votes are polled, the rule asked and settled instances dropped in one compiled program; on accelerators,
-    and for the criteria that `stop_after` judges on the host, in rounds. Up to eight instances are walked through many
-    trees at once. Not traceable. `bind_vote` prepares a forest once for many calls.
+    On CPU one compiled program counts votes and drops settled instances. On accelerators, and for the criteria that
+    `stop_after` computes on the host, the host drives it in rounds. Up to eight instances are walked through many trees
+    at once. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls.
 
     References
     ----------
@@ -207,9 +208,9 @@ def bind_vote(
     votes = leaf_votes(forest)
     abstaining = bool(np.any(votes == forest.n_classes))
     rule = make_rule(*settings, max_trees=int(max_trees), abstaining=abstaining)
+    rule = rule or make_probability_rule(*settings, max_trees=int(max_trees))
     kept = {"disagreement" if criterion == "optimal" else "confidence": promise}
     kept |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
-    rule = rule or make_judge(*settings, max_trees=int(max_trees))
     return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
 
 
@@ -217,7 +218,7 @@ class BoundVote(Pickled, OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner: None = None
-    """No rule of counts: the leaves' classes are counted as they are polled."""
+    """There is none: a vote counts the leaves' classes."""
 
     def __init__(
         self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, walk: Walk
@@ -260,7 +261,7 @@ class BoundVote(Pickled, OfForest):
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
 
     def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
-        """Return the forest bound to a rule."""
+        """Return the forest bound to a combiner."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
@@ -273,7 +274,7 @@ class BoundVote(Pickled, OfForest):
             parts = _parts(len(x), x.shape[1], 1)
             found = [poll_by_rounds(*asked, x[part].dense(), self.max_trees, **how) for part in parts]
             return StoppingResult(*map(np.concatenate, zip(*found, strict=True)))
-        # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
+        # From here on one compiled program for each part: the stopping rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
@@ -297,7 +298,7 @@ class BoundVote(Pickled, OfForest):
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
-        """The packed trees, by all columns or by those that are tested, and the classes that places vote for."""
+        """Return the packed trees, by all columns or those that are tested, and the classes that places vote for."""
         known = missing, trees is self.forest.trees
         if known not in self._plans:
             plan = make_plan(trees, missing=missing, top=tall_top(trees))
@@ -316,22 +317,3 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     number *= max(1, ceil_div(n, number * largest))
     size = max(1, ceil_div(n, number))
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
-
-
-def check_votes(forest: Any) -> None:
-    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
-    if not isinstance(forest, Forest):
-        name = type(forest).__name__
-        if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
-            raise TypeError(
-                f"forest is a {name}. The trees of a boosted model correct each other: they are not exchangeable and "
-                "do not vote, so no number of them settles the answer of the rest."
-            )
-        check_is_forest(forest)
-    if not is_concrete(forest):
-        raise TypeError("the forest is traced; votes are dropped on the host: call this outside of jit.")
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} lead to several leaves, which have no one vote; choose "
-            "forest.with_empty_leaves('parent') or 'zeros'."
-        )

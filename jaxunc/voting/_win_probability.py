@@ -1,20 +1,42 @@
-"""Probability that the class that leads a vote wins it when infinitely many trees have voted."""
+"""Probabilities of each class to win a vote: `win_probability` given votes, two more if one knew how a tree votes.
+
+Below them the two special functions that they need, in forms that keep their digits in float32: I_x(a, b), the
+regularised incomplete beta function, and the probability that one gamma variable exceeds all others.
+"""
 
 from typing import Literal, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Num
+from scipy.special import gammaln, xlogy
 
-from jaxunc._checks import check_class_axis, check_counts, check_one_of
-from jaxunc._numerics import float_dtype, jit
+from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_one_of, check_within
+from jaxunc._numerics import float_dtype, jit, log1p_minus, stirling_error
 from jaxunc.tables import NumbersLike
 
-from ._gamma_race import race_probability
-from ._incomplete_beta import half_beta
-from ._prior import checked_prior
+from ._vote_prior import checked_prior
 
 Method = Literal["bound", "exact"]
+
+ENTRIES = 2**21
+"""Number of coefficients of polynomials that are held at a time."""
+
+STEPS = 24
+"""Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
+
+LARGE = {4: 256, 8: 20_000}
+"""Size of a + b, by the width of floats, beyond which the normal form is better at 1/2: its error falls as a square."""
+
+NODES = 128
+"""Number of nodes of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
+
+SMALL_SHAPE = 12.0
+"""Argument below which, in float32, the incomplete gamma function uses its series; above, Temme's expansion."""
+
+SERIES_TERMS = 96
 
 
 def win_probability(
@@ -29,11 +51,11 @@ def win_probability(
     Parameters
     ----------
     vote_counts
-        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain say nothing of who wins.
+        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain have no part.
     method
         ``"bound"``: Eq. 8, a lower bound, exact for two classes. ``"exact"``: the probability that the class's share
         is the largest, as one integral over a gamma variable (the paper calls the exact sum unmanageable):
-        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α; the classes add to 1.
+        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α. The classes add to 1.
     prior
         α of the Dirichlet prior, one positive number or one for each class ``[classes]``; 1 is the paper's uniform
         prior. `fit_vote_prior` learns it.
@@ -52,8 +74,8 @@ def win_probability(
 
     Notes
     -----
-    Votes are counts, so there is no gradient that means anything; that in ``prior`` is right for ``"bound"`` in float32
-    (by differentiating the continued fraction) and not defined in float64 (``betainc`` has none in its shapes).
+    The gradient in ``prior`` is right for ``"bound"`` in float32 (that of the continued fraction), and not defined in
+    float64 (``betainc`` has none in its shapes). In votes, which are counts, it has no meaning.
 
     References
     ----------
@@ -83,3 +105,283 @@ def _win_probability(counts, alpha, method: Method):
     gap = (own(counts) - rival(counts)) + (own(alpha) - rival(alpha))
     beats = half_beta(rival(shape), own(shape), gap)  # [... classes rivals]
     return jnp.prod(jnp.where(jnp.eye(shape.shape[-1], dtype=bool), 1.0, beats), axis=-1)
+
+
+def ensemble_vote_probability(
+    p: Float[Array | np.ndarray, "... classes"], n_trees: int
+) -> Float[np.ndarray, "... classes"]:
+    r"""Return the probability of each class to win the vote of ``n_trees``, if a tree votes for class i with p_i.
+
+    The sum of the multinomial probabilities (Eq. 2) of all votes that class i wins, by generating functions:
+
+    .. math:: P(\hat y_t = y_i \mid t, p) = t! \sum_m \frac{p_i^m}{m!}\, [x^{t-m}]
+              \prod_{j \ne i} \sum_{s=0}^{m - [j < i]} \frac{(p_j x)^s}{s!}
+
+    With m votes for class i, its rivals have m at most, those before it fewer. So ties go to the first class of those
+    tied (Eq. 1), as in the vote of a forest.
+
+    Parameters
+    ----------
+    p
+        Probabilities of a vote ``[... classes]``, adding to 1.
+    n_trees
+        t, the number of trees; all of them vote.
+
+    Returns
+    -------
+    np.ndarray
+        Probabilities ``[... classes]`` in float64, adding to 1 to within 2e-15 for each tree: 1e-12 for 500.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If p are no probabilities of two classes or more, or the number of trees is no positive integer.
+
+    Notes
+    -----
+    The sum has exponentially many terms in the number of classes, as the paper notes. The products are those of Poisson
+    probabilities, by fast Fourier transforms: for each p some classes · t² log t operations, .1 seconds for ten classes
+    and 100 trees. On the host, not traceable. Two classes: `jaxunc.voting.majority_probability`, differentiable and at
+    once, but for ties.
+
+    References
+    ----------
+    Hernández-Lobato, Martínez-Muñoz and Suárez 2011, Eq. 1 to 3.
+
+    Examples
+    --------
+    >>> ensemble_vote_probability(np.array([0.2, 0.3, 0.5]), 25).round(4)
+    array([0.0241, 0.1436, 0.8323])
+    """
+    check_integer("n_trees", n_trees, 1)
+    values = checked_probabilities(p)
+    rows = values.reshape(-1, values.shape[-1])
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    return np.array([_winner(row, int(n_trees)) for row in rows]).reshape(values.shape)
+
+
+def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
+    """Return the probabilities of a tree's vote in float64; a TypeError or a ValueError if they are none."""
+    check_class_axis(p, "p")
+    check_numbers("p", p)
+    values = np.asarray(p, float)
+    if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
+        raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
+    return values
+
+
+def _winner(p: Float[np.ndarray, "classes"], t: int) -> Float[np.ndarray, "classes"]:
+    """Return the probabilities of the classes to win, by votes that are independent Poisson numbers adding to t."""
+    votes = np.arange(t + 1)
+    # By means t p_j the numbers are likeliest to add to t, so that little is lost by conditioning on it.
+    poisson = np.exp(xlogy(votes, t * p[:, None]) - t * p[:, None] - gammaln(votes + 1))
+    total = np.exp(xlogy(t, t) - t - gammaln(t + 1))
+    won, step = np.zeros(len(p)), max(1, ENTRIES // (2 * t + 2) // len(p))
+    for start in range(0, t + 1, step):
+        most = votes[start : start + step]
+        left, row = t - most[:, None] - votes, np.arange(len(most))[:, None]
+        after = [np.broadcast_to(votes == 0, (len(most), t + 1)).astype(float)]
+        for j in range(len(p) - 1, 0, -1):
+            after.append(_product(after[-1], poisson[j] * (votes <= most[:, None])))
+        before = after[0]
+        for i in range(len(p)):
+            # Of the product of those before and after only the coefficient that leaves m votes is asked for.
+            rivals = np.sum(before * np.where(left >= 0, after[-1 - i][row, np.maximum(left, 0)], 0.0), axis=1)
+            won[i] += poisson[i, most] @ rivals
+            before = _product(before, poisson[i] * (votes < most[:, None]))
+    return won / total
+
+
+def _product(a: Float[np.ndarray, "m votes"], b: Float[np.ndarray, "m votes"]) -> Float[np.ndarray, "m votes"]:
+    """Return the products of polynomials, up to the largest number of votes."""
+    size = 2 * a.shape[1]
+    return np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:, : a.shape[1]].clip(0)
+
+
+def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: int) -> Float[Array, "..."]:
+    r"""Return the probability that more than half of the trees vote for a class, if each does with probability p.
+
+    .. math:: P(\hat y_t = y_1 \mid t, p_1) = P(\mathrm{Bin}(t, p_1) > t/2)
+              = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}
+
+    A strict majority, as the incomplete beta function has it (the printed sum starts at ⌈t/2⌉ and counts ties for even
+    t). In float32 within 5e-6 for 10⁴ trees. Differentiable in ``p``, which lies in [0, 1]; 0 and 1 give 0 and 1.
+    Raises a ValueError for other ``p``, or without a tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
+    """
+    check_integer("n_trees", n_trees, 1)
+    check_within("p", p, "[0, 1]", ": the probability of a vote for the class", shape=None)
+    return _majority_probability(jnp.asarray(p, float_dtype(p)), int(n_trees))
+
+
+@jit(static_argnames="n_trees")
+def _majority_probability(p, n_trees: int):
+    a, b = n_trees // 2 + 1, n_trees - n_trees // 2
+    full = lambda value: jnp.full_like(p, value)  # noqa: E731
+    return incomplete_beta(p, full(a), full(b), steps=24 + int(2 * n_trees**0.5))
+
+
+def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""Return I_{1/2}(a, b), the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; 1/2 if b = a.
+
+    ``gap`` is b - a, which of votes and priors is known better than their rounded sums say. By a continued fraction (in
+    float64 JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n,
+
+    .. math:: \Phi(z) + \frac{\varphi(z)}{12 n}\,(z^3 - z).
+
+    Absolute error 8e-7 in float32, 1e-10 in float64. JAX's ``betainc`` forms log Γ of the counts: in float32 it is off
+    by 3e-4 at small counts and leaves [0, 1] at 10⁶.
+    """
+    a, b, gap = jnp.broadcast_arrays(a, b, gap)
+    large = a + b > LARGE[a.dtype.itemsize]
+    n = jnp.where(large, a + b - 1, 1.0)
+    z = jnp.where(large, gap * lax.rsqrt(n), 0.0)
+    normal = jax.scipy.special.ndtr(z) + jnp.exp(-z * z / 2) * (0.3989422804014327 / 12) * (z * z - 1) * z / n
+    one = jnp.ones_like(a)
+    few = one / 2, jnp.where(large, one, a), jnp.where(large, one, b)
+    if a.dtype == jnp.float64:
+        small = jax.scipy.special.betainc(few[1], few[2], few[0])
+    else:
+        small = incomplete_beta(*few, steps=STEPS)
+    return jnp.where(gap == 0, 0.5, jnp.where(large, normal, small))
+
+
+def incomplete_beta(
+    x: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."], *, steps: int
+) -> Float[Array, "..."]:
+    """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction whose steps grow with √(a + b)."""
+    # The fraction converges on the side of the mean on which x lies.
+    above = x * (a + b) > a
+    p, q = jnp.where(above, b, a), jnp.where(above, a, b)
+    y = jnp.where(above, 1 - x, x)
+    tail = jnp.where(y > 0, _front(y, p, q) * _fraction(y, p, q, steps) / p, 0.0)
+    return jnp.where(above, 1 - tail, tail)
+
+
+def _front(x, a, b):
+    """Return xᵃ (1-x)ᵇ / B(a, b) = √(ab/2πn) exp(n times a divergence + the remainder of Stirling's formula)."""
+    n, x = a + b, jnp.where((x > 0) & (x < 1), x, 0.5)
+    # n x - a, without cancellation in the middle, where many votes are nearly tied.
+    excess = jnp.where(jnp.abs(x - 0.5) < 0.25, n * (x - 0.5) + (b - a) / 2, x * b - (1 - x) * a)
+    divergence = a * log1p_minus(excess / a) + b * log1p_minus(-excess / b)
+    rest = stirling_error(n) - stirling_error(a) - stirling_error(b)
+    return jnp.sqrt(a * b / (2 * jnp.pi * n)) * jnp.exp(divergence + rest)
+
+
+def _fraction(x, a, b, steps: int):
+    """Return the continued fraction of I_x(a, b), by Lentz's method."""
+    tiny = jnp.finfo(a.dtype).tiny ** 0.5
+
+    def nonzero(value):
+        """Keep a divisor off 0, by a number whose inverse is still finite."""
+        return jnp.where(jnp.abs(value) < tiny, tiny, value)
+
+    def term(value, c, d):
+        return nonzero(1 + value / c), 1 / nonzero(1 + value * d)
+
+    # Terms of the fraction alternate between two formulas: one step takes the even and the odd one.
+    def two(m, carry):
+        c, d, h = carry
+        m = jnp.asarray(m, a.dtype)
+        c, d = term(m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m)), c, d)
+        h = h * c * d
+        c, d = term(-(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m)), c, d)
+        return c, d, h * c * d
+
+    d = 1 / nonzero(1 - (a + b) * x / (a + 1))
+    return lax.fori_loop(1, steps + 1, two, (jnp.ones_like(d), d, d))[2]
+
+
+# Temme's c₀, c₁, c₂ as polynomials in η (DLMF 8.12.10).
+_TEMME = (
+    (
+        -0.3333333333, 0.08333333333, -0.01481481481, 1.157407407e-3, 3.527336861e-4, -1.78755144e-4, 3.919263179e-5,
+        -2.185448511e-6, -1.854062211e-6, 8.296711341e-7, -1.766595274e-7, 6.707853543e-9, 1.026180978e-8,
+    ),
+    (
+        -1.851851852e-3, -3.472222222e-3, 2.645502646e-3, -9.902263374e-4, 2.057613169e-4, -4.01877572e-7,
+        -1.809855033e-5, 7.649160916e-6, -1.612090089e-6,
+    ),
+    (
+        4.133597884e-3, -2.68132716e-3, 7.716049383e-4, 2.00938786e-6, -1.073665323e-4, 5.292344883e-5, -1.276063519e-5,
+    ),
+)  # fmt: skip
+
+
+def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+    r"""Return the probability of each of several independent Γ(a_i, 1) variables to be the largest, a = ``shape`` > 0.
+
+    .. math:: \int_0^\infty \frac{g^{a_i-1}e^{-g}}{\Gamma(a_i)} \prod_{j\ne i} P(a_j, g)\,dg,
+
+    P being the regularised lower incomplete gamma function, by the trapezoidal rule in log g. Everything is measured
+    from log a_i, so that shapes of 10⁶ lose nothing. Absolute error 2e-6 in float32, 1e-11 in float64.
+    """
+    spread = lax.rsqrt(shape)
+    steps = np.linspace(-12, 9, NODES)
+    u = spread[..., None] * steps.astype(shape.dtype)  # [... classes nodes]
+    weight = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape)) * spread * (steps[1] - steps[0])
+    density = weight[..., None] * jnp.exp(-shape[..., None] * expm1_minus(u))
+    n_classes = shape.shape[-1]
+
+    def times(rival, product):
+        other = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
+        # log(g / a_j), from log(g / a_i): log g itself would round away differences between large shapes.
+        v = u + _log_ratio(shape, other)[..., None]
+        below = lower_gamma(jnp.broadcast_to(other[..., None], v.shape), v)
+        return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)
+
+    return jnp.sum(lax.fori_loop(0, n_classes, times, density), axis=-1)
+
+
+def _log_ratio(a, b):
+    """Return log(a/b), to relative precision where they are close."""
+    gap = (a - b) / b
+    near = jnp.abs(gap) < 0.5
+    return jnp.where(near, jnp.log1p(jnp.where(near, gap, 0.0)), jnp.log(a / b))
+
+
+def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return exp(u) - 1 - u = u²/2 + u³/6 + … without cancellation near zero."""
+    near = jnp.abs(u) < 0.5
+    x, series = jnp.where(near, u, 0.0), jnp.ones_like(u)
+    for k in range(16 if u.dtype == jnp.float64 else 9, 2, -1):
+        series = 1 + x * series / k
+    return jnp.where(near, x * x * series / 2, jnp.expm1(u) - u)
+
+
+def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return P(a, a exp(v)), the regularised lower incomplete gamma function."""
+    if a.dtype == jnp.float64:
+        return jax.scipy.special.gammainc(a, a * jnp.exp(v))
+    half = expm1_minus(v)  # η²/2
+    eta = jnp.sign(v) * jnp.sqrt(2 * half)
+    front = jnp.exp(-a * half) * lax.rsqrt(2 * jnp.pi * a)
+    small = a < SMALL_SHAPE
+    return jnp.clip(jnp.where(small, _by_series(a, v, front), _uniform(a, eta, front)), 0.0, 1.0)
+
+
+def _uniform(a, eta, front):
+    """Return Φ(η√a) - exp(-aη²/2)/√(2πa) (c₀ + c₁/a + c₂/a²)."""
+    near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
+    rest = jnp.zeros_like(eta)
+    for coefficients in reversed(_TEMME):
+        value = jnp.zeros_like(eta)
+        for coefficient in reversed(coefficients):
+            value = value * near + coefficient
+        rest = rest / a + value
+    return jax.scipy.special.ndtr(eta * jnp.sqrt(a)) - front * rest
+
+
+def _by_series(a, v, front):
+    """Return exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)); 1 where g is far above a."""
+    g = a * jnp.exp(jnp.minimum(v, 10.0))
+    far = g > 60
+
+    def add(k, carry):
+        total, term = carry
+        term = term * g / (a + k)
+        return total + term, term
+
+    start = (jnp.ones_like(a), jnp.ones_like(a))
+    g = jnp.where(far, 1.0, g)
+    total, _ = lax.fori_loop(1, SERIES_TERMS, add, start)
+    return jnp.where(far, 1.0, jnp.exp(-stirling_error(a)) * front * total)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
-from jaxunc.random_trees import _random_trees
+from jaxunc.random_trees import _grow_random_trees
 from jaxunc.random_trees._sample import encode
 from jaxunc.tables import Columns, Levels
 from tests._forests import leaf_nodes, order_key
@@ -35,6 +35,11 @@ def mixed(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     codes = np.array([-2, 1, 4, 5, 6, 30])
     X = [rng.normal(size=n), rng.integers(0, 4, n), np.round(rng.normal(size=n), 1), codes[rng.integers(0, 6, n)]]
     return np.column_stack(X).astype(np.float32), rng.integers(0, 3, n), np.array([False, True, False, True])
+
+
+def same_trees(a: ju.Forest, b: ju.Forest) -> None:
+    for mine, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(mine, other)
 
 
 def leaf_sizes(forest: ju.Forest) -> list[tuple[int, ...]]:
@@ -135,9 +140,8 @@ def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
     sizes = counts.sum(axis=-1)[(deep >= 0) & leaf_nodes(forest)]
     assert sizes.min() >= min_samples_leaf
     assert deep.max() == forest.depth <= (ROWS - 1 if max_depth is None else max_depth)
-    with mock.patch.object(_random_trees, "BLOCK_LANES", 3 * ROWS):
-        for a, b in zip(jax.tree.leaves(forest), jax.tree.leaves(grow()), strict=True):
-            np.testing.assert_array_equal(a, b)
+    with mock.patch.object(_grow_random_trees, "BLOCK_LANES", 3 * ROWS):
+        same_trees(forest, grow())
 
 
 @pytest.mark.parametrize("min_samples_leaf", [1, 2])
@@ -167,11 +171,10 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf)
         jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_samples_leaf, nominal=nominal
     )
     whole = grow(11)
-    monkeypatch.setattr(_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
-    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
-    monkeypatch.setattr(_random_trees, "NODE_CHUNK", 64)
-    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
-        np.testing.assert_array_equal(a, b)
+    monkeypatch.setattr(_grow_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
+    monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
+    monkeypatch.setattr(_grow_random_trees, "NODE_CHUNK", 64)
+    same_trees(whole, grow(11))
     few = grow(5)
     width = min(few.n_nodes, whole.n_nodes)
     np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
@@ -274,11 +277,6 @@ def test_data_frames_are_named():
         forest.with_empty_leaves("none")
 
 
-def same_trees(a: ju.Forest, b: ju.Forest) -> None:
-    for mine, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
 @pytest.mark.exhaustive
 def test_words_grow_the_trees_of_their_codes():
     """However the nominal columns are named; missing words are a level of their own."""
@@ -360,7 +358,7 @@ def test_refusals(change, error, match):
 
 
 def test_too_many_values(monkeypatch):
-    monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
+    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
     with refuses(ValueError, "too many to count"):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
 
@@ -370,12 +368,11 @@ def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     X, y, nominal = mixed(60)
     grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)
     whole = grow()
-    monkeypatch.setattr(_random_trees, "MOST_CELLS", 1024)
-    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
-    blocks = mock.Mock(wraps=_random_trees.grow_block)
-    monkeypatch.setattr(_random_trees, "grow_block", blocks)
-    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow()), strict=True):
-        np.testing.assert_array_equal(a, b)
+    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 1024)
+    monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
+    blocks = mock.Mock(wraps=_grow_random_trees.grow_block)
+    monkeypatch.setattr(_grow_random_trees, "grow_block", blocks)
+    same_trees(whole, grow())
     assert blocks.call_count > 2
 
 

@@ -4,7 +4,19 @@ import numpy as np
 from scipy.special import betainc
 from scipy.stats import betabinom
 
+from jaxunc.voting import StoppingResult
 from tests._forests import forest_of_leaves
+
+
+def same(found, expected, *further: str) -> None:
+    """Assert that two results hold the same, and in these further fields."""
+    for name in (*StoppingResult._fields, *further):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def rows_of(result, rows) -> StoppingResult:
+    """The result for some of the instances."""
+    return StoppingResult(*(np.asarray(getattr(result, name))[rows] for name in StoppingResult._fields))
 
 
 def drawn_votes(rng, n: int, n_trees: int, n_classes: int, abstaining: float = 0.0) -> np.ndarray:
@@ -28,8 +40,8 @@ def forest_of_votes(votes: np.ndarray, n_classes: int):
     return forest_of_leaves(counts)
 
 
-def naive(votes, n_classes: int, confidence: float, settled) -> tuple[np.ndarray, ...]:
-    """Trees heard, class, whether settled, and votes; ``settled(counts, t)`` says when."""
+def naive(votes, n_classes: int, confidence: float, settled) -> StoppingResult:
+    """The result of a loop; ``settled(counts, t)`` says when to stop."""
     found = []
     for row in votes:
         counts, done = np.zeros(n_classes, int), False
@@ -38,7 +50,7 @@ def naive(votes, n_classes: int, confidence: float, settled) -> tuple[np.ndarray
             if done := bool(settled(counts, t)):
                 break
         found.append((t, counts.argmax(), done, counts))
-    return tuple(np.array(column) for column in zip(*found, strict=True))
+    return StoppingResult(*(np.array(column) for column in zip(*found, strict=True)))
 
 
 def lower_bound(counts, alpha=1.0) -> float:

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from jaxunc.voting import stop_after
-from jaxunc.voting._leader import leader_probability
+from jaxunc.voting._leader_probability import leader_probability
 from tests._golden import golden
 from tests._refusal import refuses
-from tests.voting._votes import drawn_votes, finite_loss, lower_bound, naive
+from tests.voting._votes import drawn_votes, finite_loss, lower_bound, naive, rows_of, same
 
 pytestmark = pytest.mark.once
 
@@ -26,9 +26,7 @@ def test_reference_cases():
 
 def check(votes, n_classes, settled, **settings):
     found = stop_after(votes, n_classes, confidence=0.95, **settings)
-    expected = naive(votes, n_classes, 0.95, settled)
-    for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
-        np.testing.assert_array_equal(getattr(found, name), values, err_msg=name)
+    same(found, naive(votes, n_classes, 0.95, settled))
     return found
 
 
@@ -119,7 +117,7 @@ def test_trees_that_abstain(n_classes, settings, rng):
 
 
 def test_who_abstains_is_no_vote(rng):
-    """Of an ensemble without end the answer is that of the votes heard, at the tree at which the last was heard."""
+    """Of an infinite ensemble the answer is that of the votes cast, at the tree that cast the last of them."""
     votes = drawn_votes(rng, 30, 20, 3, abstaining=0.3)
     order = np.argsort(votes < 0, axis=1, kind="stable")
     first = np.take_along_axis(votes, order, axis=1)  # who abstains comes last
@@ -138,15 +136,14 @@ def test_traced(n_classes, population, rng):
     settings = {"confidence": 0.9, "population": population}
     found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
     expected = stop_after(votes, n_classes, **settings)
-    if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
+    if population == "finite":  # instances with an abstention are not settled, and the others are as without any
         n_trees_used = np.asarray(found.n_trees_used)
         abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, n_trees_used, strict=True)])
         assert not np.any(np.asarray(found.settled) & abstained)
         clean = stop_after(np.maximum(votes, 0), 2, **settings)
-        found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))
+        found, expected = (rows_of(of, ~abstained) for of in (found, clean))
         assert np.sum(~abstained) > 5
-    for got, value in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(got, value)
+    same(found, expected)
 
 
 def test_no_instances():

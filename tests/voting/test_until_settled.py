@@ -9,22 +9,15 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import voting
-from jaxunc.inference import _walk
-from jaxunc.voting import _compiled_rounds, _host_rounds, _until_settled
-from jaxunc.voting._leaf_votes import leaf_votes, votes_of_counts
+from jaxunc.voting import _until_settled, votes_of_counts
+from jaxunc.voting._vote_prior import leaf_votes
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
 from tests._refusal import refuses
-from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes
+from tests._sparse import sparse_data, sparse_forest
+from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, rows_of, same
 
 pytestmark = pytest.mark.once
-LIMITS = [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)]
-FIELDS = ("n_trees_used", "predicted", "settled", "votes")
-
-
-def same(found, expected):
-    for name in FIELDS:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 @pytest.fixture(scope="module", params=[(2, 0.0), (2, 0.2), (5, 0.2)], ids=str)
@@ -44,25 +37,8 @@ def test_equal_to_the_sequential_rule(voted, walk, criterion):
     bound = voting.bind_vote(forest, confidence=0.95, criterion=criterion, walk=walk)
     expected = voting.stop_after(votes, n_classes, confidence=0.95, criterion=criterion)
     for rows in (slice(None), slice(0, 1), slice(5, 300), slice(0, 0)):
-        same(bound(X[rows]), type(expected)(*(np.asarray(part)[rows] for part in expected)))
+        same(bound(X[rows]), rows_of(expected, rows))
     assert 0 < np.mean(expected.settled) <= 1
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("limits", LIMITS)
-def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
-    forest, X, votes, n_classes = voted
-    expected = voting.stop_after(votes, n_classes, confidence=0.99)
-    block, small, shortest, longest = limits
-    monkeypatch.setattr(_walk, "BLOCKS", (block,))
-    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
-    monkeypatch.setattr(_compiled_rounds, "SHORTEST", shortest)
-    monkeypatch.setattr(_compiled_rounds, "LONGEST", longest)
-    monkeypatch.setattr(_host_rounds, "LENGTHS", (shortest, longest))
-    jax.clear_caches()
-    for threads in (1, 2, 3):
-        same(voting.bind_vote(forest, threads=threads)(X), expected)
-    same(voting.bind_vote(forest, walk="levels")(X), expected)
 
 
 @pytest.mark.exhaustive
@@ -92,13 +68,13 @@ def test_fewer_trees_than_the_forest_has(voted):
 )
 @pytest.mark.parametrize("abstaining", [0.0, 0.2])
 @pytest.mark.exhaustive(keep=2)
-def test_what_is_judged_on_the_host(n_classes, settings, abstaining):
+def test_what_is_computed_on_the_host(n_classes, settings, abstaining):
     votes = drawn_votes(np.random.default_rng(0), 80, 24, n_classes, abstaining)
     forest, X = forest_of_votes(votes, n_classes)
     found = ju.predict_until_settled(forest, X, confidence=0.9, **settings)
     same(found, voting.stop_after(votes, n_classes, confidence=0.9, **settings))
     assert np.all(found.probability[found.settled] > 0.9 - 1e-7)  # in float32
-    if settings.get("population") != "finite":  # of which a vote that was heard to its end may be tied
+    if settings.get("population") != "finite":  # of which a vote that used all trees may be tied
         assert np.all(found.probability[~found.settled] <= 0.9)
 
 
@@ -128,7 +104,7 @@ def test_probabilities(voted):
 @pytest.mark.exhaustive
 def test_probabilities_of_what_is_certain(voted):
     forest, X, _, _ = voted
-    assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were heard
+    assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were used
     found = ju.predict_until_settled(forest, X[::20], criterion="certain", max_trees=35)
     assert np.all(found.probability[found.settled] == 1)
     open_ = np.flatnonzero(~found.settled)
@@ -159,12 +135,6 @@ def test_small_leaves_vote_as_the_rule_vote_does(n_classes):
     cast += (votes < 0).mean(axis=1, keepdims=True) / n_classes
     np.testing.assert_allclose(cast.mean(axis=0), shares.mean(axis=0), atol=0.004)
     np.testing.assert_allclose(cast, shares, atol=0.1)
-
-
-def test_which_class_a_leaf_votes_for():
-    tied = np.array([1, 0, 1, 1])
-    assert votes_of_counts(np.tile(tied, (6, 1)), np.arange(6)).tolist() == [0, 2, 3, 0, 2, 3]
-    assert votes_of_counts(np.array([[0, 0], [2, 2], [1, 3], [0.5, 0.25]]), 7).tolist() == [-1, -1, 1, 0]
 
 
 @pytest.fixture(scope="module")
@@ -240,17 +210,22 @@ def test_no_compilation_follows_the_data(fitted):
     assert not [name for name in names if "poll" in name], names
 
 
-@pytest.mark.parametrize("n_features", [5, 60, 200])
-@pytest.mark.exhaustive
-def test_no_level_is_split_over_threads(fitted, n_features):
-    """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
-    bound, x = voting.bind_vote(fitted[0]), np.zeros((4096, n_features), np.float32)
-    blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
-    numbers = np.int32(9), np.int32(80)
-    arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
-    text = _compiled_rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
-    split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
-    assert all(f"s32[{n_features}," in line for line in split), split
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
+@pytest.mark.parametrize(
+    "how", [{}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite", "max_trees": 7}], ids=str
+)
+@pytest.mark.exhaustive(keep=3)
+def test_sparse_instances(walk, how, monkeypatch):
+    bound, X = voting.bind_vote(sparse_forest(3), walk=walk, **how), sparse_data(missing=True)
+    expected = bound(X.toarray())
+    for found in (bound(X), ju.predict_until_settled(sparse_forest(3), X.tocsc(), **how)):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(_until_settled, "SIZES", (64, 128))
+    for one, other in zip(bound(X), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for n in (0, 1, 5):
+        np.testing.assert_array_equal(bound(X[:n]).votes, expected.votes[:n])
 
 
 @pytest.mark.parametrize(

@@ -329,22 +329,22 @@ def test_status_and_names_are_plain():
     assert jax.tree.structure(prior).num_leaves == 3
 
 
-def test_refusals():
-    good = np.array([[3.0, 2.0], [1.0, 1.0]])
-    with refuses(ValueError, "no leaf with instances"):
-        fit_beta_prior(np.zeros((3, 2)))
-    with refuses(ValueError, "2 trees have no leaf"):
-        fit_beta_prior(np.stack([good, 0 * good, 0 * good]))
-    with refuses(ValueError, "negative"):
-        fit_beta_prior(-good)
-    with refuses(ValueError, "NaN"):
-        fit_beta_prior(good * np.nan)
-    with refuses(ValueError, r"two classes.*fit_dirichlet_prior"):
-        fit_beta_prior(np.ones((4, 3)))
-    with refuses(ValueError, r"\[... leaves classes\]"):
-        fit_dirichlet_prior(np.ones(3))
-    with refuses(ValueError, "method='mle' is unknown"):
-        fit_beta_prior(good, "mle")
-    for clip in (0.0, 0.5, -1.0, float("nan")):
-        with refuses(ValueError, "clip="):
-            fit_beta_prior(good, clip=clip)
+GOOD = np.array([[3.0, 2.0], [1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fit_beta_prior(np.zeros((3, 2))), "no leaf with instances"),
+        (lambda: fit_beta_prior(np.stack([GOOD, 0 * GOOD, 0 * GOOD])), "2 trees have no leaf"),
+        (lambda: fit_beta_prior(-GOOD), "negative"),
+        (lambda: fit_beta_prior(GOOD * np.nan), "NaN"),
+        (lambda: fit_beta_prior(np.ones((4, 3))), r"two classes.*fit_dirichlet_prior"),
+        (lambda: fit_dirichlet_prior(np.ones(3)), r"\[... leaves classes\]"),
+        (lambda: fit_beta_prior(GOOD, "mle"), "method='mle' is unknown"),
+        *((lambda clip=clip: fit_beta_prior(GOOD, clip=clip), "clip=") for clip in (0.0, 0.5, -1.0, float("nan"))),
+    ],
+)
+def test_refusals(call, message):
+    with refuses(ValueError, message):
+        call()

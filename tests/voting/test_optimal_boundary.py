@@ -14,7 +14,7 @@ from jaxunc import voting
 from jaxunc.voting import critical_votes, optimal_votes, stop_after
 from jaxunc.voting._optimal_boundary import OptimalBoundary, Region
 from tests._refusal import refuses
-from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, naive
+from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, naive, same
 
 pytestmark = pytest.mark.once
 
@@ -127,7 +127,7 @@ def test_no_rule_is_better_for_an_ensemble_without_end():
         table = optimal_votes(4, share)
         assert table.disagreement <= share
         check_all(infinite_poll(4), table)
-        assert np.all(table.least[:, -1] == -1)  # who polls all trees is not settled
+        assert np.all(table.least[:, -1] == -1)  # a vote of all trees is not settled
 
 
 def test_weights_of_a_beta_prior_are_that_prior():
@@ -208,7 +208,7 @@ def reaches(least, counts, t) -> bool:
 @pytest.mark.parametrize("population", ["infinite", "finite"])
 @pytest.mark.parametrize("max_trees", [60, 25])
 @pytest.mark.exhaustive(keep=2)
-def test_forests_poll_by_the_table(population, max_trees, rng):
+def test_forests_vote_by_the_table(population, max_trees, rng):
     votes = drawn_votes(rng, 400, 60, 2)
     forest, X = forest_of_votes(votes, 2)
     prior = np.array([0.7, 0.4])
@@ -223,8 +223,7 @@ def test_forests_poll_by_the_table(population, max_trees, rng):
         found.append(stop_after(polled, 2, **settings))
         found.append(jax.jit(lambda votes: stop_after(votes, 2, **settings))(polled))
     for result in found:
-        for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
-            np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
+        same(result, expected)
     if population == "infinite":
         chance = np.asarray(voting.win_probability(found[0].votes, prior=prior)).max(axis=1)
         np.testing.assert_allclose(found[0].probability, chance, atol=3e-6)
@@ -238,9 +237,7 @@ def test_weights_of_final_counts_in_a_forest(rng):
     weights = np.bincount(votes.sum(axis=1), minlength=41) + 0.5
     settings = {"disagreement": 0.02, "criterion": "optimal", "population": "finite", "prior": weights}
     found = ju.predict_until_settled(forest, X, **settings)
-    same = stop_after(votes, 2, **settings)
-    np.testing.assert_array_equal(found.n_trees_used, same.n_trees_used)
-    np.testing.assert_array_equal(found.predicted, same.predicted)
+    same(found, stop_after(votes, 2, **settings))
     i = int(np.argmin(found.probability))
     zeros, ones = found.votes[i]
     final = np.arange(41)
@@ -252,7 +249,7 @@ def test_weights_of_final_counts_in_a_forest(rng):
     assert found.probability[i] == pytest.approx(np.sum(np.array(ways)[right]) / np.sum(ways), rel=1e-5)
 
 
-def test_votes_that_weights_exclude_are_polled_to_the_end():
+def test_votes_that_weights_exclude_go_on_to_the_end():
     votes = np.ones((3, 40), np.int32)
     votes[1, 4], votes[2, 0] = 0, 0
     forest, X = forest_of_votes(votes, 2)

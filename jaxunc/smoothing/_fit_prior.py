@@ -1,4 +1,10 @@
-"""Fitting a prior to the leaves of a tree."""
+"""`fit_beta_prior`, `fit_dirichlet_prior`: the prior of the leaves of a tree, by five methods.
+
+`_fit` checks, and chooses where to compute: known counts are fitted on the host in float64, traced ones in the program.
+So the files of a fit are written once for both: their argument ``xp`` is NumPy or `jax.numpy`. `_fitted` sorts out the
+trees that have no finite prior, and searches for the others: by moments here, by the likelihood of proportions
+(`_likelihood.py`), or by that of counts (`_marginal_likelihood.py`).
+"""
 
 import math
 from types import ModuleType
@@ -12,10 +18,9 @@ from jaxtyping import Array, Shaped
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
 from jaxunc._numerics import add_up, distinct_rows, float_dtype, jit
 
-from ._likelihood import fit_likelihood
-from ._marginal import fit_marginal, overdispersed
-from ._prior import BetaPrior, DirichletPrior, PriorStatus
-from ._proportions import Leaves, leaves_of, mean_log_gap, variance
+from ._likelihood import Leaves, fit_likelihood, leaves_of, mean_log_gap, variance
+from ._marginal_likelihood import fit_marginal, overdispersed
+from ._smooth import BetaPrior, DirichletPrior, PriorStatus
 
 Method: TypeAlias = Literal["weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal"]
 METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
@@ -43,21 +48,21 @@ def fit_beta_prior(
     Parameters
     ----------
     counts
-        Class counts of the leaves, ≥ 0, [class 0, class 1] along the last axis. Leading axes are trees, which are
-        fitted each for itself. Leaves without instances, such as padding, have no weight.
+        Class counts of the leaves, ≥ 0, [class 0, class 1] along the last axis. Leading axes are trees, each fitted by
+        itself. Leaves without instances, such as padding, have no weight.
     method
         As above.
     clip
-        Stand-in for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could not
-        be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where most
-        leaves are pure it decides how much is smoothed.
+        Stand-in for :math:`\tilde p = 0`, and 1 - clip for 1, in (0, 1/2), without which the two likelihoods of
+        proportions would be infinite. Other proportions stay (as in the published code; the paper is silent). Where
+        most leaves are pure, ``clip`` decides how much is smoothed.
 
     Returns
     -------
     BetaPrior
-        ``alpha``, ``beta`` and ``status`` ``[...]``: see `PriorStatus`. All proportions equal, or by ``marginal`` no
-        finite prior more likely than one probability for all leaves: CONCENTRATED, α + β = 2¹⁰⁰ for ∞. All leaves
-        pure, by moments and ``marginal``: PURE, α = β = 0.
+        ``alpha``, ``beta`` and ``status`` ``[...]``. The status is CONCENTRATED, with α + β = 2¹⁰⁰ for ∞, if all
+        proportions are equal, or by ``marginal`` if no finite prior is more likely than one probability for all leaves.
+        It is PURE, with α = β = 0, if all leaves are pure, by moments and ``marginal``.
 
     Raises
     ------
@@ -68,16 +73,16 @@ def fit_beta_prior(
 
     Notes
     -----
-    Counts outside a trace are fitted on the host in float64, whatever the precision of the answer: α + β = 14 000 would
-    lose three digits in a plain float32 fit. Under a trace the precision is that of the counts, in a form that does not
-    cancel: α and β keep about five digits in float32 with ``weighted_mle``. ``marginal`` keeps fewer where leaves
-    differ hardly more than by chance, where its search may also end as NOT_CONVERGED.
+    Counts outside a trace are fitted on the host in float64, whatever the precision of the answer: a plain float32 fit
+    would lose three digits at α + β = 14 000. Under a trace the precision is that of the counts, in a form that does
+    not cancel: with ``weighted_mle`` α and β keep about five digits in float32. ``marginal`` keeps fewer where leaves
+    differ hardly more than by chance; there its search may also end as NOT_CONVERGED.
 
-    The likelihoods of proportions have one maximum. That of ``marginal`` may have several and may rise towards α + β =
-    ∞ as well (one leaf of two million instances outweighs small ones that differ): maxima are looked for along all
+    The likelihoods of proportions have one maximum. That of ``marginal`` may have several, and may rise towards α + β =
+    ∞ as well (one leaf of two million instances outweighs small ones that differ). Its maxima are looked for along all
     log(α + β), the end included, and the most likely one is the answer.
 
-    Gradient: with respect to the counts by the implicit function theorem, without a look at the search; finite also
+    Gradient: in the counts, by the implicit function theorem, so that the search is not differentiated; finite also
     where the fit is degenerate. A leaf's clipped proportion passes none.
 
     References
@@ -172,7 +177,7 @@ def _fit(counts, method: Method, clip: float):
             f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
             f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
-    if values.ndim == 2:  # one tree: its distinct counts
+    if values.ndim == 2:
         alpha, status = _fitted(*_distinct(values), method, clip, np)
     elif method != "marginal" or values.size == 0:
         alpha, status = _fitted(values, np.ones(values.shape[:-1]), method, clip, np)
@@ -198,17 +203,21 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
+    """Return α ``[... classes]`` and the status of leaves ``[... leaves classes]`` that occur ``times`` each."""
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
-    # Three cases have no finite optimum, and are not searched: all proportions equal, all leaves pure, no leaf.
+    # Three cases have no finite optimum, and no search: all proportions equal, all leaves pure, no leaf.
     concentrated = leaves.equal
     # Likelihoods of proportions clip zeros, so pure leaves are no end for them.
     pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
     if likelihood:
-        alpha, converged = _by_likelihood(leaves, total, active, xp)
+        # Trees without a search get harmless numbers, without infinities that a gradient would meet.
+        mean = xp.where(active[..., None], leaves.mean, 1 / leaves.mean.shape[-1])
+        gap = xp.where(active[..., None], mean_log_gap(leaves, xp), 0.0)
+        alpha, converged = fit_likelihood(mean, gap, xp.log(total), active, xp)
     elif method == "marginal":
         falls = overdispersed(counts, times, leaves, xp)
         alpha, converged, finite = fit_marginal(counts, times, leaves.mean, xp.log(total), active, falls, xp)
@@ -230,11 +239,3 @@ def _moments(leaves: Leaves, active, xp: ModuleType):
     apart = add_up(leaves.mean * (1 - leaves.mean), -1)
     tiny = math.exp(-18)
     return xp.where(active, xp.maximum(apart / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)
-
-
-def _by_likelihood(leaves: Leaves, total, active, xp: ModuleType):
-    n_classes = leaves.mean.shape[-1]
-    # What is not searched for stands in for itself, without infinities that a gradient would meet.
-    mean = xp.where(active[..., None], leaves.mean, 1 / n_classes)
-    gap = xp.where(active[..., None], mean_log_gap(leaves, xp), 0.0)
-    return fit_likelihood(mean, gap, xp.log(total), active, xp)

@@ -1,4 +1,4 @@
-"""What a prior makes of leaves: corrected probabilities, intervals, masses."""
+"""Leaves corrected by a prior: probabilities, intervals, masses."""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from jaxunc import belief, smoothing
+from jaxunc.intervals import FractionsWarning
 from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, predictive_mass, smooth
+from tests._forests import forest_of_leaves
 from tests._golden import golden
 from tests._refusal import refuses
-from tests.smoothing.test_fit import GOLDEN_NAMES, leaves
+from tests.smoothing.test_fit_prior import GOLDEN_NAMES, leaves
 
 
 def beta_prior(alpha, beta) -> BetaPrior:
@@ -122,3 +124,27 @@ def test_refusals():
                 function(counts, beta_prior(1.0, wrong))
         with refuses(ValueError, "classes"):
             function(np.ones(()), prior)
+
+
+FREQUENCIES = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
+BETA = smoothing.BetaPrior(1.0, 2.0, 0)
+FUNCTIONS = {
+    "smooth": lambda: smoothing.smooth(FREQUENCIES, BETA),
+    "correction_interval": lambda: smoothing.correction_interval(FREQUENCIES, BETA),
+    "predictive_mass": lambda: smoothing.predictive_mass(FREQUENCIES, BETA),
+    "fit_beta_prior": lambda: smoothing.fit_beta_prior(FREQUENCIES),
+    "fit_dirichlet_prior": lambda: smoothing.fit_dirichlet_prior(FREQUENCIES, "moments"),
+    "fit_forest_prior": lambda: smoothing.fit_forest_prior(forest_of_leaves(FREQUENCIES[:, None])[0]),
+    "smooth_forest": lambda: smoothing.smooth_forest(forest_of_leaves(FREQUENCIES[:, None])[0]),
+    "smooth_forest by a prior": lambda: smoothing.smooth_forest(forest_of_leaves(FREQUENCIES[:, None])[0], BETA),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.exhaustive(keep=1)
+def test_frequencies_are_warned_of_once(name):
+    """Counts that look like class frequencies: smoothing reads how much a leaf holds."""
+    with pytest.warns(FractionsWarning, match="look like class frequencies") as caught:
+        FUNCTIONS[name]()
+    assert [warning.filename for warning in caught] == [__file__]

@@ -1,4 +1,4 @@
-"""Few instances go through many trees at once: the votes are those of the sequential rule."""
+"""Votes counted in rounds, or by many trees at once: those of the sequential rule, whatever is walked together."""
 
 import copy
 import pickle
@@ -11,20 +11,14 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import voting
-from jaxunc.voting import _compiled_rounds
-from jaxunc.voting._compiled_rounds import FEW, TOGETHER
+from jaxunc.inference import _walk
+from jaxunc.voting import _rounds, _until_settled
+from jaxunc.voting._rounds import FEW, TOGETHER
 from tests._compilations import compilations
-from tests.voting._votes import drawn_votes, forest_of_votes
+from tests.voting._votes import drawn_votes, forest_of_votes, rows_of, same
 
-ROWS = (1, 3, 8, 9, 64, 65)
 N_TREES = TOGETHER + 22
-FIELDS = ("n_trees_used", "predicted", "settled", "votes")
 SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite"})
-
-
-def same(found, expected, fields=FIELDS):
-    for name in fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 @pytest.fixture(scope="module", params=[(2, 0.0), (2, 0.2), (4, 0.2)], ids=str)
@@ -45,8 +39,8 @@ def test_equal_to_the_sequential_rule(voted, settings):
         votes, X = votes[:9], X[:9]
     bound = voting.bind_vote(forest, confidence=0.95, **settings)
     expected = voting.stop_after(votes, n_classes, confidence=0.95, **settings)
-    for n in ROWS:
-        same(bound(X[:n]), type(expected)(*(np.asarray(part)[:n] for part in expected)))
+    for n in (1, 3, 8, 9, 64, 65):
+        same(bound(X[:n]), rows_of(expected, slice(n)))
     assert np.any(expected.n_trees_used < TOGETHER)
     assert np.any(expected.n_trees_used > TOGETHER)
 
@@ -64,7 +58,7 @@ def test_however_many_trees_are_walked_at_once(voted, monkeypatch):
     forest, X, votes, n_classes = voted
     expected = voting.stop_after(votes[:5], n_classes, confidence=0.99)
     for together in (1, 7, 1000):
-        monkeypatch.setattr(_compiled_rounds, "TOGETHER", together)
+        monkeypatch.setattr(_rounds, "TOGETHER", together)
         jax.clear_caches()
         same(voting.bind_vote(forest)(X[:5]), expected)
 
@@ -87,7 +81,7 @@ def test_rows_of_a_batch(grown, missing):
     bound = voting.bind_vote(forest)
     whole, by_number = bound(X), {n: [bound(X[start : start + n]) for start in range(0, 40, n)] for n in (1, 8, 20)}
     for answers in by_number.values():
-        for name in (*FIELDS, "probability"):
+        for name in ("n_trees_used", "predicted", "settled", "votes", "probability"):
             joined = np.concatenate([getattr(one, name) for one in answers])
             np.testing.assert_array_equal(joined, getattr(whole, name)[:40], err_msg=name)
     assert len(np.unique(whole.n_trees_used)) > 10
@@ -113,7 +107,40 @@ def test_threads_copies_and_pickles(grown, settings):
         by_thread = list(pool.map(bound, parts))
     expected = bound(X[:80])
     for i, answer in enumerate(by_thread):
-        for name in FIELDS:
-            np.testing.assert_array_equal(getattr(answer, name), getattr(expected, name)[5 * i : 5 * i + 5])
+        same(answer, rows_of(expected, slice(5 * i, 5 * i + 5)))
     for other in (copy.copy(bound), copy.deepcopy(bound), pickle.loads(pickle.dumps(bound))):
-        same(other(X[:80]), expected, (*FIELDS, "probability"))
+        same(other(X[:80]), expected, "probability")
+
+
+@pytest.mark.once
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("limits", [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)])
+@pytest.mark.parametrize(("n_classes", "abstaining"), [(2, 0.0), (2, 0.2), (5, 0.2)])
+def test_whatever_blocks_rounds_and_threads_are(n_classes, abstaining, limits, monkeypatch):
+    votes = drawn_votes(np.random.default_rng(n_classes), 700, 60, n_classes, abstaining)
+    forest, X = forest_of_votes(votes, n_classes)
+    expected = voting.stop_after(votes, n_classes, confidence=0.99)
+    block, small, shortest, longest = limits
+    monkeypatch.setattr(_walk, "BLOCKS", (block,))
+    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
+    monkeypatch.setattr(_rounds, "SHORTEST", shortest)
+    monkeypatch.setattr(_rounds, "LONGEST", longest)
+    monkeypatch.setattr(_rounds, "LENGTHS", (shortest, longest))
+    jax.clear_caches()
+    for threads in (1, 2, 3):
+        same(voting.bind_vote(forest, threads=threads)(X), expected)
+    same(voting.bind_vote(forest, walk="levels")(X), expected)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_features", [5, 60, 200])
+@pytest.mark.exhaustive
+def test_no_level_is_split_over_threads(grown, n_features):
+    """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
+    bound, x = voting.bind_vote(grown[0]), np.zeros((4096, n_features), np.float32)
+    blocks = (_walk.block_size("blocks", 60, n_features), *_until_settled.SMALL_BLOCKS)
+    numbers = np.int32(9), np.int32(60)
+    arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
+    text = _rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
+    split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
+    assert all(f"s32[{n_features}," in line for line in split), split

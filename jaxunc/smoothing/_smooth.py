@@ -1,20 +1,92 @@
-"""Leaves corrected by a prior: their probabilities, and how far they were corrected."""
+"""Priors of leaves, Beta and Dirichlet, and leaves corrected by them: probabilities, intervals and masses."""
+
+import enum
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Int32, Shaped
 
-from jaxunc._checks import warn_of_fractions
+from jaxunc._checks import is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, jit, shares_of, sum_in_order
 from jaxunc.intervals import Interval
 
-from ._prior import BetaPrior, DirichletPrior, checked_concentration
+
+class PriorStatus(enum.IntEnum):
+    """Outcome of a fit, by the numbers that ``status`` holds."""
+
+    FITTED = 0
+    """The parameters are finite and positive."""
+    CONCENTRATED = 1
+    """The best prior has infinite weight: all leaves have the same proportions (as a single leaf has), or, by marginal
+    likelihood, chance explains best how they differ. The parameters add to 2¹⁰⁰, which stands for ∞. Every leaf is
+    smoothed to the mean proportions, which are its own if all are the same."""
+    PURE = 2
+    """The best prior has no weight, since every leaf is pure (moments and marginal likelihood). The parameters are 0;
+    nothing is smoothed."""
+    EMPTY = 3
+    """There is no leaf with instances (under a trace; elsewhere an error). The parameters are 0."""
+    NOT_CONVERGED = 4
+    """The search ended before it was as exact as it should be; the parameters are the last ones."""
+
+
+class PriorWarning(UserWarning):
+    """A fitted prior smooths nothing, smooths all leaves alike, or is inexact."""
+
+
+class BetaPrior(NamedTuple):
+    """Beta(α, β), a prior of the probability of class 1 in a leaf. A pytree; leading axes are those of the trees."""
+
+    alpha: Float[Array | np.ndarray, "..."]
+    """α ≥ 0: instances of class 1 that the prior is worth."""
+    beta: Float[Array | np.ndarray, "..."]
+    """β ≥ 0: instances of class 0."""
+    status: Int32[Array | np.ndarray, "..."]
+    """Outcome of the fit, a `PriorStatus`."""
+
+    @property
+    def concentration(self) -> Float[Array, "... 2"]:
+        """Parameters in the order of the classes, [β, α], which `smooth` adds to the counts."""
+        return jnp.stack([jnp.asarray(self.beta), jnp.asarray(self.alpha)], axis=-1)
+
+
+class DirichletPrior(NamedTuple):
+    """Dirichlet(α), a prior of the class probabilities in a leaf. A pytree; leading axes are those of the trees."""
+
+    alpha: Float[Array | np.ndarray, "... classes"]
+    """α ≥ 0: instances of each class that the prior is worth."""
+    status: Int32[Array | np.ndarray, "..."]
+    """Outcome of the fit, a `PriorStatus`."""
+
+    @property
+    def concentration(self) -> Float[Array, "... classes"]:
+        """Parameters in the order of the classes, which `smooth` adds to the counts."""
+        return jnp.asarray(self.alpha)
+
+
+def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
+    """Return the parameters in the order of the classes; a ValueError if some cannot be a prior's."""
+    if not hasattr(prior, "concentration"):
+        raise TypeError(
+            f"prior is a {type(prior).__name__}; pass what fit_beta_prior or fit_dirichlet_prior returned, or "
+            "BetaPrior(alpha, beta, 0), DirichletPrior(alpha, 0)."
+        )
+    alpha = prior.concentration
+    if not is_concrete(alpha):
+        return alpha
+    wrong = (values := np.asarray(alpha))[~((values >= 0) & np.isfinite(values))]
+    if wrong.size:
+        raise ValueError(
+            f"the prior has the parameter {wrong[0]}; they must be finite numbers >= 0. For a prior of infinite "
+            "weight take parameters that add to 2**100."
+        )
+    return alpha
 
 
 def smooth(
     counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... classes"]:
-    r"""Leaf probabilities drawn towards the prior: the posterior mean.
+    r"""Leaf probabilities drawn towards a prior: the posterior mean.
 
     .. math:: \hat p_c = \frac{n_c + \alpha_c}{n + \sum \alpha}
 
@@ -109,7 +181,7 @@ def correction_interval(
 def predictive_mass(
     counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... sets"]:
-    r"""The predictive belief function of a leaf: what smoothing would move is mass of ignorance.
+    r"""The predictive belief function of a leaf: the share that smoothing would move is mass of ignorance.
 
     .. math:: m(\{c\}) = \max(\tilde p_c - \delta_c/2,\, 0), \qquad m(\Omega) = 1 - \sum_c m(\{c\})
 
@@ -171,7 +243,7 @@ def _correction(counts, alpha):
 @jit
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
-    # Not 1 less the masses: what is taken from large leaves is less than the last digit of 1.
+    # Not 1 less the masses: large leaves lose less than the last digit of 1.
     taken = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
     rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, taken, 1.0)
     return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)

@@ -1,4 +1,5 @@
-"""Random decision trees: tests are drawn, never chosen by the labels."""
+"""`grow_random_trees`: a sample encoded (`_sample.py`), blocks of trees grown (`_step.py`), their arrays joined
+(`_assemble.py`). Blocks are grown side by side, one on each core."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,19 +14,15 @@ from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
 from ._assemble import GrownPart, join_parts, read_block
-from ._block import grow_block
-from ._random_bits import tree_keys
 from ._sample import EncodedSample, encode
 from ._state import Limits, Shape
+from ._step import grow_block, tree_keys
 
-BLOCK_LANES = 2**19
-"""Number of instances × trees that are grown at a time."""
-
-LARGEST_BLOCK = 256
-"""Number of trees that are grown at a time."""
+BLOCK_LANES, LARGEST_BLOCK = 2**19, 256
+"""Number of instances × trees, and of trees, that are grown at a time."""
 
 SMALLEST_BLOCK = 2**16
-"""Number of instances × trees that are worth a thread."""
+"""Number of instances × trees that is worth a thread."""
 
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
 """Sizes of the chunks worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
@@ -54,8 +51,8 @@ def grow_random_trees(
     Parameters
     ----------
     key
-        A typed key, ``jax.random.key(seed)``. It determines the trees, whatever the backend and the number of cores;
-        tree i is the same whatever ``n_trees``.
+        A typed key, ``jax.random.key(seed)``. It alone determines the trees, whatever the backend and the number of
+        cores; tree i is the same whatever ``n_trees``.
     X
         Instances ``[instances features]`` (NumPy, JAX or pandas): numbers, used as float32, and what ``nominal`` names.
     y
@@ -63,7 +60,7 @@ def grow_random_trees(
     n_trees
         Number of trees, ≥ 1.
     min_samples_leaf
-        A test is accepted if both its sides (of a multi-way test: its two largest children) have as many instances;
+        A test is accepted if both its sides (of a multi-way test: its two largest children) have as many instances,
         ≥ 1.
     min_samples_split
         Nodes with fewer instances are leaves; ≥ 1.
@@ -71,8 +68,8 @@ def grow_random_trees(
         Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
     nominal
         The nominal features, tested at most once on a path, with a child for each value: bools ``[features]``, names,
-        positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is one of
-        them. Bools say of columns of numbers that they hold codes already (integers of at most 2²⁴). Default: none.
+        positions or ``"auto"``. Levels are found as by `jaxunc.tables.fit_columns`; a missing value is one of them.
+        Where bools name a column of numbers, these are codes already (integers of at most 2²⁴). Default: none.
     sample_weight
         Weight of each instance in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is left
         out altogether.
@@ -83,8 +80,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. An instance that meets a value which was absent from a node ends
-        in an empty leaf. It is given the sum of the counts that it reaches through the leaf's siblings: see
+        Grown-out trees if nothing else is asked for. An instance with a value that was absent from a node ends in an
+        empty leaf, and gets the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
@@ -106,8 +103,8 @@ def grow_random_trees(
     Up to as many tries as there are features: draw a feature uniformly from the numeric ones and the nominal ones not
     yet drawn on the path. Numeric: left is ``x < t`` or ``x <= t``, either with probability ½, t being the value of an
     instance drawn uniformly from the node's sample. The first accepted test is used; if none is, the node is a leaf. A
-    pure node is split like any other. ``min_samples_leaf=0`` of the published code would accept tests that tell
-    nothing apart, without end, and is refused.
+    pure node is split like any other. ``min_samples_leaf=0`` of the published code is refused: it would accept tests
+    with an empty side, without end.
 
     Numbers are drawn by Threefry from (key, tree, node, try). Not traceable.
 
@@ -144,7 +141,7 @@ def grow_random_trees(
     make_shape = partial(
         _shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
     )
-    # Where nominal features have many values, few trees at a time.
+    # Where nominal features have many values, fewer trees at a time.
     while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), ceil_div(n_trees, block)):
         block = ceil_div(block, 2)
     shape = make_shape(block)
@@ -167,7 +164,7 @@ def grow_random_trees(
 
 
 def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Return the room that a block of trees needs."""
+    """Return the sizes of a block's arrays."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.

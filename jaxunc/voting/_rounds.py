@@ -1,0 +1,261 @@
+"""Votes counted in rounds, after which settled instances are dropped: in one compiled program, or driven by the host.
+
+`poll_part` is one program for rounds of all trees. It takes stopping rules of tables alone. Few instances go through
+many trees at once instead. `poll_by_rounds` walks some trees for the instances that are left, padded to one of few
+sizes, and looks for the first tree at which each is settled. It serves accelerators and `ProbabilityRule`.
+
+Either way each instance is looked at after every tree. So the answer is the sequential rule's, whatever rounds, blocks
+and sizes are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, UInt
+
+from jaxunc._numerics import count_before, jit, padded_rows, take
+from jaxunc.inference import HostProgram, Plan, Walk, by_column, column_keys, walk_levels, walk_pairs, walk_tree
+
+from ._stop_after import ProbabilityRule, StoppingResult, poll, poll_on_host
+from ._stopping_rules import StoppingRule
+
+SHORTEST, LONGEST = 8, 128
+"""Numbers of trees in a round of the compiled program."""
+
+FEW, TOGETHER = 8, 128
+"""Number of instances that go without rounds, and of trees that are walked at once for them.
+
+A step of a loop costs as much as hundreds of instances."""
+
+LEAST_SIZE = 256
+"""Number of instances in the smallest round of the host; each next size is four times as large."""
+
+LENGTHS = (8, 16, 32, 64, 128)
+"""Numbers of trees in a round of the host: an eighth of those used so far, about."""
+
+
+class Polled(NamedTuple):
+    """The results for the instances of a part."""
+
+    n_trees_used: Int32[Array, "n"]
+    settled: Bool[Array, "n"]
+    votes: Int32[Array, "rows n"]
+
+
+class _Kept(NamedTuple):
+    """The instances of a part that are not settled, first and in their order; and the results of all."""
+
+    order: Int32[Array, "n"]
+    votes: Int32[Array, "rows n"]
+    live: Int32[Array, ""]
+    outcome: Polled
+
+
+class _Round(NamedTuple):
+    """State of a part between two rounds."""
+
+    kept: _Kept
+    t: Int32[Array, ""]
+    length: Int32[Array, ""]
+
+
+@partial(HostProgram, static_argnames=("missing", "blocks"))
+def poll_part(
+    plan: Plan,
+    classes: UInt[Array, "trees places"],
+    rule: StoppingRule,
+    x: Float[Array, "n features"],
+    n: Int32[Array, ""],
+    max_trees: Int32[Array, ""],
+    *,
+    missing: bool,
+    blocks: tuple[int, ...],
+) -> Polled:
+    """Use at most ``max_trees`` trees for the first ``n`` instances of ``x``.
+
+    ``blocks``: instances that are walked at a time, descending: as many of a size as there are, the last for the rest.
+    The number of rows of ``x`` is a multiple of each.
+    """
+    rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
+    if rows <= FEW:
+        return _poll_few(plan, classes, rule, column_keys(x, missing=missing), n, max_trees)
+    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
+    cost_of_round = 0.8 + n_columns / 25
+
+    def one_round(state: _Round) -> _Round:
+        end = jnp.minimum(state.t + state.length, max_trees)
+        # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
+        # block.
+        old = state.kept
+        kept = _Kept(jnp.zeros_like(old.order), jnp.zeros_like(old.votes), jnp.int32(0), old.outcome)
+        start = jnp.int32(0)
+        for size in blocks:
+            left = old.live - start
+            # A block that is more than half full is cheaper than several smaller ones: each takes the time of some two
+            # hundred instances for itself (measured). The smallest have all that is left.
+            number = (left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
+            number = jnp.maximum(number, 0)
+
+            def block(i, kept, start=start, size=size):
+                # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
+                # of results.
+                index = lax.dynamic_slice_in_dim(old.order, start + i * size, size)
+                votes = lax.dynamic_slice_in_dim(old.votes, start + i * size, size, axis=1)
+                real = start + i * size + jnp.arange(size, dtype=jnp.int32) < old.live
+                keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
+                found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
+                return _keep(kept, index, real, *found)
+
+            kept = lax.fori_loop(0, number, block, kept)
+            start = start + number * size
+        # Where nothing settles the rounds grow longer; the first, which ends when votes first can, says little.
+        trees = jnp.where(state.t == 0, 1, end - state.t)
+        share = (old.live - kept.live) / (old.live * trees)
+        # A round of L trees wastes about share · L² / 2 walks on settled instances, and costs a round: this L is the
+        # best.
+        length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
+        length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
+        return _Round(kept, end, length)
+
+    nothing = Polled(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    first = jnp.clip(rule.first, 1, max_trees)
+    start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, nothing), jnp.int32(0), first)
+    goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)  # noqa: E731
+    return lax.while_loop(goes_on, one_round, start).kept.outcome
+
+
+def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
+    """Write the results of a block, and put the instances that go on behind the others that do."""
+    rows = kept.order.shape[0]
+    # An index beyond the end is dropped by the scatter: the mask costs no branch.
+    place = jnp.where(real, index, rows)
+    outcome = Polled(
+        kept.outcome.n_trees_used.at[place].set(polled, mode="drop"),
+        kept.outcome.settled.at[place].set(done, mode="drop"),
+        kept.outcome.votes.at[:, place].set(votes, mode="drop"),
+    )
+    on = real & ~done
+    behind = jnp.where(on, kept.live + count_before(on), rows)
+    return _Kept(
+        kept.order.at[behind].set(index, mode="drop"),
+        kept.votes.at[:, behind].set(votes, mode="drop"),
+        kept.live + jnp.sum(on, dtype=jnp.int32),
+        outcome,
+    )
+
+
+def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
+    """Count the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
+
+    def vote_of(t):
+        tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
+        return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
+
+    _, votes, polled, done = _count(rule, vote_of, (t, votes, jnp.full(real.shape, t), ~real), end)
+    return votes, polled, done & real
+
+
+def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Polled:
+    """Return `poll_part` of few instances: many trees are walked at once, and their votes are counted one by one."""
+    rows, (n_trees, n_places) = len(keys), classes.shape
+    number = min(TOGETHER, n_trees)
+    instance = jnp.tile(jnp.arange(rows, dtype=jnp.int32), number)
+
+    def some(carry):
+        start = carry[0]
+        # Beyond the last tree that one is walked again, and not counted.
+        trees = jnp.minimum(start + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
+        tree = jnp.repeat(trees, rows)
+        leaf = walk_pairs(plan, keys, instance, tree, jnp.zeros_like(tree))
+        cast = take(classes.reshape(-1), tree * n_places + plan.n_exits + leaf).reshape(number, rows)
+        vote_of = lambda t: lax.dynamic_index_in_dim(cast, t - start, keepdims=False)  # noqa: E731
+        return _count(rule, vote_of, carry, jnp.minimum(start + number, max_trees))
+
+    none = jnp.zeros(rows, jnp.int32)
+    real = jnp.arange(rows, dtype=jnp.int32) < n
+    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), none, ~real
+    _, votes, polled, done = lax.while_loop(partial(_goes_on, max_trees), some, carry)
+    return Polled(polled, done & real, votes)
+
+
+def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end):
+    """Add one tree's votes after the other to (trees walked, votes, trees used, settled), asking the rule each time."""
+
+    def one(carry):
+        t, votes, polled, done = carry
+        # Settled instances are walked on with the others; only ``add`` and ``polled`` leave them alone.
+        votes = rule.add(votes, vote_of(t), ~done)
+        polled = jnp.where(done, polled, t + 1)
+        return t + 1, votes, polled, done | rule.holds(votes, t + 1)
+
+    return lax.while_loop(partial(_goes_on, end), one, carry)
+
+
+def _goes_on(end, carry) -> Bool[Array, ""]:
+    """Return whether trees are left, and instances that are not settled."""
+    t, _, _, done = carry
+    return (t < end) & ~jnp.all(done)
+
+
+def poll_by_rounds(
+    plan: Plan,
+    classes: UInt[Array, "trees nodes"],
+    n_classes: int,
+    rule: StoppingRule | ProbabilityRule,
+    x: Float[np.ndarray, "n features"],
+    max_trees: int,
+    *,
+    missing: bool,
+    walk: Walk,
+    depth: int,
+) -> StoppingResult:
+    """Use at most ``max_trees`` trees for every instance; the host drops those that are settled."""
+    n, n_trees = len(x), len(classes)
+    votes, polled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32)
+    settled, live, t = np.zeros(n, bool), np.arange(n), 0
+    while len(live) and t < max_trees:
+        length = next((size for size in LENGTHS if size >= t // 8), LENGTHS[-1])
+        length = min(length, n_trees)
+        start = min(t, n_trees - length)  # a slice of fixed length, of which the first trees may be old
+        end = min(start + length, max_trees)
+        rows = _padded(x[live])
+        polled_votes = _votes(plan, classes, rows, start, length=length, missing=missing, walk=walk, depth=depth)
+        polled_votes = np.asarray(polled_votes)[: len(live), t - start : end - start].astype(np.int32)
+        result = _continue(rule, polled_votes, votes[live], t)
+        votes[live], polled[live], settled[live] = result.votes, result.n_trees_used, result.settled
+        live, t = live[~result.settled], end
+    return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
+
+
+def _padded(rows: np.ndarray) -> np.ndarray:
+    size = LEAST_SIZE
+    while size < len(rows):
+        size *= 4
+    return padded_rows(rows, size)
+
+
+@jit(static_argnames=("length", "missing", "walk", "depth"))
+def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, depth: int):
+    """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
+    some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
+    keys = column_keys(x, missing=missing)
+    if walk == "levels":
+        return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, depth))
+    rows_of_keys = by_column(keys)
+    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))  # noqa: E731
+    return lax.scan(poll, None, (some_trees, of_leaves))[1].T
+
+
+def _continue(
+    rule: StoppingRule | ProbabilityRule, polled_votes: np.ndarray, votes: np.ndarray, t: int
+) -> StoppingResult:
+    """Return the result of further trees, for instances that have used ``t`` and were not settled."""
+    if not isinstance(rule, StoppingRule):
+        return poll_on_host(rule, polled_votes, votes, t)
+    result = poll(rule, _padded(polled_votes), _padded(votes), np.int32(t))
+    return StoppingResult(*(np.asarray(array)[: len(polled_votes)] for array in result))

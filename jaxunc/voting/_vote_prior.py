@@ -1,0 +1,254 @@
+"""The votes of a forest's leaves, and the Dirichlet prior of an instance's votes, learned from a sample of them.
+
+The way: `leaf_votes` (the class that each leaf votes for) → `out_of_bag_votes` → `fit_vote_prior`, whose α all of this
+room takes as ``prior``, by `checked_prior`.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, Int, Int64, Num, UInt
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
+
+from jaxunc._checks import check_bool, check_class_axis, check_counts, is_concrete, outside_traces, warn
+from jaxunc._numerics import ceil_div
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.inference import as_mask, leaf_index
+from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, NumbersLike, SparseRows, encode_rows
+
+SMALLEST, LARGEST = 1e-3, 1e4
+"""Range of a fitted α: a class that nobody votes for sends it beyond."""
+
+
+ENTRIES = 2**22
+"""Number of leaves that are looked up at a time."""
+
+ABSTAINS = -1
+"""Vote of a tree that abstains."""
+
+
+class VotePriorWarning(UserWarning):
+    """No prior could be fitted to the votes; the uniform one stands in for it."""
+
+
+def fit_vote_prior(
+    vote_counts: Num[Array | np.ndarray, "instances classes"], *, symmetric: bool = False
+) -> Float[np.ndarray, "classes"]:
+    r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
+
+    Maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial likelihood. The paper's
+    uniform prior (α = 1) spreads instances evenly from clear to doubtful. Where more of them are doubtful (the paper
+    names liver and threenorm), it stops too early.
+
+    Parameters
+    ----------
+    vote_counts
+        Votes of several trees for instances that the trees were not grown on (held out, or out of bag)
+        ``[instances classes]``. Instances without a vote, and trees that abstain, have no part.
+    symmetric
+        Whether all classes share one α. Then nothing is assumed about which class is common, and votes of three
+        classes and more are settled by the fast tables.
+
+    Returns
+    -------
+    np.ndarray
+        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, where no finite, positive α is the most
+        likely: trees agree on every instance, or instances differ no more than by chance (one instance, or all alike).
+        By such a prior one vote would settle all, or no number of votes any.
+
+    Raises
+    ------
+    ValueError
+        If votes are negative or not finite, or have another shape. If no instance has two votes, so that nothing says
+        how far votes agree.
+
+    Warns
+    -----
+    VotePriorWarning
+        If the uniform prior is returned for that reason, or because the search did not converge.
+
+    References
+    ----------
+    Hernández-Lobato et al. 2011, section 4 (the failure); the remedy is not in the paper.
+    """
+    check_bool("symmetric", symmetric)
+    check_class_axis(vote_counts, "vote_counts")
+    check_counts(vote_counts, "vote_counts")
+    counts = np.asarray(vote_counts, float)
+    if counts.ndim != 2:
+        raise ValueError(f"vote_counts has shape {counts.shape}; expected [instances classes].")
+    counts = counts[counts.sum(axis=1) > 0]
+    if not (counts.sum(axis=1) >= 2).any():
+        raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
+    if symmetric:
+        found = _symmetric(counts)
+        alpha, status = np.full(counts.shape[1], found), PriorStatus.FITTED
+        # At an end of the range nothing was found.
+        if found < 1.05 * SMALLEST:
+            status = PriorStatus.PURE
+        elif found > LARGEST / 1.05:
+            status = PriorStatus.CONCENTRATED
+    else:
+        fitted = fit_dirichlet_prior(counts, "marginal")
+        alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
+    if status is PriorStatus.FITTED:
+        # Scaled as a whole, which keeps the mean; single entries are cut only where a class has hardly any votes.
+        return np.clip(alpha * min(1, LARGEST / alpha.max()), SMALLEST, LARGEST)
+    warn(
+        f"{_REASONS[status]}, so no prior can be learned from these votes (instances: {len(counts)}), and the uniform "
+        "one is returned. Pass votes for more instances, which the trees were not grown on.",
+        VotePriorWarning,
+    )
+    return np.ones(counts.shape[1])
+
+
+_REASONS = {
+    PriorStatus.PURE: "on no instance do trees disagree",
+    PriorStatus.CONCENTRATED: "instances differ no more than by chance",
+    PriorStatus.NOT_CONVERGED: "the search for the most likely prior did not converge",
+}
+
+
+def _symmetric(counts: np.ndarray) -> float:
+    """Return the most likely α that all classes share."""
+    distinct, times = np.unique(counts, axis=0, return_counts=True)
+    n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
+
+    def minus_log_likelihood(log_alpha: float) -> float:
+        alpha = np.exp(log_alpha)
+        of_classes = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
+        return -times @ (of_classes + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
+
+    found: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
+    return float(np.exp(found.x))
+
+
+def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
+    """Return α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
+    if not is_concrete(prior):
+        return prior
+    alpha = np.asarray(prior)
+    is_number = alpha.dtype.kind in "iuf" and alpha.shape in ((), (n_classes,))
+    if not (is_number and np.all(alpha > 0) and np.all(np.isfinite(alpha))):
+        raise ValueError(
+            f"prior={prior!r} must be one positive number, or one for each of the {n_classes} classes; "
+            "1 is the uniform prior, and fit_vote_prior learns it from votes."
+        )
+    return np.broadcast_to(alpha.astype(float), (n_classes,))
+
+
+def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> Int64[np.ndarray, "instances classes"]:
+    """Return how many trees vote for each class, of those that ``tree_mask`` has for an instance.
+
+    Training instances get votes as new instances would, by the mask of `jaxunc.counting.oob_mask`. `fit_vote_prior`
+    and `forest_size_for` learn from these, without any data set aside.
+
+    Parameters
+    ----------
+    forest
+        As for `predict_until_settled`; leaves vote by the forest's own counts. These should be the counts of the bags,
+        which `jaxunc.from_sklearn` has: in counts of all training instances each would vote for itself.
+    X
+        The instances, as for `bind`, in the order of the mask.
+    tree_mask
+        Booleans ``[instances trees]``, True where the tree votes.
+
+    Returns
+    -------
+    np.ndarray
+        Votes ``[instances classes]``, int64; trees that abstain are in none. Zeros where no tree votes.
+
+    Raises
+    ------
+    TypeError
+        If ``forest`` is no `Forest`, the mask holds no booleans, or something is traced.
+    ValueError
+        As `bind` for the instances; if the mask has another shape, or empty leaves are followed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import jaxunc as ju
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RandomForestClassifier(200, random_state=0).fit(X, y)
+    >>> unseen = ju.counting.oob_mask(model, len(X), X=X, y=y)
+    >>> votes = out_of_bag_votes(ju.from_sklearn(model), X, unseen)
+    >>> print(ju.voting.fit_vote_prior(votes).round(1))
+    [0.1 0.2]
+    """
+    check_votes(forest)
+    if not is_concrete(X, tree_mask):
+        raise TypeError("votes are counted on the host: call this outside of jit.")
+    if tree_mask is None:
+        raise TypeError("tree_mask is None; pass which trees have not seen an instance (jaxunc.counting.oob_mask).")
+    values = encode_rows(X, forest.trees.columns).values
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
+    mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
+    found = np.zeros((n, n_classes), np.int64)
+    step = max(1, ENTRIES // n_trees)
+    for part in (slice(step * i, step * (i + 1)) for i in range(ceil_div(n, step))):
+        known = Encoded(values[part], missing=True)  # looked up already
+        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, known))]
+        instance, tree = np.nonzero(mask[part] & (votes < n_classes))
+        np.add.at(found[part], (instance, votes[instance, tree]), 1)
+    return found
+
+
+def votes_of_counts(
+    counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
+) -> Int[np.ndarray, "..."]:
+    """Return the votes of leaves with these counts, each in tree number ``tree``; `ABSTAINS` if all classes tie.
+
+    A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes for the one
+    at place t mod k among these: over the trees each has an equal share, as the combiner `Vote` gives it. A leaf in
+    which *all* classes are tied, such as an empty one, abstains: equal shares would decide nothing. So with two classes
+    the winner of all votes is exactly that of `Vote`; with more, in an infinite ensemble.
+    """
+    tied = counts == counts.max(axis=-1, keepdims=True)
+    number = tied.sum(axis=-1)
+    # Ties take turns over the trees: a fixed choice would favour a class, a random one change from call to call.
+    place = np.asarray(tree) % number
+    chosen = (tied & (np.cumsum(tied, axis=-1) == place[..., None] + 1)).argmax(axis=-1)
+    return np.where(number == counts.shape[-1], ABSTAINS, chosen)
+
+
+def check_votes(forest: Any) -> None:
+    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
+    if not isinstance(forest, Forest):
+        name = type(forest).__name__
+        if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
+            raise TypeError(
+                f"forest is a {name}. The trees of a boosted model correct each other: they are not exchangeable and "
+                "do not vote, so no number of them settles the answer of the rest."
+            )
+        check_is_forest(forest)
+    if not is_concrete(forest):
+        raise TypeError("the forest is traced; votes are dropped on the host: call this outside of jit.")
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} lead to several leaves, which have no one vote; choose "
+            "forest.with_empty_leaves('parent') or 'zeros'."
+        )
+
+
+def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
+    """Return the class that each leaf votes for, by the forest's own counts; the number of classes where it abstains.
+
+    Other nodes have any class.
+    """
+    table, code = map(np.asarray, forest.leaf_rows())
+    n_classes = forest.n_classes
+    # Bytes instead of counts: all that a vote needs of a leaf, and few enough to stay in the cache.
+    most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
+    votes = most[code]
+    is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    with outside_traces():  # a forest of known arrays may be bound while others are traced
+        is_leaf = np.asarray(forest.trees.is_leaf)
+    tree, node = np.nonzero(is_tied[code] & is_leaf)
+    chosen = votes_of_counts(table[code[tree, node]], tree)
+    votes[tree, node] = np.where(chosen == ABSTAINS, n_classes, chosen)
+    return votes
