@@ -1,20 +1,70 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
-from ._counts import as_counts, checked_counts, counts_dtype, less_own
-from ._digamma import digamma_gaps, log_gamma_gap
-from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
-from ._explicit import along_instances, whole
-from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, scale_and_move, softmax, sum_in_order
-from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
+from ._bits import (
+    NAN_FIRST,
+    NAN_LAST,
+    as_bits,
+    of_bits,
+    order_key,
+    order_key_at_or_below,
+    order_key_below,
+    pair_bits,
+    pair_words,
+    split_bits,
+    split_words,
+    take,
+)
+from ._counts import (
+    as_counts,
+    checked_counts,
+    counts_dtype,
+    distinct_counts,
+    distinct_rows,
+    less_own,
+    narrowest_counts,
+    narrowest_dtype,
+    padded_table,
+)
 from ._pickles import IN_FILES, Pickled, states_by
-from ._programs import jit, own_settings
-from ._ranks import same_rank
-from ._running import count_before, sum_before
-from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
-from ._special import divide_by_shared, floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
-from ._stirling import entropy_gap, stirling_error
-from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
-from ._words import as_bits, of_bits, pair_bits, pair_words, split_bits, split_words, take
+from ._programs import (
+    along_instances,
+    ceil_div,
+    cores,
+    jit,
+    multiple_of,
+    own_settings,
+    padded_rows,
+    power_of_two,
+    same_rank,
+    whole,
+)
+from ._special import (
+    digamma_gaps,
+    divide_by_shared,
+    entropy_gap,
+    floored_log,
+    lambert_w_of_exp,
+    log1p_minus,
+    log_gamma_gap,
+    safe_divide,
+    shares_of,
+    stirling_error,
+)
+from ._sums import (
+    TwoFloat,
+    add_up,
+    count_before,
+    float_dtype,
+    is_sum_in_order,
+    log_average,
+    log_softmax,
+    scale_and_move,
+    softmax,
+    sum_before,
+    sum_in_order,
+    two_float_from_limbs,
+    two_sum,
+)
 
 __all__ = [
     "IN_FILES",

@@ -13,9 +13,9 @@ import pyarrow as pa
 from jaxunc._checks import check_collection
 
 from ._chunks import laid_out, split
-from ._formats import state_of
-from ._memory import table_of_columns, table_of_pandas
+from ._in_memory import table_of_columns, table_of_pandas
 from ._scoring import Scoring, check_lists, check_outputs
+from ._sources import state_of
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -139,7 +139,7 @@ def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
 
 
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
-    from ._model_file import load_model
+    from ._scoring import load_model
 
     place = _places(path, outputs, s, confidence, known)
     if (kept := _kept(place, path)) is not None:

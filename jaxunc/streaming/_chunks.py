@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._formats import UnreadableError, WholeReads, data_files, format_of, unchanged
-from ._memory import tables_of
-from ._wanted import DataChunk, Wanted
+from ._in_memory import tables_of
+from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
 
 FAULTS = (
     UnreadableError,

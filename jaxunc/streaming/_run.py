@@ -1,22 +1,185 @@
-"""The folder of a run: its manifest, which parts are finished, and what may stand in it."""
+"""The manifest of a run, read as what a stranger may have written: names and numbers are those of a run, or refused."""
 
 import hashlib
+import importlib
 import json
 import os
+import re
+import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from jaxunc._checks import warn
 from jaxunc._version import __version__
 
 from ._chunks import rows_in
-from ._formats import is_same_file, is_within
-from ._manifest import MANIFEST, DamagedError, is_plain_file, part_of, read_manifest
-from ._write import types_as_written
+from ._sources import is_same_file, is_within
+
+MANIFEST = "_manifest.json"
+"""Readers of folders pass over names that start so."""
+LEAST_BUDGET, ENTRY_BYTES = 2**24, 2**10
+"""Bytes that a manifest may have, and how many more for each file that is read or lies in the folder."""
+_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)
+
+
+class DamagedError(ValueError):
+    """A manifest is none of a run; the message goes on from its path."""
+
+
+def part_name(file: int, part: int) -> str:
+    """Return the name of a part, without its ending."""
+    return f"part-{file:05d}-{part:05d}"
+
+
+def part_of(name: str) -> tuple[int, int] | None:
+    """Return the file and the number of a part by its name; None if no run gives such a name."""
+    found = _PART.fullmatch(name)
+    if found is None or part_name(int(found[1]), int(found[2])) != name.rpartition(".")[0]:
+        return None
+    return int(found[1]), int(found[2])
+
+
+def is_plain_file(path: Path) -> bool:
+    """Return whether a file lies there itself: no link, folder or device."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
+    """Return a manifest whose entries are of their kinds; raises a DamagedError that says what is not.
+
+    Parameters
+    ----------
+    path
+        Path of the manifest.
+    n_inputs
+        How many files are read now, which bounds what a manifest may take.
+    """
+    if not is_plain_file(path):
+        raise DamagedError("it is no file, but a link, a folder or a device")
+    budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
+    if (size := path.stat().st_size) > budget:
+        raise DamagedError(f"it has {size} bytes, more than its files explain")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is no JSON: {str(error)[:100]}") from error
+    if not isinstance(manifest, dict):
+        raise DamagedError(f"it is a {type(manifest).__name__}, no object")
+    for name, kind in (("settings", dict), ("inputs", list), ("parts", list), ("model", str), ("jaxunc", str)):
+        if not isinstance(manifest.get(name), kind):
+            raise DamagedError(f"its {name!r} is {manifest.get(name)!r:.60}")
+    _check_inputs(manifest["inputs"])
+    _check_parts(manifest)
+    return manifest
+
+
+def _check_inputs(inputs: list[Any]) -> None:
+    for one in inputs:
+        is_named = isinstance(one, dict) and one.keys() == {"name", "bytes", "modified"} and type(one["name"]) is str
+        if not is_named or type(one["modified"]) is not int or not _is_count(one["bytes"]):
+            raise DamagedError(f"its inputs hold {one!r:.80}, which is no file")
+
+
+def _check_parts(manifest: dict[str, Any]) -> None:
+    """Raise a DamagedError unless the parts are those of its inputs, each once."""
+    ending, seen = f".{manifest['settings'].get('file_format')}", set()
+    for part in manifest["parts"]:
+        if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
+            raise DamagedError(f"its parts hold {part!r:.80}, which is none")
+        name = part["name"]
+        own = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
+        if own is None or type(part["file"]) is not int or own[0] != part["file"]:
+            raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
+        if name in seen or part["file"] >= len(manifest["inputs"]):
+            raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")
+        if not _is_count(part["rows"]) or not _is_count(part["bytes"]):
+            raise DamagedError(f"its part {name!r} has rows={part['rows']!r:.30} and bytes={part['bytes']!r:.30}")
+        seen.add(name)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+# One writer of a folder at a time, by a lock of the operating system, which ends with the process that holds it.
+
+LOCK = ".lock"
+"""The file that is locked. It is taken away at the end; one that a killed run left is locked by nobody."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; raises an OSError if another run does.
+
+    Warns where the file system has no locks: the folder is then written without one.
+    """
+    path = folder / LOCK
+    handle = _acquired(path)
+    try:
+        yield
+    finally:
+        _release(handle, path)
+
+
+def _acquired(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            _lock(handle)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise OSError(
+                f"another run is writing to {path.parent}; wait until it has ended, or choose another folder."
+            ) from error
+        except OSError as error:
+            warn(f"{path.parent} cannot be locked ({error.strerror}): see to it that no other run writes there.")
+            return handle
+        if _is_still_there(handle, path):
+            return handle
+        os.close(handle)  # its last holder took it away after it was opened here
+
+
+def _is_still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int) -> None:
+    """Raise a BlockingIOError if another holds the lock, another OSError if there are none."""
+    try:
+        import fcntl
+    except ImportError:
+        msvcrt: Any = importlib.import_module("msvcrt")  # Windows
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _release(handle: int, path: Path) -> None:
+    if os.name == "posix":  # the name goes first: nobody locks a file that is about to go
+        path.unlink(missing_ok=True)
+        os.close(handle)
+        return
+    os.close(handle)  # Windows removes no file that is open
+    with suppress(PermissionError):  # another run has it now
+        path.unlink(missing_ok=True)
+
+
+# The folder of a run: its manifest, which parts are finished, and what may stand in it.
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
@@ -226,3 +389,10 @@ def description_of(path: Path) -> dict[str, int]:
     """Return what tells whether a file of the data was changed."""
     status = path.stat()
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
+
+
+def types_as_written(schema: pa.Schema) -> dict[str, str]:
+    """Return the types, in words, that columns have in a Parquet file, by name: some are not those in memory."""
+    sink = pa.BufferOutputStream()
+    parquet.ParquetWriter(sink, schema.remove_metadata()).close()
+    return {field.name: str(field.type) for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}

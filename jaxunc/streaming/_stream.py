@@ -12,7 +12,7 @@ from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
 
 from ._chunks import chunks_of
 from ._scoring import Named, Scoring, check_lists
-from ._wanted import DataChunk, Wanted
+from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""

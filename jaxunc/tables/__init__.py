@@ -4,21 +4,34 @@
 data the float32 array that trees test, the values of such columns as positions among their levels.
 """
 
-from ._arrow import encode_arrow
-from ._cells import are_missing, is_missing
-from ._columns import Columns
-from ._fit import fit_columns, holds_numbers
-from ._frames import Frame, as_column, as_frame, is_pandas
-from ._instances import Encoded, check_names, encode_instances, encode_rows, encode_traced, spelled
-from ._labels import as_labels, class_positions, training_labels
+from ._cells import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, are_missing, is_missing, moment_word
+from ._columns import Columns, fit_columns, holds_numbers
+from ._encode import (
+    Encoded,
+    MergedValuesWarning,
+    check_names,
+    encode_arrow,
+    encode_instances,
+    encode_rows,
+    encode_traced,
+    spelled,
+    warn_of_merged_values,
+)
+from ._frames import (
+    Frame,
+    as_column,
+    as_floats,
+    as_frame,
+    as_labels,
+    class_positions,
+    is_pandas,
+    plain_table,
+    refuse_quantities,
+    training_labels,
+)
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
-from ._merged import MergedValuesWarning, warn_of_merged_values
-from ._moments import moment_word
-from ._numbers import array_of, plain_pandas
-from ._sparse import SparseRows, as_csr, is_sparse
-from ._table import as_floats, plain_table, refuse_quantities
-from ._words import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
+from ._numbers import SparseRows, array_of, as_csr, is_sparse, plain_pandas
 
 __all__ = [
     "MISSING_WORDS",

@@ -9,10 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from ._cells import as_word, is_missing, kind_of_type
-from ._moments import MOMENTS, MomentWord, moment_word, same_moment, same_time
-from ._table import NUMBERS, QUANTITIES
-from ._words import FALSE_WORDS, TRUE_WORDS
+from ._cells import (
+    FALSE_WORDS,
+    MOMENTS,
+    TRUE_WORDS,
+    MomentWord,
+    as_word,
+    is_missing,
+    kind_of_type,
+    moment_word,
+    same_moment,
+    same_time,
+)
+from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1
 """Code of a value that is no level."""

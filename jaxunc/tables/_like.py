@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from ._instances import Encoded
+    from ._encode import Encoded
 
     class OfFrame(Protocol):
         """Members of a pandas frame that are read."""

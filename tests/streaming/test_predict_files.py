@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import _lock, _predict, _stream, predict_files
+from jaxunc.streaming import _predict_files, _run, _stream, predict_files
 from jaxunc.streaming._stream import encoded_rows
 from tests._exhaustive import SEED
 from tests._refusal import refuses
@@ -59,7 +59,7 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
     def count(*_):
         alive.append(sum(one() is not None for one in read))
 
-    for module in (_predict, _stream):
+    for module in (_predict_files, _stream):
         monkeypatch.setattr(module, "encoded_rows", encoded)
     alive: list[int] = []
     predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=count)
@@ -211,7 +211,7 @@ def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from jaxunc.streaming._lock import locked
+from jaxunc.streaming._run import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -240,8 +240,8 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
     def none(handle):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_lock, "_lock", none)
-    with pytest.warns(UserWarning, match="cannot be locked"), _lock.locked(tmp_path):
+    monkeypatch.setattr(_run, "_lock", none)
+    with pytest.warns(UserWarning, match="cannot be locked"), _run.locked(tmp_path):
         pass
 
 

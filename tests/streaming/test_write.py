@@ -6,7 +6,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
 
-from jaxunc.streaming._write import FORMATS, PartWriter
+from jaxunc.streaming._predict_files import FORMATS, PartWriter
 
 pytestmark = pytest.mark.once
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 from jaxunc.tables import Columns, Levels, fit_columns
-from jaxunc.tables._fit import holds_numbers
+from jaxunc.tables._columns import holds_numbers
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 
 from jaxunc.tables import Columns, Levels, encode_instances, fit_columns
-from jaxunc.tables._instances import encode_traced
-from jaxunc.tables._labels import class_positions
+from jaxunc.tables._encode import encode_traced
+from jaxunc.tables._frames import class_positions
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

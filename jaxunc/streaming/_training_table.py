@@ -14,9 +14,17 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, WholeReads, data_file, format_of, unchanged
-from ._names import listed
-from ._wanted import check_distinct, is_index
+from ._sources import (
+    FORMATS,
+    UnreadableError,
+    WholeReads,
+    check_distinct,
+    data_file,
+    format_of,
+    is_index,
+    listed,
+    unchanged,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

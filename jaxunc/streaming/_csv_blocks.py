@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._formats import UnreadableError
+from ._sources import UnreadableError
 
 LONGEST = 16
 """Blocks that one row may take: a quotation mark that is left open would make one row of the rest of the file."""
