@@ -6,4 +6,4 @@ from ._arguments import in_options
 COMMANDS = {"fit": _fit, "predict": _predict, "inspect": _inspect, "compare": _compare}
 """Commands by name: modules with ``ABOUT``, ``DETAILS``, ``add_arguments(parser)`` and ``run(args)``."""
 
-__all__ = ["COMMANDS"]
+__all__: list[str] = []

@@ -2,9 +2,7 @@
 
 from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
-from ._in_memory import labels as arrow_labels
-from ._in_memory import numbers as arrow_numbers
-from ._in_memory import table_of_columns, table_of_pandas
+from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
 from ._predict_files import RunProgress, predict_files
 from ._scoring import OUTPUTS, answering, describe_model, load_model, reads_s
 from ._sources import (
@@ -27,4 +25,4 @@ from ._sources import (
 from ._stream import stream
 from ._training_table import as_frame, check_float32, labelled_table, read_table
 
-__all__ = ["OUTPUTS", "BatchPredictor", "RunProgress", "predict_files", "stream"]
+__all__ = ["BatchPredictor", "predict_files", "stream"]

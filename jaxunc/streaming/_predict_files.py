@@ -1,4 +1,8 @@
-"""Answers of files in a folder: atomic parts and a manifest, so that a run that was killed goes on where it was."""
+"""Answers of files in a folder: `predict_files`, which goes on where a run that was killed has stopped.
+
+Three threads work side by side. One reads chunks and encodes them (`_pieces`), the caller's scores them (`_score`), and
+one writes parts (`PartWriter`), each beside its place first and moved there once it is whole. `Run` keeps the books.
+"""
 
 import os
 import time
@@ -13,16 +17,21 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
+from jaxunc._progress import check_progress
 from jaxunc.tables import Encoded
 
 from ._chunks import file_chunks, no_rows
 from ._run import Run, identity_of, locked, part_name, refuse_overlap
 from ._scoring import Scoring, load_model
 from ._sources import Wanted, data_files, format_of
-from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
+from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
 
 PART_CHUNKS = 8
 """Chunks in a part."""
+
+
+FORMATS = {"parquet": ".parquet", "csv": ".csv"}
+"""Formats of parts, and their endings."""
 
 
 class RunProgress(NamedTuple):
@@ -39,7 +48,7 @@ class RunProgress(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of one part, read and encoded; none at the end of a file."""
+    """Rows of one part, read and encoded; without rows where the part ends."""
 
     file: int
     part: int
@@ -73,10 +82,10 @@ def predict_files(
     source
         A file, a folder, or a list of files: see `stream`.
     output
-        The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which says
-        what was scored by what into which part. Where it is the folder of the same run, that goes on: files of the
-        data that have changed since then are scored anew, those that have come since then are scored, too, and the
-        parts of all others are kept. A run without rows leaves one part, which has the columns and their types.
+        The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which names
+        the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
+        data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
+        leaves one part, which has the columns and their types.
     outputs, features, keep, s, confidence
         As for `stream`.
     file_format
@@ -119,8 +128,7 @@ def predict_files(
     check_kind("output", output, str | Path, "the path of a folder")
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
+    check_progress(progress)
     refuse_overlap(Path(output), source, model)
     loaded, files = load_model(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
@@ -153,7 +161,7 @@ def _score(
 ) -> None:
     total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
     before = rows
-    with behind(write) as writer:
+    with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, wanted, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
@@ -170,7 +178,7 @@ def _score(
 
 
 def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
-    """Scored now; made into columns by the thread that writes them."""
+    """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
     return lambda: answered(kept, scoring.columns(answers))
 
@@ -209,14 +217,8 @@ def _rows_of(files: list[Path]) -> int | None:
         return None  # which one cannot be read is said when it is its turn
 
 
-# Parts of an output, each written beside its place and moved there once it is whole.
-
-FORMATS = {"parquet": ".parquet", "csv": ".csv"}
-"""The forms of parts, and their endings."""
-
-
 class PartWriter:
-    """Takes tables, part by part, in order: ``(name, file, table)``, and None for the table where a part ends."""
+    """A writer of parts, in order; ``finished`` is called with the name, the file and the rows of each."""
 
     def __init__(self, folder: Path, form: str, finished: Callable[[str, int, int], None]):
         self._folder, self._form, self._finished = folder, form, finished
@@ -224,7 +226,7 @@ class PartWriter:
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
-        """Write the table that ``make`` makes."""
+        """Write the table that ``make`` returns behind the others of a part; None ends the part."""
         whole = name + FORMATS[self._form]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
@@ -257,12 +259,12 @@ class PartWriter:
 
 
 def _leaves(names: list[str], schema: pa.Schema) -> list[str]:
-    """The paths of columns as Parquet has them: those of lists are below them."""
+    """Return the paths of columns in a Parquet file: the entries of lists lie below their column."""
     return [f"{name}.list.element" if pa.types.is_list(schema.field(name).type) else name for name in names]
 
 
 def _plain(table: pa.Table, form: str) -> pa.Table:
-    """Columns as the form can hold them, in CSV lists as texts, ``a|b``; raises a ValueError for others."""
+    """Return columns that the format holds, lists in CSV as texts ``a|b``; raises a ValueError if there are none."""
     for i, field in enumerate(table.schema):
         kind = field.type
         if pa.types.is_run_end_encoded(kind):
@@ -289,7 +291,7 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A dictionary of views as one of the usual type, which Arrow decodes and writes."""
+    """Return a dictionary of views as one of the usual type, which Arrow decodes and writes."""
     kind = column.type
     words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
     chunks = [

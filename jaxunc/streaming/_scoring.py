@@ -1,4 +1,10 @@
-"""Columns of one row that agree with each other: sets and intervals of the probabilities beside them."""
+"""Rows through a model into the columns of the outputs that are asked of it.
+
+`load_model` reads a model. A `Scoring` finds for each output who answers it (`answerers_of`): the model itself, or
+a combiner for what the model's own does not answer. Those combiners are bound together, so that rows go through the
+trees once. Columns of one row agree: sets and intervals are made of the probabilities beside them
+(`Consistent`, `Reported`).
+"""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
@@ -21,70 +27,7 @@ from jaxunc.intervals import Interval, check_strength
 from jaxunc.storage import Description, StoredClassifier, describe, load_answering
 from jaxunc.tables import Columns, Encoded
 
-from ._in_memory import labels as arrow_labels
-from ._in_memory import numbers as arrow_numbers
-
-
-class Consistent(NamedTuple):
-    """A model's answer, with what is made of its probabilities where it has no such output of its own."""
-
-    answer: Any
-    interval: Interval | None
-    """Bounds by leaf sizes, which need not hold the model's probabilities; None if nobody asks for them."""
-
-    def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of an output: of the answer, or the best set, or intervals as wide as the probability needs."""
-        if output in self.answer.outputs:
-            return self.answer.columns(output)
-        probability = np.asarray(self.answer.columns("probability")["probability"])
-        if output == "set":
-            return {output: best_sets(probability, np.asarray(self.answer.columns("class")["class"]))}
-        assert self.interval is not None
-        lower, upper = np.asarray(self.interval.lower), np.asarray(self.interval.upper)
-        return {"lower": np.minimum(lower, probability), "upper": np.maximum(upper, probability)}
-
-
-class Reported(NamedTuple):
-    """A cautious report beside another rule's answer, whose columns have names of their own."""
-
-    answer: CautiousAnswer
-    own: Any = None
-    """The other rule's answer, whose class is to be in the set; None if it has none."""
-
-    def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of an output."""
-        if output == "set" and self.own is not None:
-            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
-            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
-        if output == "idm_interval":
-            return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
-        if output == "cautious_set":
-            return {output: self.answer.columns("set")["set"]}
-        return self.answer.columns(output)
-
-
-def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return sets of the highest expected utility (u65), which hold the class that was chosen.
-
-    Rows without probabilities, NaN or zeros, have all classes.
-
-    Parameters
-    ----------
-    probability
-        Probabilities of the classes, ``[rows classes]``.
-    chosen
-        Places of the classes that the model names, ``[rows]``.
-    """
-    rows, n_classes = probability.shape
-    # Padded, so that batches of any size compile a few programs.
-    padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)
-    total = probability.sum(axis=1, keepdims=True)
-    shares = np.divide(probability, total, out=np.full_like(probability, 1 / n_classes), where=total > 0)
-    padded[:rows] = np.where(np.abs(total - 1) < 5e-4, probability, shares)
-    return np.asarray(expected_utility_set(padded))[:rows] | (np.arange(n_classes) == chosen[:, None])
-
-
-# Which bound model answers what: its own rule where that can, rules made for the rest, in few routings.
+from ._in_memory import arrow_labels, arrow_numbers
 
 OUTPUTS = (
     "class",
@@ -98,253 +41,16 @@ OUTPUTS = (
     "trees_polled",
 )
 """Names of the outputs that `stream` and `predict_files` write."""
-
-Parts = dict[str | None, tuple[str, ...]]
-"""The outputs that a model's answer has; by the names of rules where they are several together."""
-
-
-class Answerer(NamedTuple):
-    """A model, and which outputs are read from its answer."""
-
-    model: Answering
-    outputs: tuple[str, ...]
-    part: str | None = None
-    """The name of the rule whose answer it is, where several rules answer together."""
-    prefix: str = ""
-    """Put before the names of columns."""
-    beside: "Answerer | None" = None
-    """Who answers the intervals that are to hold the model's probabilities, or the class that a report's set holds."""
-    is_report: bool = False
-    """Whether it is a cautious report beside the model's own answer."""
-
-    @property
-    def models(self) -> tuple[Answering, ...]:
-        """Those that it reads from."""
-        return (self.model,) if self.beside is None else (self.model, self.beside.model)
-
-    def read(self, answers: dict[int, Any]) -> Any:
-        """What it reads from the models' answers, by their identity."""
-        answer = answers[id(self.model)]
-        answer = answer if self.part is None else answer[self.part]
-        if self.is_report:
-            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
-        return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
-
-
-def answering(model: Any) -> Answering:
-    """Return the model that answers instances; raise a TypeError for anything else."""
-    found = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
-    if isinstance(model, type) or not isinstance(found, Answering):
-        raise TypeError(
-            f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or "
-            "a fitted classifier of jaxunc."
-        )
-    return found
-
-
-def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Answerer, ...]:
-    """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
-    parts = _parts(model.blank_answer())
-    outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
-    derived = _derived(parts, has_counts=model.forest is not None)
-    own = [
-        (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
-        for part, names in parts.items()
-    ]
-    own = [(part, names) for part, names in own if names]
-    left = [name for name in outputs if not any(name in names for _, names in own)]
-    # An interval of the model's probability is made of the report's, which has it beside nobody's probability, too.
-    needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
-    further = _further(needed, s) if model.forest is not None else {}
-    voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
-    if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
-        who = type(model if model.combiner is None else model.combiner).__name__
-        can = sorted({name for names in parts.values() for name in names})
-        raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _routed(model, own, further, left)
-    if "set" in left:
-        answerers = _with_class(answerers, model, parts)
-    if voted and model.forest is not None:
-        # Here, since the room's tables of votes take SciPy.
-        from jaxunc.voting import bind_vote
-
-        answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
-    return tuple(answerers)
-
-
-def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Rules for what the model's own does not answer, and what they do."""
-    rules: dict[str, tuple[Combiner, tuple[str, ...]]] = {}
-    if "uncertainty" in left:
-        rules["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
-    if cautious := tuple(name for name in ("interval", "set", "idm_interval", "cautious_set") if name in left):
-        rules["cautious"] = CautiousReport(s), cautious
-    return rules
-
-
-def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Outputs that no part answers by itself, and that are made of its probabilities: so they agree with these."""
-    can = {name for names in parts.values() for name in names}
-    return tuple(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
-
-
-def _routed(
-    model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
-) -> list[Answerer]:
-    rules = {name: rule for name, (rule, _) in further.items()}
-    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
-    if not rules:
-        return answerers
-    if model.combiner is not None and [part for part, _ in own] == [None]:
-        model = model.with_rule(Together(own=model.combiner, **rules))
-        answerers = [Answerer(model, own[0][1], "own")]
-    else:
-        model = model.with_rule(Together(**rules))
-    report = Answerer(model, (), "cautious", is_report=True)
-    made = "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left
-    answerers = [one._replace(beside=report) if made and "interval" in one.outputs else one for one in answerers]
-    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
-    return answerers + [
-        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
-    ]
-
-
-def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Have the report's sets hold the class that the model names without probabilities, as a vote does."""
-    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
-    if len(naming) != 1:
-        return answerers
-    return [one._replace(beside=naming[0]) if one.is_report and "set" in one.outputs else one for one in answerers]
-
-
-def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
-    """Whether the setting ``s`` of `stream` changes the outputs: where a cautious report is made for them."""
-    answerers = answerers_of(answering(model), outputs, 1.0, 0.99)
-    return any(one.is_report or one.beside is not None for one in answerers)
-
-
-def _parts(answer: Any) -> Parts:
-    of = lambda one: tuple(getattr(one, "outputs", ()))  # noqa: E731
-    return {name: of(one) for name, one in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
-
-
-def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
-    found = {name for names in parts.values() for name in names} - {"score"}
-    if not found:
-        raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another rule.")
-    return tuple(name for name in OUTPUTS if name in found)
-
-
-# Rows through a model into columns.
-
 Named = dict[str, Any]
 """Arrays by the names of their columns."""
-
-
-class Scoring:
-    """The outputs that are asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
-
-    def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
-        check_outputs(outputs, s, confidence)
-        answering_model = answering(model)
-        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
-        self.labels = answering_model.class_labels
-        self._model = model
-        self.answerers = answerers_of(answering_model, outputs, s, confidence)
-        self._models = {id(model): model for one in self.answerers for model in one.models}
-        blank = {place: model.blank_answer() for place, model in self._models.items()}
-        self.blank = self.columns([one.read(blank) for one in self.answerers])
-
-    @cached_property
-    def takes_missing(self) -> bool:
-        """Whether the model takes missing values; asked where there are any, since scikit-learn may have to tell."""
-        if isinstance(self._model, StoredClassifier):
-            return self._model.takes_missing
-        if not hasattr(self._model, "get_params"):
-            return True
-        from sklearn.utils import get_tags
-
-        return get_tags(self._model).input_tags.allow_nan
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self.blank)
-
-    def ask(self, rows: Encoded) -> list[Any]:
-        """The answers for instances: one routing for each bound model."""
-        answers = {place: _on_host(model.answer(rows)) for place, model in self._models.items()}
-        return [one.read(answers) for one in self.answerers]
-
-    def columns(self, answers: list[Any]) -> Named:
-        """The columns of answers, in the order in which outputs are listed."""
-        found = {}
-        for one, answer in zip(self.answerers, answers, strict=True):
-            for output in one.outputs:
-                made = _rendered(answer.columns(output), self.labels)
-                found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}
-        order = sorted(found, key=lambda key: key[0])  # stable: classes stay in their order
-        return {name: found[place, name] for place, name in order}
-
-
-def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
-    """Raise a TypeError or a ValueError unless these are outputs and their settings, whether asked for or not."""
-    check_lists(outputs=outputs)
-    if outputs is not None and not len(outputs):
-        raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
-    for name in outputs or ():
-        check_one_of("outputs", name, OUTPUTS)
-    check_strength(s)
-    check_confidence(confidence)
-
-
-def check_lists(**given: Any) -> None:
-    """Raise a ValueError for one name where a list of names belongs, a TypeError for what is no list of names."""
-    for name, value in given.items():
-        if isinstance(value, str):
-            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
-        if value is not None and not isinstance(value, Collection):
-            raise TypeError(f"{name}={value!r} is no list of names; pass one, such as ['a', 'b'].")
-
-
-def _named(columns: Columns, names: Any) -> Columns:
-    """The columns with the names that a classifier was fitted on, which its forest may not know."""
-    if columns.names is not None or names is None:
-        return columns
-    return dataclasses.replace(columns, names=tuple(map(str, names)))
-
-
-def _on_host(answer: Any) -> Any:
-    # What is made of the answers compiles nothing there.
-    return jax.tree.map(np.asarray, answer)
-
-
-def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Columns of a table, of an answer's."""
-    of_classes = arrow_labels(labels)
-    for name, array in columns.items():
-        if name == "class":
-            yield name, of_classes.take(arrow_numbers(array))
-        elif array.ndim == 1:
-            yield name, arrow_numbers(array)
-        elif array.dtype == bool:
-            ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
-            yield (
-                name,
-                pa.ListArray.from_arrays(arrow_numbers(ends), of_classes.take(arrow_numbers(np.nonzero(array)[1]))),
-            )
-        else:
-            for c, label in enumerate(labels):
-                yield f"{name}_{label}", arrow_numbers(array[:, c])
-
-
-# Models in files, of this library or another: loaded to answer, and described.
+Parts = dict[str | None, tuple[str, ...]]
+"""The outputs that a model's answer has; by the names of combiners where several answer together."""
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return what answers: of a file of `jaxunc.save`, or of a library that `jaxunc.from_any` knows.
+    """Load a model that answers, from a file of `jaxunc.save` or of a library that `jaxunc.from_any` knows.
 
-    Raises what `jaxunc.load` and `jaxunc.from_any` do; a ValueError for regressors, whose answers are no classes.
+    Raises as `jaxunc.load` and `jaxunc.from_any`; also a ValueError for regressors, whose answers are no classes.
     """
     if not is_model_file(path):
         return load_answering(path, known=known)
@@ -358,9 +64,9 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Return what a file holds: of `jaxunc.save` as its header claims it, of other libraries as it is read.
+    """Describe a model file: one of `jaxunc.save` by its header, one of another library by reading it.
 
-    ``version`` is empty for other libraries, ``kind`` names them.
+    Of another library ``version`` is empty, and ``kind`` names it.
     """
     if not is_model_file(path):
         return describe(path)
@@ -381,3 +87,280 @@ def describe_model(path: str | Path) -> Description:
         n_bytes=Path(path).stat().st_size,
         parameters={**values, "trees": "boosted" if boosted else "a forest"},
     )
+
+
+class Scoring:
+    """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
+
+    def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
+        check_outputs(outputs, s, confidence)
+        answering_model = answering(model)
+        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+        self.labels = answering_model.class_labels
+        self._model = model
+        self.answerers = answerers_of(answering_model, outputs, s, confidence)
+        self._models = {id(model): model for one in self.answerers for model in one.models}
+        blank = {place: model.blank_answer() for place, model in self._models.items()}
+        self.blank = self.columns([one.read(blank) for one in self.answerers])
+
+    @cached_property
+    def takes_missing(self) -> bool:
+        """Whether the model takes missing values; read only where there are any, since it may import scikit-learn."""
+        if isinstance(self._model, StoredClassifier):
+            return self._model.takes_missing
+        if not hasattr(self._model, "get_params"):
+            return True
+        from sklearn.utils import get_tags
+
+        return get_tags(self._model).input_tags.allow_nan
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.blank)
+
+    def ask(self, rows: Encoded) -> list[Any]:
+        """Return the answers for rows, which go through the trees of each bound model once."""
+        # On the host, where later steps compile nothing.
+        answers = {place: jax.tree.map(np.asarray, model.answer(rows)) for place, model in self._models.items()}
+        return [one.read(answers) for one in self.answerers]
+
+    def columns(self, answers: list[Any]) -> Named:
+        """Return the columns of answers, in the order of `OUTPUTS`."""
+        found = {}
+        for one, answer in zip(self.answerers, answers, strict=True):
+            for output in one.outputs:
+                made = _rendered(answer.columns(output), self.labels)
+                found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}
+        order = sorted(found, key=lambda key: key[0])  # stable: classes stay in their order
+        return {name: found[place, name] for place, name in order}
+
+
+def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
+    """Raise a TypeError or a ValueError unless these are outputs and sound settings of them."""
+    check_lists(outputs=outputs)
+    if outputs is not None and not len(outputs):
+        raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
+    for name in outputs or ():
+        check_one_of("outputs", name, OUTPUTS)
+    check_strength(s)
+    check_confidence(confidence)
+
+
+def check_lists(**given: Any) -> None:
+    """Raise a ValueError for one name in place of a list of names, a TypeError for anything else."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+        if value is not None and not isinstance(value, Collection):
+            raise TypeError(f"{name}={value!r} is no list of names; pass one, such as ['a', 'b'].")
+
+
+def _named(columns: Columns, names: Any) -> Columns:
+    """Return the columns with the names that a classifier was fitted on, which its forest may not know."""
+    if columns.names is not None or names is None:
+        return columns
+    return dataclasses.replace(columns, names=tuple(map(str, names)))
+
+
+def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of an answer as Arrow's, one for each class where they have two axes."""
+    of_classes = arrow_labels(labels)
+    for name, array in columns.items():
+        if name == "class":
+            yield name, of_classes.take(arrow_numbers(array))
+        elif array.ndim == 1:
+            yield name, arrow_numbers(array)
+        elif array.dtype == bool:
+            ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
+            yield (
+                name,
+                pa.ListArray.from_arrays(arrow_numbers(ends), of_classes.take(arrow_numbers(np.nonzero(array)[1]))),
+            )
+        else:
+            for c, label in enumerate(labels):
+                yield f"{name}_{label}", arrow_numbers(array[:, c])
+
+
+class Answerer(NamedTuple):
+    """A model, and which outputs are read from its answer."""
+
+    model: Answering
+    outputs: tuple[str, ...]
+    part: str | None = None
+    """Name of the combiner whose answer it is, where several answer together."""
+    prefix: str = ""
+    """Put before the names of columns."""
+    beside: "Answerer | None" = None
+    """Another one, whose intervals are widened to the model's probabilities, or whose class a report's set holds."""
+    is_report: bool = False
+    """Whether it is a cautious report beside the model's own answer."""
+
+    @property
+    def models(self) -> tuple[Answering, ...]:
+        """The bound models whose answers it reads."""
+        return (self.model,) if self.beside is None else (self.model, self.beside.model)
+
+    def read(self, answers: dict[int, Any]) -> Any:
+        """Return its part of the models' answers, which are given by the models' identities."""
+        answer = answers[id(self.model)]
+        answer = answer if self.part is None else answer[self.part]
+        if self.is_report:
+            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
+        return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
+
+
+def answering(model: Any) -> Answering:
+    """Return the model that answers instances; raise a TypeError for anything else."""
+    found = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
+    if isinstance(model, type) or not isinstance(found, Answering):
+        raise TypeError(
+            f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or "
+            "a fitted classifier of jaxunc."
+        )
+    return found
+
+
+def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Answerer, ...]:
+    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
+    parts = _parts(model.blank_answer())
+    outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
+    derived = _derived(parts, has_counts=model.forest is not None)
+    own = [
+        (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
+        for part, names in parts.items()
+    ]
+    own = [(part, names) for part, names in own if names]
+    left = [name for name in outputs if not any(name in names for _, names in own)]
+    # The interval of the model's probability is the report's, widened to hold it.
+    needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
+    further = _further(needed, s) if model.forest is not None else {}
+    voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
+    if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
+        who = type(model if model.combiner is None else model.combiner).__name__
+        can = sorted({name for names in parts.values() for name in names})
+        raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
+    answerers = _routed(model, own, further, left)
+    if "set" in left:
+        answerers = _with_class(answerers, model, parts)
+    if voted and model.forest is not None:
+        # Here, since the room's tables of votes take SciPy.
+        from jaxunc.voting import bind_vote
+
+        answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
+    return tuple(answerers)
+
+
+def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
+    """Return combiners for outputs that the model's own does not answer, and which each of them answers."""
+    combiners: dict[str, tuple[Combiner, tuple[str, ...]]] = {}
+    if "uncertainty" in left:
+        combiners["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
+    if cautious := tuple(name for name in ("interval", "set", "idm_interval", "cautious_set") if name in left):
+        combiners["cautious"] = CautiousReport(s), cautious
+    return combiners
+
+
+def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+    """Return the outputs that are made of the probabilities of a part, since no part answers them by itself."""
+    can = {name for names in parts.values() for name in names}
+    return tuple(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+
+
+def _routed(
+    model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+) -> list[Answerer]:
+    combiners = {name: combiner for name, (combiner, _) in further.items()}
+    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
+    if not combiners:
+        return answerers
+    if model.combiner is not None and [part for part, _ in own] == [None]:
+        model = model.with_rule(Together(own=model.combiner, **combiners))
+        answerers = [Answerer(model, own[0][1], "own")]
+    else:
+        model = model.with_rule(Together(**combiners))
+    report = Answerer(model, (), "cautious", is_report=True)
+    made = "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left
+    answerers = [one._replace(beside=report) if made and "interval" in one.outputs else one for one in answerers]
+    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
+    return answerers + [
+        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
+    ]
+
+
+def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
+    """Let the report's sets hold the class of a model that names one without probabilities, as a vote does."""
+    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
+    if len(naming) != 1:
+        return answerers
+    return [one._replace(beside=naming[0]) if one.is_report and "set" in one.outputs else one for one in answerers]
+
+
+def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
+    """Return whether the setting ``s`` of `stream` changes the outputs: where a cautious report answers one."""
+    answerers = answerers_of(answering(model), outputs, 1.0, 0.99)
+    return any(one.is_report or one.beside is not None for one in answerers)
+
+
+def _parts(answer: Any) -> Parts:
+    of = lambda one: tuple(getattr(one, "outputs", ()))  # noqa: E731
+    return {name: of(one) for name, one in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+
+
+def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
+    found = {name for names in parts.values() for name in names} - {"score"}
+    if not found:
+        raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
+    return tuple(name for name in OUTPUTS if name in found)
+
+
+class Consistent(NamedTuple):
+    """A model's answer, with sets and intervals made of its probabilities where it has none of its own."""
+
+    answer: Any
+    interval: Interval | None
+    """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return the columns of an output: the answer's own, the best set, or intervals that hold the probability."""
+        if output in self.answer.outputs:
+            return self.answer.columns(output)
+        probability = np.asarray(self.answer.columns("probability")["probability"])
+        if output == "set":
+            return {output: best_sets(probability, np.asarray(self.answer.columns("class")["class"]))}
+        assert self.interval is not None
+        lower, upper = np.asarray(self.interval.lower), np.asarray(self.interval.upper)
+        return {"lower": np.minimum(lower, probability), "upper": np.maximum(upper, probability)}
+
+
+class Reported(NamedTuple):
+    """A cautious report beside the answer of another combiner; its columns have names of their own."""
+
+    answer: CautiousAnswer
+    own: Any = None
+    """The other answer, whose class is to be in the set; None if it has no class."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return the columns of an output."""
+        if output == "set" and self.own is not None:
+            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
+            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
+        if output == "idm_interval":
+            return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
+        if output == "cautious_set":
+            return {output: self.answer.columns("set")["set"]}
+        return self.answer.columns(output)
+
+
+def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the sets ``[rows classes]`` of the highest expected utility (u65), with the class that was chosen.
+
+    Rows without probabilities, NaN or zeros, have all classes.
+    """
+    rows, n_classes = probability.shape
+    # Padded, so that batches of any size compile a few programs.
+    padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)
+    total = probability.sum(axis=1, keepdims=True)
+    shares = np.divide(probability, total, out=np.full_like(probability, 1 / n_classes), where=total > 0)
+    padded[:rows] = np.where(np.abs(total - 1) < 5e-4, probability, shares)
+    return np.asarray(expected_utility_set(padded))[:rows] | (np.arange(n_classes) == chosen[:, None])

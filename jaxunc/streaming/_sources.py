@@ -1,4 +1,8 @@
-"""Formats of data files, and comparison of paths."""
+"""Data on disk: which files there are, in which format, and which of their columns a model reads.
+
+`data_files` lists the files, `Wanted` finds the columns in each of them, a `DataChunk` holds rows with these columns.
+Faults of a file are `UnreadableError`, whose message goes on from the file's name.
+"""
 
 import io
 import os
@@ -22,11 +26,10 @@ FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "
     "Arrow file (.arrow, .feather)"
 )
-"""What can be read, in words, for messages."""
-
+"""All formats that are read, for messages."""
 
 _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
-"""Endings of data in forms that are not read."""
+"""Endings of data in formats that are not read."""
 
 
 class UnreadableError(ValueError):
@@ -46,11 +49,6 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     Names that start with a dot or an underscore are passed over. Raises a FileNotFoundError for a path that does not
     exist; a ValueError for files of other formats, also among those of a folder, and for folders without data. Warns of
     other files in a folder.
-
-    Parameters
-    ----------
-    source
-        One path, or several.
     """
     if not isinstance(source, str | Path):
         return [file for one in source for file in data_files(one)]
@@ -79,7 +77,7 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def data_file(path: str | Path) -> Path:
-    """Return the path of a data file that exists; raises a ValueError that says what was found instead."""
+    """Return the path of one data file; raises a ValueError that tells what was found instead."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
@@ -92,7 +90,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """Return a question whether another file of the folder was meant, if one has nearly that name."""
+    """Ask whether another file of the folder was meant, if one has nearly that name."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, siblings, 0.75)
 
@@ -102,7 +100,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 class WholeReads(io.FileIO):
-    """A file for Arrow, which takes zeros for what a read leaves out where it reads some columns alone."""
+    """A file whose reads are whole: where Arrow reads some columns alone, it takes zeros for missing bytes."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return so many bytes, over as many reads as that takes; raises an UnreadableError if the file ends before."""
@@ -127,7 +125,7 @@ def unchanged(path: Path) -> Iterator[None]:
 
 
 def state_of(path: str | Path) -> tuple[int, ...]:
-    """Return what tells whether a file was replaced or written to: device, number, size and time."""
+    """Return device, number, size and time of a file: they change where it is replaced or written to."""
     found = os.stat(path)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -147,23 +145,10 @@ def is_within(path: str | Path, folder: str | Path) -> bool:
 
 
 def check_overwrites_nothing(output: str | Path, inputs: Iterable[str | Path | None], what: str) -> None:
-    """Raise a ValueError if a file that is to be written is one of those that are read.
-
-    Parameters
-    ----------
-    output
-        Path that is to be written.
-    inputs
-        Paths that are read; None is passed over.
-    what
-        Name of the output, in the message.
-    """
+    """Raise a ValueError, which calls the output ``what``, if it is one of the files that are read (None is none)."""
     for path in inputs:
         if path is not None and is_same_file(output, path):
             raise ValueError(f"{what}={str(output)!r} is the file {path}, which is read; name another file.")
-
-
-# The columns of data that a model reads, and rows with these columns.
 
 
 class DataChunk(NamedTuple):
@@ -235,9 +220,6 @@ def check_distinct(names: Sequence[str]) -> None:
 def is_index(name: str) -> bool:
     """Return whether a column is the index of a pandas frame that had no name: no part of its data."""
     return name.startswith("__index_level_") and name.endswith("__")
-
-
-# Names of columns, files and classes in messages.
 
 
 def columns(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Data frames on their way in; nominal levels and their codes.
+"""Data of the host on their way in: frames, arrays and sparse matrices, as the float32 arrays that trees test.
 
-`fit_columns` finds which columns of a training set are nominal, and their levels; `encode_instances` makes of any later
-data the float32 array that trees test, the values of such columns as positions among their levels.
+`fit_columns` finds which columns of a training set are nominal, and their levels. `encode_instances` and its siblings
+make arrays of any later data; the values of nominal columns become positions among their levels.
 """
 
 from ._cells import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, are_missing, is_missing, moment_word
@@ -33,19 +33,4 @@ from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._numbers import SparseRows, array_of, as_csr, is_sparse, plain_pandas
 
-__all__ = [
-    "MISSING_WORDS",
-    "ArrowTable",
-    "Columns",
-    "Encoded",
-    "InstancesLike",
-    "LabelsLike",
-    "Levels",
-    "MaskLike",
-    "MergedValuesWarning",
-    "NominalLike",
-    "NumbersLike",
-    "encode_arrow",
-    "encode_instances",
-    "fit_columns",
-]
+__all__ = ["Columns"]

@@ -1,4 +1,8 @@
-"""Cells of text files that hold no number: missing values and bools."""
+"""Values in the cells of a table: which are missing, numbers or words, and how they are written as words.
+
+Levels of a nominal column are words, and equal values must be one word, whatever carries them: 1 and 1.0, or a moment
+of Python, NumPy or pandas. `kind_of_type` tells what a value is, `as_word` and `moment_word` write it.
+"""
 
 import datetime
 import decimal
@@ -17,16 +21,14 @@ MISSING_WORDS: tuple[str, ...] = (
     *("NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
     *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
-"""Cells that mean a missing value, where nothing else is said. What pandas reads as one is among them."""
+"""Cells of text files that mean a missing value by default, those of pandas among them."""
 
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
 
 
-# Python values in the cells of a table: which are numbers, which are words, and which no tree can test.
-
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
-"""What values of a type are; of a quantity (dates, times, complex numbers) no tree knows the scale."""
+"""Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
 
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _QUANTITIES = (
@@ -34,7 +36,7 @@ _QUANTITIES = (
     *(complex, np.complexfloating),
 )
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
-"""Of pandas and Arrow, which are not imported for it."""
+"""Types of pandas and Arrow, by name: neither is imported for it."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
 _LARGEST_WRITTEN = 1e300
 """Largest number that is written out in digits."""
@@ -43,7 +45,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 @functools.cache
 def kind_of_type(kind: type) -> Kind:
-    """Return what the values of a type are. A float that is NaN is missing all the same: see `is_missing`."""
+    """Return the kind of a type's values. A float that is NaN is missing all the same: see `is_missing`."""
     if kind.__name__ in _MISSING:
         return "missing"
     # First, since NumPy takes a span of time for an integer.
@@ -59,7 +61,7 @@ def kind_of_type(kind: type) -> Kind:
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
-    """Return what the values are, each kind once."""
+    """Return the kinds of the values, each once."""
     return {kind_of_type(kind) for kind in set(map(type, values))}
 
 
@@ -122,8 +124,6 @@ def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
     return near if exact in (fractions.Fraction(repr(near)), fractions.Fraction(near)) else value
 
 
-# Dates, moments and spans of time as words: one of them alike, whatever carries it.
-
 _TEXT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 )
@@ -142,7 +142,7 @@ _NANOSECONDS = {
     "nanoseconds": 1,
 }
 MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
-"""Types of what `moment_word` takes."""
+"""Types that `moment_word` takes."""
 
 
 class MomentWord(str):
@@ -170,10 +170,9 @@ def _as_python_writes(value: np.datetime64) -> str:
 
 
 def same_moment(word: str) -> Any:
-    """Return what words of one moment have in common; None for a word that is no date and no moment.
+    """Return a key that words of one moment share; None for a word that is no date and no moment.
 
-    A date is the moment at which it begins. Moments of different zones are the same if they
-    are at the same time.
+    A date is the moment at which it begins. Moments of different zones at the same time are the same.
     """
     if not (found := _TEXT.fullmatch(word)):
         return None
@@ -190,7 +189,7 @@ def same_moment(word: str) -> Any:
 
 
 def same_time(word: str) -> Any:
-    """Return what words of one moment, or of one span of time, have in common; None for any other word."""
+    """Return a key that words of one moment, or of one span of time, share; None for any other word."""
     if (moment := same_moment(word)) is not None:
         return moment
     if found := _COUNT.fullmatch(word):

@@ -1,4 +1,8 @@
-"""Columns whose numbers are compared as float64: the number of thresholds below a value stands for it."""
+"""`Columns`, facts about the columns of the data that trees test, and `fit_columns`, which finds them in data.
+
+Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its place among them. A
+column that is compared as float64 has cuts, its thresholds: a value's code is how many of them lie below it.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,38 +30,6 @@ from ._frames import (
 from ._levels import LARGEST_CODE, Levels, Lookup, fit_levels
 
 
-class CutLookup:
-    """The thresholds of a column, made ready for placing values among them."""
-
-    may_be_numbers = True
-
-    def __init__(self, cuts: Sequence[float]):
-        self.cuts = np.array(cuts, np.float64)
-
-    def codes(self, values: Float[np.ndarray, " instances"]) -> Float[np.ndarray, " instances"]:
-        """Return how many cuts are below each value; NaN for NaN."""
-        return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
-
-    def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return the same in a program."""
-        if values.dtype == jnp.float64:
-            codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
-        else:
-            # As order keys, which no backend takes for zero.
-            codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
-        return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
-
-
-def check_cuts(j: int, cuts: Any) -> None:
-    """Raise a ValueError unless cuts are finite numbers that rise."""
-    known = np.asarray(cuts, np.float64)
-    if known.ndim != 1 or not np.isfinite(known).all() or np.any(np.diff(known) <= 0):
-        raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")
-
-
-# Facts about the columns of the data that trees test: names, kinds and levels.
-
-
 @dataclasses.dataclass(frozen=True, repr=False)
 class Columns:
     """The columns of the data, in their order: hashable, and no part of what is traced.
@@ -71,14 +43,13 @@ class Columns:
 
     Notes
     -----
-    Where a column has levels, what people hand in are its values, and `encode_instances` looks them up, whatever holds
-    them. Data that are codes already go with `of_codes`.
+    Where a column has levels, data hold its values, which are looked up. Data that are codes already go with
+    `of_codes`.
 
-    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: what trees test is how many of
-    the cuts are below.
+    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: trees test how many cuts are
+    below.
 
-    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.streaming`). Frames and arrays
-    have types of their own, and pass them by.
+    ``boolean`` and ``missing_words`` matter for text files alone. Frames and arrays have types of their own.
     """
 
     number: int
@@ -168,7 +139,7 @@ class Columns:
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
-    def lookups(self) -> tuple[Lookup | CutLookup | None, ...]:
+    def lookups(self) -> "tuple[Lookup | CutLookup | None, ...]":
         """Levels and cuts made ready for looking up values; made when first asked for."""
         levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
         return tuple(
@@ -210,35 +181,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float) and value == value
 
 
-# Detection of nominal columns in the data, and of their levels.
-
-
 def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
-    """Find the nominal columns of X and their levels; in a frame also the names, and which columns hold bools.
+    """Find the nominal columns of X and their levels; in a frame also the names, and the columns of bools.
 
-    Parameters
-    ----------
-    X
-        A frame of any kind, a dictionary of columns, or an array ``[instances features]`` of numbers, strings or
-        objects.
-    nominal
-        ``"auto"``: every column that holds no numbers and no dates, whatever their type; None for no column; else
-        names, positions or bools of columns.
-    name
-        What messages call X.
-
-    Returns
-    -------
-    Columns
-        Nominal columns with the levels of X: its values, sorted; missing ones are a level of their own, the last, if
-        there are any.
-
-    Raises
-    ------
-    TypeError
-        If X is sparse, or a nominal column holds lists, or bytes that are no text.
-    ValueError
-        If X has not two axes, or a name twice, or ``nominal`` names no columns of X.
+    ``nominal`` is "auto" (every column that holds no numbers and no dates), None, or names, positions or bools of
+    columns. Levels are the distinct values, sorted; missing values, if any, are a level of their own, the last. Raises a
+    TypeError if X is sparse, or a nominal column holds lists, or bytes that are no text. Raises a ValueError if X has
+    not two axes, or a name twice, or ``nominal`` names no columns of X.
 
     Examples
     --------
@@ -257,7 +206,7 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     names = frame_names(table) if is_frame(table) else None
     check_distinct_names(names or (), name)
     kinds = _kinds(table, nominal, names or ())
-    # Text files hold bools as words: these columns are read as bools there (`jaxunc.streaming`).
+    # Text files hold bools as words, and these columns are read as bools there.
     boolean = tuple(holds_bools(table, j) for j in range(number)) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)
@@ -302,3 +251,32 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
         f"nominal={nominal!r} does not fit X, which has {columns}; pass 'auto', None, or names, positions (each once) "
         "or one boolean for each column."
     )
+
+
+class CutLookup:
+    """The thresholds of a column, made ready for placing values among them."""
+
+    may_be_numbers = True
+
+    def __init__(self, cuts: Sequence[float]):
+        self.cuts = np.array(cuts, np.float64)
+
+    def codes(self, values: Float[np.ndarray, " instances"]) -> Float[np.ndarray, " instances"]:
+        """Return how many cuts are below each value; NaN for NaN."""
+        return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
+
+    def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
+        """Return the same in a program."""
+        if values.dtype == jnp.float64:
+            codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
+        else:
+            # As order keys, which no backend takes for zero.
+            codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
+        return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
+
+
+def check_cuts(j: int, cuts: Any) -> None:
+    """Raise a ValueError unless cuts are finite numbers that rise."""
+    known = np.asarray(cuts, np.float64)
+    if known.ndim != 1 or not np.isfinite(known).all() or np.any(np.diff(known) <= 0):
+        raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")

@@ -1,4 +1,9 @@
-"""Data from the host: checked, as C-contiguous float32, nominal values as their codes."""
+"""Data as trees test them: C-contiguous float32, nominal values as codes, checked on the host.
+
+Four functions take data in: `encode_instances` what is dense, `encode_rows` sparse matrices too, `encode_traced` also
+what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are looked up become codes in `_numbers`.
+`warn_of_merged_values` tells where float32 loses values.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,53 +33,26 @@ from ._frames import (
 from ._levels import Lookup
 from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of
 
-Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "instances features"]
+CACHED_ROWS = 2048
+"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
+MOST_MERGED = 0.01
+"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
+
+MOST_EXAMINED = 2**17
+"""Largest number of instances that are examined."""
 
 
 class Encoded(NamedTuple):
-    """Data as trees test them: what `encode_instances` makes of data, and takes as it is."""
+    """Data as trees test them: the functions here return it, and take it as it is."""
 
     values: Any
-    """`Instances`; of a sparse matrix `SparseRows` (see `encode_rows`)."""
+    """Float32 ``[instances features]`` of NumPy or JAX; of a sparse matrix `SparseRows`."""
     missing: bool
     """Whether any value is NaN."""
 
 
-def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Return X for functions that may be traced: checked as `encode_instances` does, or the shape alone if X is traced.
-
-    Parameters
-    ----------
-    data, columns, name
-        See `encode_instances`. Infinite values are compared like any other.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `encode_instances`; under a trace a ValueError if the shape is another one.
-
-    Notes
-    -----
-    Under a trace no value can be looked up among levels: there nominal columns hold codes.
-    """
-    if isinstance(data, Encoded):
-        check_shape(data.values.shape, columns, name)
-        return jnp.asarray(data.values)
-    if is_concrete(data):
-        data, _ = encode_instances(data, columns, name, infinite=True)
-        return jnp.asarray(data, jnp.float32)
-    check_shape(np.shape(data), columns, name)
-    return jnp.asarray(data if columns.cuts is None else along_instances(partial(_coded, columns), data), jnp.float32)
-
-
-def _coded(columns: Columns, data: Any) -> Any:
-    lookups = enumerate(columns.lookups)
-    parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
-    return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
-
-
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Return data as trees test them, and whether values are missing.
+    """Encode dense data of the host, and refuse sparse ones: returns the values and whether any is missing.
 
     Parameters
     ----------
@@ -102,8 +80,8 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
     Raises
     ------
     TypeError
-        If the data are sparse (a bound forest takes them), or columns hold no numbers and have no levels (they are
-        named). Also if an array of numbers is given where all levels are words.
+        If the data are sparse, or columns hold no numbers and have no levels (they are named). Also if an array of
+        numbers is given where all levels are words.
     ValueError
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
@@ -114,22 +92,10 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 
 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Return what `encode_instances` does, but of a sparse matrix its rows, which are made dense part by part.
+    """Encode dense or sparse data of the host: as `encode_instances`, and of a sparse matrix its rows.
 
-    Parameters
-    ----------
-    data, columns, name, infinite
-        See `encode_instances`. Also a sparse matrix or array of SciPy: CSR best, since others are converted to it.
-
-    Returns
-    -------
-    Encoded
-        Its ``values`` are `SparseRows` where the data are sparse.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `encode_instances`, but not because data are sparse.
+    Sparse matrices are SciPy's, best as CSR, since others are converted to it. Their ``values`` are `SparseRows`, which
+    are made dense part by part.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
@@ -169,8 +135,152 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     return Encoded(values, bool(numpy.isnan(values).any()))
 
 
+def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
+    """Encode dense data for JAX, known or traced; infinite values are let through.
+
+    Known data are checked as by `encode_instances`. Of a traced array only the shape is known (a ValueError if it is
+    another one). Its values are placed among cuts, and are not looked up among levels: nominal columns hold codes.
+    """
+    if isinstance(data, Encoded):
+        check_shape(data.values.shape, columns, name)
+        return jnp.asarray(data.values)
+    if is_concrete(data):
+        data, _ = encode_instances(data, columns, name, infinite=True)
+        return jnp.asarray(data, jnp.float32)
+    check_shape(np.shape(data), columns, name)
+    return jnp.asarray(
+        data if columns.cuts is None else along_instances(partial(_with_codes, columns), data), jnp.float32
+    )
+
+
+def _with_codes(columns: Columns, data: Any) -> Any:
+    lookups = enumerate(columns.lookups)
+    parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
+    return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
+
+
 def _is_on_device(table: Any) -> bool:
     return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
+
+
+def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
+    """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
+
+    Numbers and bools may have any width, decimals among them. Nominal columns with levels hold strings (or bytes that
+    are UTF-8), numbers or dictionaries of them. Null and NaN are missing values. With ``are_cells`` strings are cells
+    of a text file, in which ``columns.missing_words`` mean missing values. Raises a TypeError if a column holds no
+    numbers and has no levels, or lists; a ValueError if the number of columns differs, or a value is infinite or too
+    large for float32.
+    """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("are_cells", are_cells)
+    if not hasattr(table, "num_columns"):
+        raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
+    if table.num_columns != columns.number:
+        raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
+    values = np.empty((table.num_rows, columns.number), np.float32)
+    parts = []
+    for j, lookup in enumerate(columns.lookups):
+        what = f"{name}: column {table.schema.names[j]!r}"
+        column = _usual_type(table.column(j))
+        missing = frozenset(columns.missing_words) if are_cells else None
+        if isinstance(lookup, CutLookup):
+            parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
+        else:
+            parts.append(
+                _arrow_numbers(column, what) if lookup is None else _arrow_codes(column, lookup, missing, what)
+            )
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(values), CACHED_ROWS):
+            block = values[start : start + CACHED_ROWS]
+            for j, part in enumerate(parts):
+                own = part[start : start + CACHED_ROWS]
+                # Frames become float64 first: large integers are rounded twice there, and here.
+                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
+        if np.isfinite(values.sum()):
+            return Encoded(values, False)
+    beyond = np.isinf(values)
+    if beyond.any():
+        row, j = map(int, np.argwhere(beyond)[0])
+        raise ValueError(
+            f"{name}: row {row} of column {table.schema.names[j]!r} is infinite or too large for float32 (largest "
+            "3.4e38). Clip it, or make it null if it stands for a missing value."
+        )
+    return Encoded(values, bool(np.isnan(values).any()))
+
+
+def _usual_type(column: Any) -> Any:
+    """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    if pa.types.is_run_end_encoded(column.type):
+        return pyarrow.compute.call_function("run_end_decode", [column])
+    if getattr(column.type, "extension_name", None) == "arrow.bool8":
+        return column.cast(pa.bool_())
+    return column
+
+
+def _arrow_numbers(column: Any, what: str) -> np.ndarray:
+    """Return the numbers of a column; NaN where it is null."""
+    import pyarrow as pa
+
+    is_coded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_coded else column.type
+    is_other = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_other):
+        raise TypeError(
+            f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
+            "instance days since the first one."
+        )
+    if is_coded:  # of what Arrow can decode: not of views or lists
+        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
+    if pa.types.is_decimal(kind):
+        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
+    if is_other:
+        column = column.cast(pa.float64())
+    if column.null_count:
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        column = column.fill_null(float("nan"))
+    if not isinstance(column, pa.ChunkedArray):
+        return _on_host(column)
+    parts = [_on_host(part) for part in column.chunks] or [np.zeros(0)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _on_host(part: Any) -> np.ndarray:
+    """Return an array without nulls as NumPy's. Arrow's ``to_numpy`` imports pandas, where that is installed."""
+    return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
+
+
+def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
+    """Return the codes of a column's values: each distinct one is looked up once."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
+    if not pa.types.is_dictionary(column.type):
+        # A text is looked up once for each distinct value, not for each row.
+        try:
+            column = column.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError as error:
+            raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
+    parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
+    found = []
+    for part in parts:
+        words, place = part.dictionary.to_pylist(), part.indices
+        if missing_words is not None:
+            words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
+        with_null = np.empty(len(words) + 1, object)
+        with_null[:-1] = words
+        try:
+            codes = lookup.codes(with_null)
+        except TypeError as error:
+            raise TypeError(f"{what}: {error}") from error
+        place = place.fill_null(len(words)) if place.null_count else place
+        found.append(codes[_on_host(place).astype(np.int64)])
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
@@ -213,7 +323,7 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
 def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
     """Return how the data write each name that the model knows.
 
-    Raises a ValueError if they have several columns that the model calls alike: which of them it knows is not told.
+    Raises a ValueError if they have several columns that the model calls alike.
     """
     written: dict[str, list[str]] = {}
     for name in found:
@@ -224,183 +334,22 @@ def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str
     return {name: own[0] for name, own in names.items()}
 
 
-# Columns of Arrow, as trees test them.
-
-CACHED_ROWS = 2048
-"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
-
-
-def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
-    """Encode an Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
-
-    Parameters
-    ----------
-    table
-        Numbers and bools of any width, decimals among them; for nominal columns with levels strings (or bytes that are
-        UTF-8), numbers or dictionaries of them. Null and NaN are missing values.
-    columns
-        The columns of the data, as the model knows them; names are not looked at.
-    name
-        Name of the data in messages.
-    are_cells
-        Whether strings are cells of a text file, in which ``columns.missing_words`` mean missing values.
-
-    Returns
-    -------
-    Encoded
-        The same as `encode_instances` returns for these data in a frame.
-
-    Raises
-    ------
-    TypeError
-        If a column holds no numbers and has no levels, or lists.
-    ValueError
-        If the number of columns differs, or a value is infinite or too large for float32.
-    """
-    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
-    check_bool("are_cells", are_cells)
-    if not hasattr(table, "num_columns"):
-        raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
-    if table.num_columns != columns.number:
-        raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
-    values = np.empty((table.num_rows, columns.number), np.float32)
-    parts = []
-    for j, lookup in enumerate(columns.lookups):
-        what = f"{name}: column {table.schema.names[j]!r}"
-        column = _plain(table.column(j))
-        missing = frozenset(columns.missing_words) if are_cells else None
-        if isinstance(lookup, CutLookup):
-            parts.append(lookup.codes(_numbers(column, what).astype(np.float64)))
-        else:
-            parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup, missing, what))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(values), CACHED_ROWS):
-            block = values[start : start + CACHED_ROWS]
-            for j, part in enumerate(parts):
-                own = part[start : start + CACHED_ROWS]
-                # Frames become float64 first: large integers are rounded twice there, and here.
-                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
-        if np.isfinite(values.sum()):
-            return Encoded(values, False)
-    beyond = np.isinf(values)
-    if beyond.any():
-        row, j = map(int, np.argwhere(beyond)[0])
-        raise ValueError(
-            f"{name}: row {row} of column {table.schema.names[j]!r} is infinite or too large for float32 (largest "
-            "3.4e38). Clip it, or make it null if it stands for a missing value."
-        )
-    return Encoded(values, bool(np.isnan(values).any()))
-
-
-def _plain(column: Any) -> Any:
-    """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
-    import pyarrow as pa
-    import pyarrow.compute
-
-    if pa.types.is_run_end_encoded(column.type):
-        return pyarrow.compute.call_function("run_end_decode", [column])
-    if getattr(column.type, "extension_name", None) == "arrow.bool8":
-        return column.cast(pa.bool_())
-    return column
-
-
-def _numbers(column: Any, what: str) -> np.ndarray:
-    """Return the numbers of a column; NaN where it is null."""
-    import pyarrow as pa
-
-    is_coded = pa.types.is_dictionary(column.type)
-    kind = column.type.value_type if is_coded else column.type
-    is_other = pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_other):
-        raise TypeError(
-            f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
-            "instance days since the first one."
-        )
-    if is_coded:  # of what Arrow can decode: not of views or lists
-        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
-    if pa.types.is_decimal(kind):
-        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
-    if is_other:
-        column = column.cast(pa.float64())
-    if column.null_count:
-        if pa.types.is_integer(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        column = column.fill_null(float("nan"))
-    if not isinstance(column, pa.ChunkedArray):
-        return _on_host(column)
-    parts = [_on_host(part) for part in column.chunks] or [np.zeros(0)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _on_host(part: Any) -> np.ndarray:
-    """Return an array without nulls as NumPy's. Arrow's ``to_numpy`` imports pandas, where that is installed."""
-    return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
-
-
-def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the codes of a column's values: each distinct one is looked up once."""
-    import pyarrow as pa
-
-    if pa.types.is_nested(column.type):
-        raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
-    if not pa.types.is_dictionary(column.type):
-        # A text is looked up once for each distinct value, not for each row.
-        try:
-            column = column.dictionary_encode(null_encoding="encode")
-        except pa.ArrowNotImplementedError as error:
-            raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
-    parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
-    found = []
-    for part in parts:
-        words, place = part.dictionary.to_pylist(), part.indices
-        if missing_words is not None:
-            words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
-        with_null = np.empty(len(words) + 1, object)
-        with_null[:-1] = words
-        try:
-            codes = lookup.codes(with_null)
-        except TypeError as error:
-            raise TypeError(f"{what}: {error}") from error
-        place = place.fill_null(len(words)) if place.null_count else place
-        found.append(codes[_on_host(place).astype(np.int64)])
-    return np.concatenate(found) if found else np.zeros(0)
-
-
-# Values that float32 cannot tell apart.
-
-MOST_MERGED = 0.01
-"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
-
-MOST_LOOKED_AT = 2**17
-"""Largest number of instances that are looked at."""
-
-
 class MergedValuesWarning(UserWarning):
     """Trees compare numbers as float32, in which many different values of a column are equal."""
 
 
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
-    """Warn of numeric columns in which float32 merges more than 1 % of the distinct values.
+    """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
 
-    Parameters
-    ----------
-    X
-        Data that `encode_instances` has taken; what is float32 already has nothing to merge.
-    columns, name
-        See `encode_instances`.
-
-    Warns
-    -----
-    MergedValuesWarning
-        It names the columns, and how many values are left of how many. More than 2¹⁷ instances are judged by so many of
-        them, evenly spaced.
+    X is what `encode_instances` has taken; what is float32 already has nothing to merge. Of more than 2¹⁷ instances so
+    many are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return
     table, found = as_table(X, name), []
     if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
         return
-    step = ceil_div(table.shape[0], MOST_LOOKED_AT) or 1
+    step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
     for j in np.flatnonzero(~columns.is_nominal).tolist():
         values = _as_float64(column_of(table, j)[::step])
         narrow = values.astype(np.float32)

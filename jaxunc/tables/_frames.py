@@ -1,4 +1,9 @@
-"""Data as people hand them in: frames, arrays and lists."""
+"""Data as people hand them in, whatever holds them, read as one of three: a pandas frame, a `Frame`, or an array.
+
+pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
+structured arrays become a `Frame`; lists become arrays. `as_table` and `plain_table` read tables, the functions after
+them ask a table about its columns, `as_frame` and `plain_array` convert, and the last part reads labels.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,14 +26,14 @@ QUANTITIES = "mMc"
 
 
 def as_table(data: Any, name: str) -> Any:
-    """Return a frame of pandas, a `Frame`, or an array (of objects if a list holds strings); TypeError if sparse."""
+    """Return a frame of pandas, a `Frame`, or an array (of objects if a list holds strings); raises if sparse."""
     if hasattr(data, "tocsr"):
         raise dense_alone(name)
     return plain_table(data, name)
 
 
 def plain_table(data: Any, name: str = "X") -> Any:
-    """Return what `as_table` does of data that are not sparse."""
+    """Return data that are not sparse as `as_table` does; JAX's arrays and series of pandas as they are."""
     if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
         return data  # first, since a server asks it for every row
     if isinstance(data, jax.Array):
@@ -105,7 +110,7 @@ def has_categories(dtype: Any) -> bool:
 
 
 def as_floats(column: Any) -> np.ndarray:
-    """Return a column's numbers; NaN for what is missing. A TypeError or a ValueError if it holds anything else."""
+    """Return a column's numbers, NaN where missing; raises a TypeError or a ValueError for any other value."""
     kind = kind_of(column.dtype)
     if kind in QUANTITIES:
         raise TypeError(f"dtype {column.dtype} is no number")
@@ -147,12 +152,6 @@ def _are_bools(values: list[Any]) -> bool:
 
 def _values(column: Any) -> list[Any]:
     return (column.to_numpy(object) if hasattr(column, "to_numpy") else np.asarray(column)).tolist()
-
-
-# Frames of all kinds as one: names, and columns that NumPy or pandas holds.
-#
-# pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
-# structured arrays become a `Frame`.
 
 
 class Frame:
@@ -317,13 +316,13 @@ def check_distinct_names(names: Iterable[str], name: str) -> None:
 
 
 def _may_be_frame(data: Any) -> bool:
-    """Return whether data have something of a frame: what is no frame should not cost an import."""
+    """Return whether data have some member of a frame: others should not cost an import."""
     names = ("columns", "__narwhals_dataframe__", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
     return any(hasattr(type(data), member) for member in (*names, "column_names"))
 
 
 def may_be_series(data: Any) -> bool:
-    """Return whether data have something of a column that narwhals knows, and are not of pandas."""
+    """Return whether data have some member of a column that narwhals knows, and are not of pandas."""
     members = ("to_list", "to_pylist", "__narwhals_series__")
     return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
 
@@ -338,7 +337,7 @@ def _chunked(data: Any) -> Any:
 
 
 def _of_arrow(data: Any, name: str) -> Any:
-    """Return what follows one of the protocols of frames as narwhals' frame; None if it is a single column."""
+    """Return data with one of the protocols of frames as narwhals' frame; None for a single column."""
     import narwhals as nw
 
     try:
@@ -388,18 +387,15 @@ def _of_nanoseconds(series: Any) -> Any:
     return pd.Series(naive).dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
-# Labels as positions among the classes.
-
-
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
-    """Return labels as an array, whatever holds them: also a column of Polars or Arrow; masked ones are missing."""
+    """Return labels as an array, also those of a column of Polars or Arrow; masked ones are missing."""
     if isinstance(y, np.ma.MaskedArray):
         return plain_array(y, name)  # of whatever shape: NumPy would take what lies under the mask
     return as_column(y, name) if may_be_series(y) and np.ndim(y) == 1 else np.asarray(y)
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
-    """The classes of a training set, sorted, and the position of each instance's class.
+    """Return the classes of a training set, sorted, and the position of each instance's class.
 
     Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
     TypeError if the labels have no order.
@@ -418,19 +414,7 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
     """Return the positions of labels among the classes.
 
-    Parameters
-    ----------
-    class_labels
-        The label of each class.
-    y
-        Labels of the instances, all among them.
-
-    Raises
-    ------
-    TypeError
-        If the labels have no order.
-    ValueError
-        If y has not one axis, or holds unknown labels (they are named).
+    Raises a ValueError unless y has one axis and its labels are known; a TypeError if they have no order.
     """
     labels = as_labels(y)
     if labels.ndim != 1:

@@ -1,7 +1,7 @@
-"""Names for what people may hand in, for type checkers.
+"""Types of arguments that people may pass, for type checkers.
 
-When the program runs they are `typing.Any`: what is handed in is checked where it is read, with messages that say what
-to pass instead.
+When the program runs they are `typing.Any`: arguments are checked where they are read, with messages that say what to
+pass instead.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias

@@ -1,4 +1,7 @@
-"""Numbers of frames and arrays: as they are, or what their columns look up."""
+"""Numbers of frames, arrays and sparse matrices: as they are, or the codes of columns that are looked up.
+
+Of a sparse matrix (`SparseRows`) a part of the rows is made dense at a time, and of it the columns that are read.
+"""
 
 from typing import Any
 
@@ -127,9 +130,6 @@ def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndar
             "first one."
         ) from cause
     return values
-
-
-# Sparse matrices as instances: a part of the rows is made dense at a time, and of it the columns that are read.
 
 
 class SparseRows:

@@ -120,7 +120,8 @@ class Steps:
 
         monkeypatch.setattr(_run, "_release", let_go)
         opened = _predict_files.PartWriter._opened
-        monkeypatch.setattr(_predict_files.PartWriter, "_opened", self._counted(lambda *own: _Writer(opened(*own), self)))
+        counted = self._counted(lambda *own: _Writer(opened(*own), self))
+        monkeypatch.setattr(_predict_files.PartWriter, "_opened", counted)
 
     def begin(self, last: int) -> None:
         """From now on, die at this step; 0: never."""
