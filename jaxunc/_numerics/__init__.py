@@ -27,6 +27,7 @@ from ._counts import (
 )
 from ._pickles import IN_FILES, Pickled, states_by
 from ._programs import (
+    KeptWhileAlive,
     along_instances,
     ceil_div,
     cores,

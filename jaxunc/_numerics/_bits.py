@@ -1,6 +1,7 @@
-"""Floats as integers of the same order, so that comparisons are exact on every backend.
+"""Numbers as bits: floats as integers of the same order, and two 32-bit numbers in one 8-byte element.
 
-XLA on CPU flushes subnormal floats to zero before it compares them; integers it leaves alone.
+XLA on CPU flushes subnormal floats to zero before it compares them; integers it leaves alone. So `order_key` makes
+comparisons exact on every backend. Of a paired array one gather reads both numbers.
 """
 
 import jax
@@ -53,9 +54,6 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
     return order_key_at_or_below(wide) - is_float32.astype(np.int32)
-
-
-# Two 32-bit numbers in one 8-byte element, so that one gather reads both.
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:

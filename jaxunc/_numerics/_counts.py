@@ -1,4 +1,4 @@
-"""Class counts in a type that holds them."""
+"""Class counts: checked and in a type that holds them, and tables of distinct count vectors, each of them once."""
 
 from typing import TypeVar
 
@@ -13,6 +13,10 @@ from ._programs import power_of_two
 from ._sums import float_dtype
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
+
+
+LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
+"""Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
 
 
 def as_counts(counts) -> Num[Array, "..."]:
@@ -57,19 +61,13 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
-    """Counts less what an instance itself adds to them, of one dtype; both of NumPy or of JAX.
+    """Return counts less those that an instance itself adds, of one dtype; both of NumPy or of JAX.
 
-    What is left of a leaf that held the instance alone is nothing, not a rounding error.
+    A leaf that held the instance alone is left with exact zeros, not with a rounding error.
     """
     left = counts - own
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)
-
-
-# Distinct count vectors, once each.
-
-LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
-"""Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,10 @@
-"""Logarithms and quotients in forms that stay accurate and differentiable at the edges."""
+"""Special functions in forms that stay accurate and differentiable at the edges: logarithms, quotients, factorials.
+
+Functions whose leading terms nearly cancel return the remainder alone: `log1p_minus`, `digamma_gaps`, `log_gamma_gap`,
+`stirling_error`, `entropy_gap`. With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So
+quotients of factorials become logarithms of ratios near one plus differences of δ, and no term has the size of log x!.
+Where a function takes the array module ``xp``, the host computes in float64 what a trace computes in its own precision.
+"""
 
 from itertools import pairwise
 from types import ModuleType
@@ -77,10 +83,6 @@ def _floored_log_jvp(primals, tangents):
     return floored_log(x), dx / jnp.maximum(x, jnp.finfo(x.dtype).tiny ** 0.5)
 
 
-# Log Γ and its derivatives less their leading terms: the remainders, where they nearly cancel.
-#
-# Written for any array module, so that the host computes in float64 what a trace computes in its own precision.
-
 # B_{2k} / (2k) and B_{2k}, k = 1, 2, …
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 _LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -124,11 +126,6 @@ def _horner(coefficients, x):
         value = value * x + coefficient
     return value
 
-
-# Remainder of Stirling's formula, and the entropy that goes with it: factorials of huge counts, term by term.
-#
-# With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So quotients of factorials become
-# logarithms of ratios near one plus differences of δ; nothing of the size of log x! is ever formed.
 
 # (-1)^k B_{2k} / (2k (2k-1)), k = 1, 2, …
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)

@@ -1,7 +1,9 @@
-"""Sums along an axis that have the same bits in every program, and what is made of them.
+"""Sums that are exact, or have the same bits in every program.
 
-A compiler sums floats in the order that suits the whole array: of as many rows in another one than of a few. A rule
-whose classes or trees were summed so would answer with other bits in other batches.
+`sum_in_order` adds along an axis in one order, and the softmax and averages here are made of it. A compiler sums floats
+in the order that suits the whole array, another one for many rows than for a few: answers of a row would depend on its
+batch. A `TwoFloat` carries a number as the unevaluated sum of two floats: sums over ten thousand trees, and of counts
+up to 10⁹, stay exact or nearly so in float32. `count_before` and `sum_before` are running sums of integers.
 """
 
 from functools import partial
@@ -13,12 +15,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Int32, Num, Shaped, UInt32
 
+_TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
+_PLACES = np.arange(32, dtype=np.uint32)
+
 
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
     """Return the sum along an axis, whose rounding depends on the numbers and the length of the axis alone.
 
-    Up to 32 numbers are added from the first to the last. In a rule of differentiation tangents are summed plainly:
-    this sum has a derivative, and no transpose.
+    Up to 32 numbers are added from the first to the last. Tangents are summed plainly: this sum has a derivative, and
+    no transpose.
     """
     axis = axis % x.ndim
     total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)
@@ -39,7 +44,7 @@ def is_sum_in_order(params: dict[str, Any]) -> bool:
 
 
 def _add(total: Array, x: Array) -> Array:
-    # In words that no compiler takes for a sum: those it reorders.
+    # Written so that no compiler takes it for a sum: those it reorders.
     return jnp.where(jnp.isnan(x), x, total + x)
 
 
@@ -79,11 +84,6 @@ def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"])
     return jnp.log(sum_in_order(jnp.exp(logs - most) * weights)) + most[..., 0]
 
 
-# Numbers carried as an unevaluated sum of two floats: about twice the precision of one.
-#
-# Sums over ten thousand trees, and of counts up to 10⁹, stay exact or nearly so in float32.
-
-
 def float_dtype(*arrays) -> jnp.dtype:
     """Return the dtype to compute in: the arrays' own if they are floats, else the default (float64 under x64)."""
     # Of an array's dtype alone: to put one on a device is a program for its shape.
@@ -95,7 +95,7 @@ def float_dtype(*arrays) -> jnp.dtype:
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
     s = a + b
-    # What of b arrived in s, and then what of a: the differences are exact, whichever of both is larger.
+    # The parts of b and of a that arrived in s: the differences are exact, whichever of both is larger.
     b_seen = s - a
     return s, (a - (s - b_seen)) + (b - b_seen)
 
@@ -152,19 +152,16 @@ def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> 
     return TwoFloat(*two_sum(total, error + last_error))
 
 
-# Running sums in the form that is fast on CPU: a plain ``cumsum`` costs twice as much.
-
-_TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
-_LANES = np.arange(32, dtype=np.uint32)
-
-
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
-    """Return how many flags are set before each place. n is a multiple of 32."""
+    """Return how many flags are set before each place; n is a multiple of 32.
+
+    A plain ``cumsum`` costs twice as much on a CPU.
+    """
     # 32 flags as bits of a word: a running sum over words, and bit counts within them.
-    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _LANES, axis=1, dtype=jnp.uint32)
+    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _PLACES, axis=1, dtype=jnp.uint32)
     totals = lax.population_count(words).astype(jnp.int32)
     before = jnp.cumsum(totals) - totals
-    within = lax.population_count(words[:, None] & ((np.uint32(1) << _LANES) - np.uint32(1)))
+    within = lax.population_count(words[:, None] & ((np.uint32(1) << _PLACES) - np.uint32(1)))
     return (before[:, None] + within.astype(jnp.int32)).reshape(-1)
 
 

@@ -185,8 +185,8 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     """Find the nominal columns of X and their levels; in a frame also the names, and the columns of bools.
 
     ``nominal`` is "auto" (every column that holds no numbers and no dates), None, or names, positions or bools of
-    columns. Levels are the distinct values, sorted; missing values, if any, are a level of their own, the last. Raises a
-    TypeError if X is sparse, or a nominal column holds lists, or bytes that are no text. Raises a ValueError if X has
+    columns. Levels are the distinct values, sorted; missing values, if any, are a level of their own, the last. Raises
+    a TypeError if X is sparse, or a nominal column holds lists, or bytes that are no text. Raises a ValueError if X has
     not two axes, or a name twice, or ``nominal`` names no columns of X.
 
     Examples

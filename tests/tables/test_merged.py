@@ -62,11 +62,11 @@ def test_frames_integers_and_objects():
         ju.transduction.grow_greedy_trees(frame, Y, nominal=["kind"])
 
 
-def test_a_frame_is_judged_by_some_of_many_rows():
+def test_a_frame_is_examined_by_some_of_many_rows():
     n = 2**18 + 5
     fine = pd.DataFrame({"time": 1e6 + 1e-3 * np.arange(n)})
     with pytest.warns(MergedValuesWarning, match="of 87383 distinct"):
-        ju.tables._merged.warn_of_merged_values(fine, ju.tables.fit_columns(fine))
+        ju.tables.warn_of_merged_values(fine, ju.tables.fit_columns(fine))
 
 
 @pytest.mark.exhaustive
