@@ -16,8 +16,7 @@ import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
-from jaxunc._progress import check_progress
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
 from jaxunc.tables import Encoded
 
 from ._chunks import file_chunks, no_rows
