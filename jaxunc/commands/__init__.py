@@ -1,4 +1,4 @@
-"""Commands of the command line, one file each: arguments and action."""
+"""The command line's commands, one file each: arguments and action. Its only reader is ``jaxunc.__main__``."""
 
 from . import _compare, _fit, _inspect, _predict
 from ._arguments import in_options
