@@ -1,4 +1,4 @@
-"""How later files are read by what a model knows of its columns, and what is said of those that disagree."""
+"""Text files, read by what a model knows of its columns, and what is said of those that disagree."""
 
 import dataclasses
 
