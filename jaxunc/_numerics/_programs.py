@@ -143,19 +143,8 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
 
     Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
     device runs the function on the instances that lie there, and asks no other: the types within it would else have to
-    say of each operation where its result lies.
-
-    Parameters
-    ----------
-    function
-        What answers for each instance alone. It may close over traced arrays; every device has them whole.
-    arrays
-        Arrays of as many instances each, or None for one that is not there.
-
-    Raises
-    ------
-    ValueError
-        If `jax.vmap` maps over the instances.
+    say of each operation where its result lies. The function answers for each instance alone. It may close over traced
+    arrays, which every device has whole. An array may be None. Raises a ValueError if `jax.vmap` maps over instances.
     """
     mesh, axes = _mesh_of(arrays)
     given = [array for array in arrays if array is not None]

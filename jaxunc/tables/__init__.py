@@ -18,7 +18,13 @@ from ._encode import (
     warn_of_merged_values,
 )
 from ._frames import (
+    ArrowTable,
     Frame,
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NominalLike,
+    NumbersLike,
     as_column,
     as_floats,
     as_frame,
@@ -30,7 +36,6 @@ from ._frames import (
     training_labels,
 )
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
-from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._numbers import SparseRows, array_of, as_csr, is_sparse, plain_pandas
 
 __all__ = ["Columns"]

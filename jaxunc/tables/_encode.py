@@ -54,37 +54,17 @@ class Encoded(NamedTuple):
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
     """Encode dense data of the host, and refuse sparse ones: returns the values and whether any is missing.
 
-    Parameters
-    ----------
-    data
-        ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else narwhals
-        knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a column
-        has levels its values are looked up, in an array of numbers too; data that hold codes already go with
-        ``columns.of_codes()``.
-    columns
-        The columns, as the model knows them.
-    name
-        Name of the data in messages.
-    infinite
-        Whether infinite values are let through.
+    The data are ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else
+    narwhals knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a
+    column has levels its values are looked up, in an array of numbers too; codes go with ``columns.of_codes()``.
 
-    Returns
-    -------
-    values : Float32[np.ndarray | jax.Array, "instances features"]
-        C-contiguous. Columns with levels hold codes: -1 where a value is no level, or is missing and that is no level.
-        Elsewhere numbers, NaN where they are missing. A JAX array on an accelerator stays there, unless values are to
-        be looked up.
-    missing : bool
-        Whether a value is NaN.
+    The values are C-contiguous float32. Columns with levels hold codes: -1 where a value is no level, or is missing and
+    that is no level. Elsewhere they are numbers, NaN where they are missing. A JAX array on an accelerator stays there,
+    unless values are to be looked up.
 
-    Raises
-    ------
-    TypeError
-        If the data are sparse, or columns hold no numbers and have no levels (they are named). Also if an array of
-        numbers is given where all levels are words.
-    ValueError
-        If the number, names or order of the columns differ from those known, or values are infinite or too large for
-        float32 (unless ``infinite``). NaN is a missing value and is accepted.
+    Raises a TypeError if the data are sparse, or columns (which it names) hold no numbers and have no levels, or if an
+    array of numbers is given where all levels are words. Raises a ValueError if the number, names or order of the
+    columns differ from those known, or values are infinite or too large for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)

@@ -1,12 +1,13 @@
 """Data as people hand them in, whatever holds them, read as one of three: a pandas frame, a `Frame`, or an array.
 
 pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
-structured arrays become a `Frame`; lists become arrays. `as_table` and `plain_table` read tables, the functions after
-them ask a table about its columns, `as_frame` and `plain_array` convert, and the last part reads labels.
+structured arrays become a `Frame`; lists become arrays. `InstancesLike` and its siblings tell type checkers what may be
+passed. `as_table` and `plain_table` read tables, the functions after them ask a table about its columns, `as_frame` and
+`plain_array` convert, and the last part reads labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,94 @@ from jaxtyping import Bool, Int
 from jaxunc._checks import distinct_labels
 
 from ._cells import floats_of, is_missing, kinds_of
-from ._like import LabelsLike
 
 NUMBERS = "fiub"
 """Dtype kinds of NumPy that hold numbers."""
 
 QUANTITIES = "mMc"
 """Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
+
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ._encode import Encoded
+
+    class OfFrame(Protocol):
+        """Members of a pandas frame that are read."""
+
+        @property
+        def columns(self) -> Any:
+            """The names of the columns."""
+            ...
+
+        @property
+        def iloc(self) -> Any:
+            """Columns and rows by their places."""
+            ...
+
+        @property
+        def shape(self) -> tuple[int, int]:
+            """How many rows and columns there are."""
+            ...
+
+        def __len__(self) -> int: ...
+
+    class SparseMatrix(Protocol):
+        """Members of a sparse matrix of SciPy that are read."""
+
+        @property
+        def shape(self) -> Any:
+            """How many rows and columns there are."""
+            ...
+
+        @property
+        def dtype(self) -> Any:
+            """Type of the values."""
+            ...
+
+        def tocsr(self) -> Any:
+            """Return the matrix by rows."""
+            ...
+
+    class Column(Protocol):
+        """Members of a column of pandas, Polars or Arrow that are read."""
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
+
+        def __len__(self) -> int: ...
+
+    class OfArrow(Protocol):
+        """What frames of Polars, Arrow and others hand their data on by."""
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            """Return the data as a stream of Arrow."""
+            ...
+
+    InstancesLike: TypeAlias = (
+        np.ndarray
+        | jax.Array
+        | OfFrame
+        | OfArrow
+        | Mapping[str, Any]
+        | SparseMatrix
+        | Sequence[Sequence[Any]]
+        | Encoded
+    )
+    """Data ``[instances features]``: NumPy, JAX, frames, columns by name, a sparse matrix of SciPy, a list of rows."""
+    LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
+    """A label per instance: NumPy, JAX, a column of a frame, or a list."""
+    NumbersLike: TypeAlias = ArrayLike
+    """A number, or an array or list of numbers: weights, priors, settings."""
+    NominalLike: TypeAlias = np.ndarray | Sequence[bool] | Sequence[int] | Sequence[str] | str
+    """Which columns are nominal: booleans, positions, names, or ``"auto"``."""
+    MaskLike: TypeAlias = np.ndarray | jax.Array | Sequence[Sequence[bool]]
+    """Booleans ``[instances trees]``."""
+else:  # arguments are checked where they are read, with messages that say what to pass instead
+    InstancesLike = LabelsLike = NumbersLike = NominalLike = MaskLike = Any
+
+ArrowTable: TypeAlias = Any
+"""An Arrow table (pyarrow says nothing of its types)."""
 
 
 def as_table(data: Any, name: str) -> Any:
