@@ -189,6 +189,14 @@ def check_collection(name: str, value, expected: str) -> None:
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
 
+def check_progress(progress) -> None:
+    """Raise a TypeError unless it can be called, or is None: long calls tell it how far they are."""
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"progress={progress!r:.60} must be a function of one object (with done, total, seconds), or None."
+        )
+
+
 def check_bool(name: str, value) -> None:
     """Raise a TypeError unless ``value`` is True or False."""
     if not isinstance(value, bool | np.bool_):

@@ -80,7 +80,7 @@ class Tried:
         """Read a file, or raise an error."""
         self._path.write_bytes(content)  # what ends the process is found there
         if self._name == "manifest":
-            from jaxunc.streaming._manifest import read_manifest
+            from jaxunc.streaming._run import read_manifest
 
             return read_manifest(self._path, 3)
         return self._read(self._path if self._name == "saved" else content)

@@ -58,8 +58,7 @@ MADE_BY_OTHERS = {
 OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboost"}
 """Importers whose valid models another library makes: their own tests have them."""
 FREE = {
-    *(("encode_instances", "name"), ("fit_columns", "name"), ("encode_arrow", "name")),  # for messages
-    ("determinacy", "y"),  # not read, so that metrics are called alike
+    *(("determinacy", "y"), ("set_size", "y")),  # not read, so that metrics are called alike
 }
 """Parameters that may be anything."""
 LABELLED = {"metrics", "learning"}
@@ -76,8 +75,8 @@ WITH_NAN = {
     ("margin", "class_scores"),  # as jax.numpy, it hands on NaN
 }
 """Parameters in which NaN means something."""
-WITH_STRINGS = {"y", "y_train", ("fit_columns", "X")}
-"""Arrays that may hold strings: labels, and data as users have them."""
+WITH_STRINGS = {"y", "y_train"}
+"""Arrays that may hold strings: labels."""
 WITH_NEGATIVES = {"size_power", "bias", "decimals", "shift", "n_jobs"}
 """Numbers that may lie below 0."""
 ONE_EACH = {"y", "y_train", "sample_weight", "correct", "weight", "epistemic"}
@@ -151,7 +150,6 @@ OWN = {
     "rows_from_counts": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]], [[0.0, 2.0], [1.0, 1.0]]])},
     "standard_errors": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "freeze": ("noise", "strength")},
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
-    "encode_instances": {"name": "data"},
     "AucLoss": {"first": np.array([0]), "second": np.array([1]), "of_class": np.array([1]), "temperature": 0.1},
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},

@@ -80,7 +80,9 @@ def test_class_names_are_unique():
 
 def test_lists_of_rooms_agree():
     """Those that are written for readers, in the order of the layers."""
-    table = re.findall(r"^\| (`.*?) \|", (ROOT / ".github" / "CONTRIBUTING.md").read_text().partition("## The rooms")[2], re.M)
+    table = re.findall(
+        r"^\| (`.*?) \|", (ROOT / ".github" / "CONTRIBUTING.md").read_text().partition("## The rooms")[2], re.M
+    )
     named = [
         name.rstrip("/") for cell in table for name in re.findall(r"`(\w+/?)`", cell) if name.rstrip("/") in LAYERS
     ]

@@ -28,7 +28,7 @@ TOLD = {
     "# the bound forest's, to the last bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "Answers are those of the same dense data, to the bit": "estimators/test_sparse.py::test_counts",
     "ju.load gives it back, answers bit for bit": "storage/test_round_trip.py::test_bound_forests",
-    "they come, exactly": "tables/test_cuts.py::test_traced_numbers_are_compared_as_they_are",
+    "they come, exactly": "tables/test_columns.py::test_traced_numbers_are_compared_as_they_are",
     "class scores to the bit": "inference/test_export.py::test_the_bits_of_the_bound_forest",
     "Those trees are never grown": "transduction/test_algorithms.py::test_the_same_integers",
     "no table that keeps a mean exactly": NO_CLAIM,

@@ -1,4 +1,4 @@
-"""States of what holds arrays of JAX: for pickles and copies as ever, for other writers what a file of it holds."""
+"""States of objects that hold arrays of JAX: attributes for pickles and copies, a file's contents for other writers."""
 
 import copyreg
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 IN_FILES = "jaxunc.storage"
-"""Key of a state that holds what a file would; no attribute has such a name."""
+"""Key of a state that holds the contents of a file; no attribute has such a name."""
 
 _NEW: Any = vars(copyreg)["__newobj__"]
 _FOR_PICKLES = ContextVar("for pickles", default=False)
@@ -14,15 +14,15 @@ _STORAGE: list[Callable[[], Any]] = []
 
 
 def states_by(storage: Callable[[], Any]) -> None:
-    """Say how the room is found that makes states of arrays and texts, and takes them: it stands below most rooms."""
+    """Set how the room is found that makes and takes states of arrays and texts: it lies above most rooms."""
     _STORAGE[:] = [storage]
 
 
 class Pickled:
-    """What is pickled and copied by its attributes, and has a state of arrays and texts for writers such as skops.
+    """A base of classes that pickle by their attributes, and have a state of arrays and texts for writers as skops.
 
-    Pickles and copies ask ``__reduce_ex__``. Writers without pickles ask ``__reduce__``, for what they may make anew by
-    a call of its class, which is nothing here, and then ``__getstate__``. They know no arrays of JAX.
+    Pickles and copies call ``__reduce_ex__``. Writers without pickles call ``__reduce__``, which holds no arguments of
+    the class here, and then ``__getstate__``. They know no arrays of JAX.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

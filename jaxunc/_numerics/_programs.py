@@ -1,16 +1,28 @@
-"""Compiled programs of the library's own, which no debugging setting of a user's reaches."""
+"""Compiled programs: the settings, sizes and devices they are made for, and what is kept for arrays while those live.
 
-from collections.abc import Iterator
+`jit` compiles under the library's own settings, which no debugging setting of a user's reaches. `along_instances` runs
+a program where meshes of explicit axes, which divide arrays among devices under `jax.jit`, have put the instances.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
+import numpy as np
+from jax.core import Tracer
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jaxtyping import Array, Shaped
+
+from jaxunc._checks import is_concrete, outside_traces
 
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """A context for what the library computes: settings that look for mistakes are a user's, for his own code.
+    """A context of the library's own programs: settings that look for mistakes are for a user's own code.
 
     Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
     """
@@ -27,8 +39,8 @@ def own_settings() -> Iterator[None]:
 def jit(function: Any = None, **options: Any) -> Any:
     """`jax.jit` under `own_settings`; a decorator, with the same options.
 
-    What concerns tracing is set while the function is traced, and what concerns results only where a user looks at
-    them: a call costs no more than reading a setting.
+    Settings of tracing are set while the function is traced. Those of results are set only where a user's setting
+    looks at results: a call costs no more than reading a setting.
     """
     if function is None:
         return partial(jit, **options)
@@ -60,3 +72,130 @@ _settings: Any = jax.config  # its names are made when it is read
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
+
+
+Made = TypeVar("Made")
+
+
+class KeptWhileAlive(Generic[Made]):
+    """Results by the identity of the arrays that they were made of; forgotten as soon as one of those is gone.
+
+    They are made of known values, at once also where someone's program is being traced: no result belongs to a trace.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[tuple, Made] = {}
+
+    def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Made]) -> Made:
+        """Return the result of these arrays and settings; ``make`` makes it the first time."""
+        key = (*map(id, arrays), settings)
+        if key not in self._results:
+            with outside_traces():
+                self._results[key] = make()
+            for array in arrays:  # another one may have its place in memory later
+                weakref.finalize(array, self._results.pop, key, None)
+        return self._results[key]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def power_of_two(n: int, least: int = 1) -> int:
+    """Return the least power of two that is not below n or ``least``, a size that compiled programs share."""
+    return max(least, 1 << max(n - 1, 0).bit_length())
+
+
+def ceil_div(n: int, size: int) -> int:
+    """Return n / size, rounded up."""
+    return -(-n // size)
+
+
+def multiple_of(size: int, n: int) -> int:
+    """Return the least multiple of ``size`` that is not below n."""
+    return -(-n // size) * size
+
+
+def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np.ndarray, "more_rows ..."]:
+    """Return the array with zeros behind its rows, ``n_rows`` in all; itself if it has as many."""
+    if len(array) == n_rows:
+        return array
+    padded = np.zeros((n_rows, *array.shape[1:]), array.dtype)  # np.pad takes ten times as long for few
+    padded[: len(array)] = array
+    return padded
+
+
+def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
+    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for.
+
+    Tests forbid the other kind, in which a missing axis is a mistake as often as a wish.
+    """
+    rank = max(array.ndim for array in arrays)
+    return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
+
+
+def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Return ``function(*arrays)``, whose arrays, and results but for some, have the instances as their first axis.
+
+    Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
+    device runs the function on the instances that lie there, and asks no other: the types within it would else have to
+    say of each operation where its result lies. The function answers for each instance alone. It may close over traced
+    arrays, which every device has whole. An array may be None. Raises a ValueError if `jax.vmap` maps over instances.
+    """
+    mesh, axes = _mesh_of(arrays)
+    given = [array for array in arrays if array is not None]
+    if mesh is None or len({array.shape[:1] for array in given}) != 1:  # the function says what is wrong
+        return function(*arrays)
+    spec = PartitionSpec(axes)
+    # Other axes than that of instances are brought together: a tree may test any column.
+    placed = [array if array is None else _placed(array, mesh, spec) for array in arrays]
+    share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
+    # What has another shape for one instance more has the instances as its first axis.
+    own, more = (jax.eval_shape(function, *(_like(array, rows) for array in arrays)) for rows in (share, share + 1))
+    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, more)
+    settings: dict[str, Any] = {"mesh": mesh, "in_specs": tuple(spec for _ in arrays), "out_specs": results}
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
+    if len(explicit) < len(kinds):  # else none is named: under `vmap` along an axis JAX takes that one away
+        settings["axis_names"] = explicit
+    mapped: Any = jax.shard_map(function, check_vma=False, **settings)
+    try:
+        return mapped(*placed)
+    except Exception as error:
+        if type(error).__name__ != "ShardingTypeError":  # which has no public name
+            raise
+        # `vmap` along an axis of the mesh keeps it explicit within, where no function can see it.
+        raise ValueError(
+            "a mesh with explicit axes divides the rows that jax.vmap maps over: JAX takes the axes for explicit "
+            "within each row, too, where no tree can be walked. Pass all rows in one call instead of mapping over them."
+        ) from error
+
+
+def whole(array: Any) -> Any:
+    """Return the array with all of it on every device, if a mesh of explicit axes divides it; else as it is."""
+    # Known in a tenth of the time.
+    if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
+        return array
+    mesh, _ = _mesh_of([array], concrete=True)
+    return array if mesh is None else _placed(array, mesh, PartitionSpec())
+
+
+def _placed(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
+    """Return the array divided along these axes of a mesh alone."""
+    return jax.sharding.reshard(array, NamedSharding(mesh, spec))
+
+
+def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
+    """Return the mesh that has explicit axes, and those that divide the instances; None for none of each."""
+    known = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
+    shardings: list[Any] = [jax.typeof(array).sharding for array in known]
+    mesh = next((own.mesh for own in shardings if AxisType.Explicit in own.mesh.axis_types), None)
+    return mesh, next((own.spec[0] for own in shardings if len(own.spec) and own.spec[0] is not None), None)
+
+
+def _like(array: Any, rows: int) -> Any:
+    return None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype)

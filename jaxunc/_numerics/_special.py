@@ -1,5 +1,12 @@
-"""Logarithms and quotients in forms that stay accurate and differentiable at the edges."""
+"""Special functions in forms that stay accurate and differentiable at the edges: logarithms, quotients, factorials.
 
+Functions whose leading terms nearly cancel return the remainder alone: `log1p_minus`, `digamma_gaps`, `log_gamma_gap`,
+`stirling_error`, `entropy_gap`. With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So
+quotients of factorials become logarithms of ratios near one plus differences of δ, and no term has the size of log x!.
+Where a function takes the array module ``xp``, the host computes in float64 what a trace computes in its own precision.
+"""
+
+from itertools import pairwise
 from types import ModuleType
 
 import jax
@@ -8,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ._in_order import sum_in_order
+from ._sums import sum_in_order
 
 
 def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
@@ -74,3 +81,93 @@ def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
 def _floored_log_jvp(primals, tangents):
     (x,), (dx,) = primals, tangents
     return floored_log(x), dx / jnp.maximum(x, jnp.finfo(x.dtype).tiny ** 0.5)
+
+
+# B_{2k} / (2k) and B_{2k}, k = 1, 2, …
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def digamma_gaps(x, xp: ModuleType = jnp):
+    """Return ``log x - ψ(x)`` and ``x ψ'(x) - 1``: both ≈ 1/(2x), positive, falling; to relative precision for x > 0.
+
+    The second is -x times the slope of the first. From log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1) and
+    ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1), and the asymptotic series beyond. Step by step, without an axis of
+    steps: so it is vectorised along the last axis of x.
+    """
+    shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
+    inverses = [1 / (x + shift) for shift in range(shifts + 1)]
+    far = inverses[-1]
+    gap = far * (0.5 + far * _horner(_DIGAMMA[:terms], far * far))
+    slope = x * far * (far * (0.5 + far * _horner(_TRIGAMMA[:terms], far * far)))
+    for one, following in pairwise(inverses):
+        gap = gap + (one - xp.log1p(one))
+        slope = slope + x * one * one * following
+    return gap, slope
+
+
+def log_gamma_gap(x, xp: ModuleType = jnp):
+    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; on the host with ``xp=numpy``.
+
+    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series beyond; absolute error a few roundings of 1.
+    `stirling_error` is the same with a gradient, for x ≥ 1/2.
+    """
+    shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
+    near = xp.where(x < shifts, x, 1.0)
+    steps = sum((near + (i + 0.5)) * xp.log1p(1 / (near + i)) - 1 for i in range(shifts))
+    far = 1 / xp.where(x < shifts, x + shifts, x)
+    return far * _horner(_LOG_GAMMA[:terms], far * far) + xp.where(x < shifts, steps, 0.0)
+
+
+def _horner(coefficients, x):
+    value = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        value = value * x + coefficient
+    return value
+
+
+# (-1)^k B_{2k} / (2k (2k-1)), k = 1, 2, …
+_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+@jax.custom_jvp
+def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
+
+    The asymptotic series in Horner form where it converges fast, which arguments that are too small are shifted to by
+    δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10, relative.
+    """
+    shifts, terms, near, far = _shift(z)
+    steps = sum((near + (i + 0.5)) * jnp.log1p(1 / (near + i)) - 1 for i in range(shifts))
+    return _horner(_SERIES[:terms], 1 / (far * far)) / far + jnp.where(z < shifts, steps, 0.0)
+
+
+@stirling_error.defjvp
+def _stirling_error_jvp(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    shifts, terms, near, far = _shift(z)
+    steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))
+    series = [-(2 * k + 1) * coefficient for k, coefficient in enumerate(_SERIES[:terms])]
+    inverse_square = 1 / (far * far)
+    slope = _horner(series, inverse_square) * inverse_square + jnp.where(z < shifts, steps, 0.0)
+    return stirling_error(z), slope * dz
+
+
+def _shift(z):
+    """Return how far to shift, how many terms then do, and the arguments of the steps and of the series."""
+    shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
+    small = z < shifts
+    return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)
+
+
+def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t² for 0 ≤ t < 1, with ``rest`` = 1 - t > 0 given apart.
+
+    To relative precision in both corners: near t = 0, and near t = 1 where 1 - t must not be formed from t.
+    """
+    near = t < 0.5
+    inner = jnp.where(near, t, 0.25)
+    series = 2 * inner * inner + (1 + inner) * log1p_minus(inner) + (1 - inner) * log1p_minus(-inner)
+    outer, left = jnp.where(near, 0.5, t), jnp.where(near, 0.5, rest)
+    return jnp.where(near, series, (1 + outer) * jnp.log1p(outer) + left * jnp.log(left))

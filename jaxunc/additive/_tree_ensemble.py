@@ -1,6 +1,5 @@
 """Models whose leaves hold values: boosted trees, and forests of regression trees."""
 
-import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
+from jaxunc._numerics import KeptWhileAlive, Pickled, TwoFloat, along_instances, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind, fold, leaf_index
@@ -201,12 +200,8 @@ class AdditiveTrees(Pickled, eqx.Module):
         """The trees bound to their sums; kept while their arrays live, since a module cannot."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
-        known = (*map(id, arrays), self.n_outputs, self.trees_per_stage)
-        if known not in _BOUND:
-            _BOUND[known] = tuple(group._bind() for group in self._groups())
-            for array in arrays:  # another one may have its place in memory later
-                weakref.finalize(array, _BOUND.pop, known, None)
-        return _BOUND[known]
+        settings = (self.n_outputs, self.trees_per_stage)
+        return _BOUND.get(arrays, settings, lambda: tuple(group._bind() for group in self._groups()))
 
     def _bind(self) -> BoundForest | ObliviousSums:
         if (levels := levels_of(self.trees, self.values)) is not None:
@@ -254,8 +249,7 @@ def uncounted_forest(model: AdditiveTrees) -> Forest:
     )
 
 
-_BOUND: dict[tuple[int, ...], tuple[BoundForest | ObliviousSums, ...]] = {}
-"""By the arrays of models while those live."""
+_BOUND: KeptWhileAlive[tuple[BoundForest | ObliviousSums, ...]] = KeptWhileAlive()
 
 
 def check_additive(model: AdditiveTrees) -> None:

@@ -1,4 +1,4 @@
-"""Commands of the command line: what each takes and does."""
+"""The command line's commands, one file each. Its only reader is ``jaxunc.__main__``."""
 
 from importlib import import_module
 from typing import Any
@@ -24,4 +24,4 @@ def command_module(name: str) -> Any:
     return import_module(_APPLICATIONS.get(name, f"{__name__}._{name}"))
 
 
-__all__ = ["COMMANDS"]
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Arguments that several commands read alike, and messages of the library in the words of the command line."""
+"""Arguments that several commands share, and messages of the library in the words of the command line."""
 
 import argparse
 import re

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     add("--estimator", choices=ESTIMATORS, default="combined", help="the classifier (default: combined)")
     add("--forest", choices=FORESTS, help="the forest of combined and cautious (default: random-forest)")
-    add("--combiner", metavar="RULE", help="the rule of combined and random-trees (default: the estimator's own)")
+    add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
     add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, held_out")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
     model = _fitted(args) if args.pickled is None else _taken_over(args)
     save(args.output, model)
     found = describe(args.output)
-    rule = f", {found.combiner}" if found.combiner else ""
+    combiner = f", {found.combiner}" if found.combiner else ""
     Console(highlight=False).print(
         printed(
-            f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
+            f"{args.output}: {found.kind}{combiner}; {found.columns} columns, classes "
             f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB"
         ),
         soft_wrap=True,
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Say what is left of a run that was interrupted."""
+    """Return what is left of a run that was interrupted, in words."""
     return "nothing was saved"
 
 
@@ -119,14 +119,14 @@ def _fitted(args: argparse.Namespace) -> Any:
 
     from jaxunc.tables import encode_instances, fit_columns
 
-    from ._training import check_rule, training_data, with_levels
+    from ._training import check_combiner, training_data, with_levels
 
     of_sklearn = args.estimator in ("combined", "cautious")
     X, y, said = training_data(args.data, args.target, args.drop, args.words, with_booleans=of_sklearn)
     for line in said:
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
-        check_rule(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
+        check_combiner(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     known = fit_columns(X)
     if not of_sklearn or known.levels is None:
         return _model(args).fit(X, y)
@@ -171,7 +171,7 @@ def _taken_over(args: argparse.Namespace) -> Any:
 
     from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 
-    from ._training import check_rule, unpickled
+    from ._training import check_combiner, unpickled
 
     if not args.trust:
         raise ValueError(
@@ -180,7 +180,7 @@ def _taken_over(args: argparse.Namespace) -> Any:
         )
     fitted = unpickled(args.pickled)
     if args.combiner is not None:
-        check_rule(args.combiner, len(fitted.classes_), learns=False)
+        check_combiner(args.combiner, len(fitted.classes_), learns=False)
     if args.estimator == "cautious":
         model = CautiousForestClassifier(FrozenEstimator(fitted), s=1.0 if args.s is None else args.s, counts="inbag")
         return model.fit()

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     found = describe_model(args.model)
     lines = {
         "holds": found.kind,
-        "rule": found.combiner,
+        "combiner": found.combiner,
         "written by": f"jaxunc {found.version}" if found.version else None,
         "size": f"{found.n_bytes / 1e6:.2f} MB" + f" in {len(found.arrays)} arrays" * bool(found.arrays),
         "trees": None if found.n_trees is None else f"{found.n_trees}, {found.n_nodes} nodes each at most",
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Say what is left of a run that was interrupted."""
+    """Return what is left of a run that was interrupted, in words."""
     return "nothing was changed"
 
 

@@ -18,35 +18,21 @@ DETAILS = (
 )
 
 _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
-"""Outputs that rules answer with an s of their own."""
+"""Outputs that combiners answer with an s of their own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        help="a file that jaxunc saved, or a classifier of XGBoost (.json, .ubj), LightGBM "
-        "(.txt), CatBoost (.json), treelite or ONNX",
-    )
+    libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json), treelite or ONNX"
+    add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
-    add(
-        "--outputs",
-        nargs="+",
-        metavar="ANSWER",
-        help="class, probability, score, uncertainty, interval, set, idm_interval, cautious_set, trees_polled "
-        "(default: what the model answers)",
-    )
+    answers = "class, probability, score, uncertainty, interval, set, idm_interval, cautious_set, trees_polled"
+    add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
-    add(
-        "--s",
-        type=number,
-        metavar="S",
-        help="how cautious intervals, cautious sets and sets of votes are (default: 1)",
-    )
+    add("--s", type=number, metavar="S", help="how cautious intervals, and sets of reports and votes, are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
@@ -76,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[RunProgress], None]]":
-    """A bar on standard error, from the first rows on."""
+    """Show a bar on standard error, from the first rows on."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -107,7 +93,7 @@ def _check_options(args: argparse.Namespace) -> None:
     own = _OWN.get(found.combiner or "", set())
     needed = (asked & {"interval", "set", "idm_interval", "cautious_set"}) - own
     if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
-        needed = set()  # it is made of probabilities; else of the report, as of a vote
+        needed = set()  # sets are made of probabilities; a vote has none, and its sets are the report's
     if args.s is not None and not needed:
         why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
         raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
@@ -117,5 +103,5 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Say what is left of a run that was interrupted."""
+    """Return what is left of a run that was interrupted, in words."""
     return "what is finished is kept, and the same command goes on from there"

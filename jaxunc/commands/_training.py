@@ -1,4 +1,4 @@
-"""Training data of ``jaxunc fit`` and where it saves, checked before hours are spent on it."""
+"""Inputs of ``jaxunc fit``, checked before hours are spent: the data, the output, the combiner, a pickled forest."""
 
 import dataclasses
 import os
@@ -27,9 +27,9 @@ from jaxunc.streaming import (
 from jaxunc.tables import Columns, encode_instances, fit_columns
 
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
-"""Rules that answer with something else than class scores."""
+"""Combiners whose answers are no class scores."""
 MOST_LEVELS = 100
-"""Different values of a text column that is used without being named."""
+"""Most different values of a text column that is used without being named."""
 
 
 def check_output(path: str) -> None:
@@ -48,10 +48,9 @@ def check_output(path: str) -> None:
 def training_data(
     path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool
 ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
-    """Return features and classes of the rows that have a class, and what there is to say of them.
+    """Return features and classes of the rows that have a class, and warnings about them.
 
-    Raises a ValueError that says what is wrong with them: dates and nested values, texts of many values that ``words``
-    does not name.
+    Raises a ValueError for dates, nested values, and texts of many values that ``words`` does not name.
     """
     table, left_out = labelled_table(path, target, drop)
     _check_types(table.schema, path, target)
@@ -64,7 +63,7 @@ def training_data(
 
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
-    """The warnings of `jaxunc compare`."""
+    """Return the warnings that `jaxunc compare` gives, too."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     return *find_leaks(values, np.unique(y, return_inverse=True)[1]), *find_counters(values), *texts_like_numbers(X)
 
@@ -94,7 +93,7 @@ def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
 
 
 def _classes(column: pd.Series, path: str) -> np.ndarray:
-    """The classes of all rows; raises a ValueError for fractions."""
+    """Return the classes of all rows; raises a ValueError for fractions."""
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
         raise ValueError(
             f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. "
@@ -109,7 +108,7 @@ def _check_numbers(X: pd.DataFrame, path: str) -> None:
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
-    """Raise a ValueError for texts that are rather names of rows, dates or numbers than names of kinds."""
+    """Raise a ValueError for texts of many values: names of rows, dates or numbers, rather than kinds of things."""
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
         raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
@@ -124,21 +123,21 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, known: Columns) -> Any:
-    """Return a classifier of a forest, which was fitted to codes, that looks values up among its levels."""
+    """Return a classifier that was fitted to codes as one that looks values up among their levels."""
     trees = dataclasses.replace(model.forest_.trees, columns=known)
     model.forest_ = dataclasses.replace(model.forest_, trees=trees)
     model.bound_ = bind(model.forest_, model.combiner_)
     return model
 
 
-def check_rule(name: str, n_classes: int, *, learns: bool) -> None:
-    """Raise a ValueError unless a rule of that name gives scores to so many classes."""
-    known = [rule for rule in (*RULES, *CONFIGURED) if rule not in _OTHER_ANSWERS] + ["learned"] * learns
+def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
+    """Raise a ValueError unless a combiner of that name gives scores to so many classes."""
+    known = [one for one in (*RULES, *CONFIGURED) if one not in _OTHER_ANSWERS] + ["learned"] * learns
     if check_name("--combiner", name, known) == "learned":
         return
     try:
-        rule = rule_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
-        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, 1, n_classes), np.float32))
+        combiner = rule_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
+        answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, 1, n_classes), np.float32))
         assert isinstance(answer, Answer)
     except ValueError as error:
         if n_classes == 2:

@@ -8,9 +8,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_integer
+from jaxunc._checks import check_integer, check_progress
 from jaxunc._numerics import Pickled
-from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, holds_numbers, is_sparse, plain_table

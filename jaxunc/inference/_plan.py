@@ -4,7 +4,6 @@ A walk goes by *places*: those of the exits of the top come first, each a copy o
 exit's number is its place, so that nothing is looked up between the top and the rest.
 """
 
-import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Int64, Shaped
 
-from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, jit, order_key, pair_bits, split_bits, take
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, KeptWhileAlive, jit, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
 
 from ._treelets import Top, tallest
@@ -75,17 +74,12 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
 
 def known_plan(trees: Trees) -> Plan:
     """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    known = (*map(id, _arrays(trees)), trees.n_features)
-    if known not in _PLANS:
-        with outside_traces():
-            _PLANS[known] = make_plan(trees, missing=True, top=tall_top(trees))
-        for array in _arrays(trees):  # another one may have its place in memory later
-            weakref.finalize(array, _PLANS.pop, known, None)
-    return _PLANS[known]
+    made = lambda: make_plan(trees, missing=True, top=tall_top(trees))  # noqa: E731
+    return _PLANS.get(_arrays(trees), trees.n_features, made)
 
 
-_PLANS: dict[tuple[int, ...], Plan] = {}
-"""By all arrays of trees while those live: instances may come one by one."""
+_PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
+"""By all arrays of trees: instances may come one by one."""
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
@@ -96,16 +90,11 @@ def tall_top(trees: Trees) -> Top | None:
     """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
     if not is_concrete(trees):
         return None
-    known = id(trees.child)
-    if known not in _TOPS:
-        with outside_traces():  # also where someone's program is being traced
-            _TOPS[known] = Top(*map(jnp.asarray, tallest(np.asarray(trees.child))))
-        weakref.finalize(trees.child, _TOPS.pop, known, None)
-    return _TOPS[known]
+    return _TOPS.get((trees.child,), None, lambda: Top(*map(jnp.asarray, tallest(np.asarray(trees.child)))))
 
 
-_TOPS: dict[int, Top] = {}
-"""By the arrays of children while those live: rules are bound to one forest one after the other."""
+_TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
+"""By the arrays of children: combiners are bound to one forest one after the other."""
 
 
 def _two_levels(child, depth) -> Top:

@@ -1,13 +1,12 @@
 """The columns that some tree tests: of a sparse matrix no others are made dense."""
 
 import dataclasses
-import weakref
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from jaxunc._checks import outside_traces
+from jaxunc._numerics import KeptWhileAlive
 from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
 
@@ -29,16 +28,10 @@ class Tested(NamedTuple):
 def tested(trees: Trees) -> Tested:
     """Return trees that have values by the columns that they test; kept while their arrays live."""
     arrays = (trees.feature, trees.threshold, trees.child)
-    known = (*map(id, arrays), trees.columns)
-    if known not in _TESTED:
-        with outside_traces():
-            _TESTED[known] = _by_tested(trees)
-        for array in arrays:  # another one may have its place in memory later
-            weakref.finalize(array, _TESTED.pop, known, None)
-    return _TESTED[known]
+    return _TESTED.get(arrays, trees.columns, lambda: _by_tested(trees))
 
 
-_TESTED: dict[tuple, Tested] = {}
+_TESTED: KeptWhileAlive[Tested] = KeptWhileAlive()
 
 
 def _by_tested(trees: Trees) -> Tested:

@@ -1,4 +1,4 @@
-"""A model as a function of batches, for engines that run functions on many machines."""
+"""A model as a picklable function of batches, for engines that run functions on many machines."""
 
 import os
 import threading
@@ -13,9 +13,9 @@ import pyarrow as pa
 from jaxunc._checks import check_collection
 
 from ._chunks import laid_out, split
-from ._formats import state_of
-from ._memory import table_of_columns, table_of_pandas
-from ._scoring import Scoring, check_lists, check_outputs
+from ._in_memory import table_of_columns, table_of_pandas
+from ._scoring import Scoring, check_lists, check_outputs, load_model
+from ._sources import state_of
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -134,13 +134,11 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
-    """Where the scorer of the settings is kept, with the state of the file that it was read from."""
+    """Return the place of these settings, where their scorer is kept with the state of the file it was read from."""
     return {}
 
 
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
-    from ._model_file import load_model
-
     place = _places(path, outputs, s, confidence, known)
     if (kept := _kept(place, path)) is not None:
         return kept
@@ -161,13 +159,13 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: fl
 
 
 class _Loading:
-    """What is held by the thread that loads a model."""
+    """The lock of the thread that loads a model."""
 
     lock = threading.Lock()
 
     @classmethod
     def free(cls) -> None:
-        """Forget, in a forked process, the thread that held it: that stayed in the other."""
+        """Make a new lock in a forked process: the thread that held it stayed in the other."""
         cls.lock = threading.Lock()
 
 

@@ -1,4 +1,8 @@
-"""Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them."""
+"""Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them: `chunks_of`.
+
+CSV files are read in `_csv`, Parquet and Arrow files here. Each is read in order and in bounded memory. A file
+that ends before all the rows that it claims, or that changes meanwhile, is refused.
+"""
 
 import mmap
 import os
@@ -14,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._formats import UnreadableError, WholeReads, data_files, format_of, unchanged
-from ._memory import tables_of
-from ._wanted import DataChunk, Wanted
+from ._in_memory import tables_of
+from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
 
 FAULTS = (
     UnreadableError,
@@ -35,22 +38,7 @@ LARGEST_BATCH = 2**28
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
-    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller.
-
-    Parameters
-    ----------
-    source
-        A path, a folder or a list of paths; or data in memory, as for `jaxunc.stream`.
-    wanted
-        Columns that are read.
-    chunk_rows
-        Rows of a chunk, ≥ 1.
-
-    Yields
-    ------
-    DataChunk
-        Rows split into what the model reads and what is carried along.
-    """
+    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
     if isinstance(source, str | Path) or _are_paths(source):
         for file in data_files(source):
             yield from file_chunks(file, wanted, chunk_rows)
@@ -61,24 +49,7 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
-    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it.
-
-    Parameters
-    ----------
-    file
-        Path of a file of any format that is read.
-    wanted
-        Columns that are read.
-    chunk_rows
-        Rows of a chunk, ≥ 1.
-    skip
-        Rows at its beginning that are left out, ≥ 0.
-
-    Yields
-    ------
-    DataChunk
-        Rows split into what the model reads and what is carried along.
-    """
+    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it."""
     form = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
@@ -124,15 +95,6 @@ def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
 
     Raises a ValueError if they are not what they claim: offsets, lengths, codes and texts of a damaged file could lead
     anywhere.
-
-    Parameters
-    ----------
-    table
-        Rows as they were read.
-    wanted
-        Columns that are read.
-    where
-        Name of the data, in messages.
     """
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
@@ -145,19 +107,7 @@ def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
-    """Return a table that is laid out as the parts of a chunk.
-
-    Parameters
-    ----------
-    table
-        Rows that are `laid_out`.
-    wanted
-        Columns that are read.
-    where
-        Name of the data, in messages.
-    are_cells
-        Whether strings are cells of a text file.
-    """
+    """Return a table that is laid out as the parts of a chunk."""
     number = wanted.columns.number
     return DataChunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
 
@@ -231,9 +181,9 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
-    """Number of batches that stand one behind the other in an Arrow file; its end, which lists them, is not asked.
+    """Count the batches of an Arrow file one after the other, without the list at its end.
 
-    None for files that begin otherwise than Arrow's own do, such as those of Polars: there the end alone tells.
+    None for files that begin otherwise than Arrow's own, such as those of Polars: only the list tells there.
     """
     at, number = 8, None
     while at + 8 <= size:
@@ -260,7 +210,7 @@ _SCHEMA, _BATCH = 1, 3
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """What an Arrow message holds, and how many bytes stand behind it: fields 1 and 3 of its FlatBuffers table."""
+    """Return an Arrow message's kind and the bytes behind it: fields 1 and 3 of its FlatBuffers table."""
     try:
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]

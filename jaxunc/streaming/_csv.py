@@ -1,30 +1,47 @@
-"""Text files as Arrow tables: each column as the model knows it, or as what all its cells are."""
+"""Text files as tables of Arrow: each column as the model knows it, or as what all its cells are.
 
+The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. Cells that
+Arrow does not understand are read here: by `NumberReader` where the model knows the column, else by `typed`.
+"""
+
+import csv
+import io
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv as arrow_csv
 
-from jaxunc.tables import MISSING_WORDS
+from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
-from ._blocks import Block, blocks_of
-from ._cells import Kind, NumberReader, typed
-from ._dialect import Dialect, read_dialect
-from ._formats import UnreadableError
-from ._wanted import Wanted, check_distinct
+from ._csv_blocks import Block, blocks_of, opened
+from ._in_memory import arrow_texts
+from ._sources import UnreadableError, Wanted, check_distinct
 
-compute: Any = pyarrow.compute
+compute: Any = pyarrow.compute  # its functions are made when it is imported
+Kind = Literal["number", "boolean", "either"]
+"""Kind of a column that is not nominal; "either" where the model does not know."""
+_EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
+_TEXT = pa.string()
+_WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
+"""Pattern of integers; -0 is a float."""
+
 BLOCK_BYTES = 2**22
 """Bytes read at a time. Their numbers take eight times as much for short cells."""
 PEEK_BYTES = 2**20
 """Bytes that are read to see how columns may be read quickly."""
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
+SEPARATORS = ",;\t"
+LONGEST_HEADER = 2**22
+"""Largest number of bytes before the first row."""
+BYTE_ORDER_MARK = "\ufeff"
+_QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
 def csv_table(file: Path) -> pa.Table:
@@ -68,6 +85,176 @@ def count_csv_rows(file: Path) -> int:
     return sum(len(block.starts()) for block in _blocks_of(file, read_dialect(file)))
 
 
+class Dialect(NamedTuple):
+    """How a text file is written."""
+
+    separator: str
+    """Comma, semicolon or tab: whichever stands in the first line most often, outside of quotes."""
+    names: tuple[str, ...]
+    """Names of the columns. An empty one is called ``Unnamed: 0`` by its position, as pandas does."""
+    head: int
+    """Bytes before the first row: empty lines, and those of the names."""
+    line: int
+    """Number of the line of the first row."""
+
+    @property
+    def may_have_decimal_commas(self) -> bool:
+        """Whether a comma may stand in a number without quotes around it."""
+        return self.separator != ","
+
+
+def read_dialect(file: Path) -> Dialect:
+    """Find out how a text file is written; raises an UnreadableError with the reason if it cannot."""
+    with opened(file) as stream:
+        start = stream.read(2**16)
+        if b"\0" in start:
+            raise UnreadableError("it holds binary data, not UTF-8 text")
+        stream.seek(0)
+        # Rows are decoded by Arrow; here only the names must be whole.
+        text = io.TextIOWrapper(cast(Any, stream), encoding="utf-8", errors="surrogateescape", newline="")
+        lines = _Counted(text)
+        for first in lines:
+            first = first.removeprefix(BYTE_ORDER_MARK)
+            if first.strip():
+                break
+        else:
+            raise UnreadableError("it is empty; expected the names of columns in its first line")
+        # Outside of quotes, and in the first line alone: decimal commas and free text stand in the rows.
+        separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
+        reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
+        try:
+            names = [_checked(name) for name in next(reader)]
+        except csv.Error as error:
+            raise UnreadableError(f"its first line cannot be read: {error}") from error
+        text.detach()  # which would close the stream
+    named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
+    return Dialect(separator, named, lines.n_bytes, lines.number + 1)
+
+
+class _Counted:
+    """Lines of a text; counts them and their bytes."""
+
+    def __init__(self, lines: Iterable[str]):
+        self._lines = iter(lines)
+        self.number = self.n_bytes = 0
+
+    def __iter__(self) -> "_Counted":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        self.n_bytes += len(line.encode("utf-8", "surrogateescape"))
+        # A quote that is never closed would make one line of the whole file.
+        if self.n_bytes > LONGEST_HEADER:
+            raise UnreadableError("its first line never ends; is a quotation mark left open?")
+        return line
+
+
+def _checked(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UnreadableError("it is not UTF-8 text; save it as UTF-8") from None
+    return name
+
+
+class NumberReader:
+    """A converter of the cells of one column to float64, part by part.
+
+    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a bool is 0 or 1. Only the
+    mark before decimals is one for the whole column: a file that is not separated by commas may have decimal commas.
+    """
+
+    def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], *, may_have_commas: bool):
+        self._name, self._kind, self._may_have_commas = name, kind, may_have_commas
+        self._missing = _words(missing_words)
+        self._marks: set[str] = set()
+        self._n_read = 0
+
+    def __call__(self, cells: Any) -> Any:
+        """Return the numbers of a part; raises an UnreadableError that names the first cell that holds none."""
+        known = _known_cells(cells, self._missing)
+        numbers = self.floats(known)
+        if numbers is None:
+            # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
+            row = next(i for i in range(len(known)) if self.floats(known.slice(i, 1)) is None)
+            raise UnreadableError(
+                f"row {self._n_read + row} of column {self._name!r} holds {cells[row].as_py()!r:.60}; the model's "
+                f"column holds {_EXPECTED[self._kind]}"
+            )
+        self._n_read += len(cells)
+        return numbers
+
+    def floats(self, known: Any) -> Any:
+        """Return the numbers of cells without spaces, null where they are missing; None if one of them holds none.
+
+        Raises an UnreadableError for decimal commas and points in one column.
+        """
+        words = known if self._kind == "number" else _booleans_as_digits(known)
+        if self._may_have_commas:
+            self._marks |= {mark for mark in ",." if _any(compute.match_substring(words, mark))}
+            if len(self._marks) == 2:
+                raise UnreadableError(f"column {self._name!r} holds numbers with decimal commas and with points")
+            words = compute.replace_substring(words, ",", ".") if "," in self._marks else words
+        try:
+            numbers = words.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return None
+        # 0 and 1 are the only numbers that are their own squares.
+        if self._kind == "boolean" and _any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
+            return None
+        return numbers
+
+
+def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) -> Any:
+    """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
+
+    Missing words are null. A column without other cells is one of numbers. Where commas may stand in numbers, a column
+    has commas or points before decimals, not both.
+    """
+    known = _known_cells(cells, _words(missing_words))
+    # Each value once: columns of few values, as bools are, take a few comparisons.
+    distinct = compute.drop_null(compute.unique(known))
+    if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
+        true = compute.is_in(known, value_set=_words(TRUE_WORDS))
+        return compute.if_else(compute.is_null(known), pa.scalar(None, pa.bool_()), true)
+    if len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
+        for whole in (pa.int64(), pa.uint64()):
+            with suppress(pa.ArrowInvalid):  # more than 64 bits
+                return known.cast(whole)
+    with suppress(UnreadableError):
+        numbers = NumberReader("", "number", missing_words, may_have_commas=may_have_commas).floats(known)
+        if numbers is not None:
+            return numbers
+    return compute.if_else(compute.is_null(known), pa.scalar(None, _TEXT), cells)
+
+
+def _known_cells(cells: Any, missing: pa.Array) -> Any:
+    """Return cells without spaces around them, null where they mean a missing value."""
+    stripped = compute.utf8_trim_whitespace(cells)
+    return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, _TEXT), stripped)
+
+
+def _words(words: Sequence[str]) -> pa.Array:
+    return arrow_texts([word.strip() for word in words])
+
+
+def _booleans_as_digits(words: Any) -> Any:
+    for digit, same in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
+        found = compute.is_in(words, value_set=_words(same))
+        words = compute.if_else(found, digit, words) if _any(found) else words
+    return words
+
+
+def _any(mask: Any) -> bool:
+    return bool(compute.any(mask).as_py())
+
+
+def _all(mask: Any) -> bool:
+    return bool(compute.all(mask).as_py())
+
+
 class _RowReader:
     """A reader of a file's blocks that lays their columns out: the model's, then those that are carried along."""
 
@@ -99,7 +286,7 @@ class _RowReader:
             for j, name in enumerate(self._features):
                 column = block.column(name)
                 if not self._are_words[j] and not pa.types.is_float64(column.type):
-                    # What was not read as numbers is made so here: words by the cells' own rules, bools as 0 and 1.
+                    # Arrow did not read these as numbers: words become numbers by `NumberReader`, bools 0 and 1.
                     is_text = pa.types.is_string(column.type)
                     column = readers[j](column) if is_text else column.cast(pa.float64())
                 columns.append(column)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Int
 
-from ._names import columns, listed
+from ._sources import columns, listed
 
 if TYPE_CHECKING:
     import pandas as pd

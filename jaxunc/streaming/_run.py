@@ -1,22 +1,39 @@
-"""The folder of a run: its manifest, which parts are finished, and what may stand in it."""
+"""The folder of a run of `predict_files`: its manifest, the parts that are finished, and its lock.
+
+A `Run` is what goes on where an earlier one stopped. The manifest names the model, the settings, the data and the
+finished parts. `Run.open` compares it with the run that begins, keeps the parts that are still right, and removes the
+others. Anyone may have written the manifest: names and numbers that no run writes are refused. One run at a time writes
+to a folder, by a lock of the operating system, which ends with the process that holds it.
+"""
 
 import hashlib
+import importlib
 import json
 import os
+import re
+import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from jaxunc._checks import warn
 from jaxunc._version import __version__
 
 from ._chunks import rows_in
-from ._formats import is_same_file, is_within
-from ._manifest import MANIFEST, DamagedError, is_plain_file, part_of, read_manifest
-from ._write import types_as_written
+from ._sources import is_same_file, is_within
+
+MANIFEST = "_manifest.json"
+"""Readers of folders pass over names that start so."""
+LEAST_BUDGET, ENTRY_BYTES = 2**24, 2**10
+"""Bytes that a manifest may have, and how many more for each file that is read or lies in the folder."""
+_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)
+LOCK = ".lock"
+"""The file that is locked. The run removes it at its end; one that a killed run left is not locked."""
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
@@ -34,18 +51,9 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run: what it is made of, and which parts are finished.
+    """The folder of a run, where each part but the last of a file has ``part_rows`` rows.
 
-    Parameters
-    ----------
-    folder
-        Where the parts are.
-    identity
-        What `identity_of` returns; parts belong to another run if the model or the settings differ.
-    files
-        The data, in the order of the identity's inputs.
-    part_rows
-        Rows of every part but the last of a file.
+    ``identity`` is what `identity_of` returns; ``files`` are the data, in the order of its inputs.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
@@ -71,7 +79,7 @@ class Run:
                 )
 
     def open(self) -> None:
-        """Find what is finished; take away what a run that was cut short has left, and parts of other data.
+        """Find the parts that are finished; remove those of changed data, and what a run that was cut short has left.
 
         Files that the manifest does not know come after those that it knows, which keep their places.
         """
@@ -141,7 +149,7 @@ class Run:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
-        """The rows of the parts that are finished, by files."""
+        """Rows of the finished parts of each file."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])
@@ -149,16 +157,16 @@ class Run:
 
     @property
     def n_parts(self) -> int:
-        """How many parts are finished."""
+        """Number of finished parts."""
         return len(self._parts)
 
     @property
     def rows(self) -> int:
-        """Rows of all parts that are finished."""
+        """Rows of all finished parts."""
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """A part is in its place."""
+        """Note in the manifest that a part is in its place."""
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
@@ -184,7 +192,7 @@ class Run:
                 )
 
     def complete(self) -> dict[str, Any]:
-        """All parts are in their places; raises an OSError if one is not."""
+        """Note that the run is complete, and return its manifest; raises an OSError if a part is missing."""
         if gone := [part["name"] for part in self._parts if not self._is_there(part)]:
             raise OSError(f"{gone[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
         return self._write(True)
@@ -201,7 +209,7 @@ class Run:
 
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those before which no part of their file is missing."""
+    """Drop parts before which another of their file is missing."""
     found, expected = [], Counter()
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
         if part_of(part["name"]) == (part["file"], expected[part["file"]]):
@@ -223,6 +231,153 @@ def identity_of(model: str | Path, source: Any, files: list[Path], settings: dic
 
 
 def description_of(path: Path) -> dict[str, int]:
-    """Return what tells whether a file of the data was changed."""
+    """Return size and time of a file of the data, which differ once it was changed."""
     status = path.stat()
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
+
+
+def types_as_written(schema: pa.Schema) -> dict[str, str]:
+    """Return the types, in words, that columns have in a Parquet file, by name: some are not those in memory."""
+    sink = pa.BufferOutputStream()
+    parquet.ParquetWriter(sink, schema.remove_metadata()).close()
+    return {field.name: str(field.type) for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
+
+
+class DamagedError(ValueError):
+    """A manifest was not written by a run; the message goes on from its path."""
+
+
+def part_name(file: int, part: int) -> str:
+    """Return the name of a part, without its ending."""
+    return f"part-{file:05d}-{part:05d}"
+
+
+def part_of(name: str) -> tuple[int, int] | None:
+    """Return the file and the number of a part by its name; None if no run gives such a name."""
+    found = _PART.fullmatch(name)
+    if found is None or part_name(int(found[1]), int(found[2])) != name.rpartition(".")[0]:
+        return None
+    return int(found[1]), int(found[2])
+
+
+def is_plain_file(path: Path) -> bool:
+    """Return whether a file lies there itself: no link, folder or device."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
+    """Return a manifest of sound entries; raises a DamagedError that names another.
+
+    The manifest may have so many bytes more for each of the ``n_inputs`` files that are read now.
+    """
+    if not is_plain_file(path):
+        raise DamagedError("it is no file, but a link, a folder or a device")
+    budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
+    if (size := path.stat().st_size) > budget:
+        raise DamagedError(f"it has {size} bytes, more than its files explain")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is no JSON: {str(error)[:100]}") from error
+    if not isinstance(manifest, dict):
+        raise DamagedError(f"it is a {type(manifest).__name__}, no object")
+    for name, kind in (("settings", dict), ("inputs", list), ("parts", list), ("model", str), ("jaxunc", str)):
+        if not isinstance(manifest.get(name), kind):
+            raise DamagedError(f"its {name!r} is {manifest.get(name)!r:.60}")
+    _check_inputs(manifest["inputs"])
+    _check_parts(manifest)
+    return manifest
+
+
+def _check_inputs(inputs: list[Any]) -> None:
+    for one in inputs:
+        is_named = isinstance(one, dict) and one.keys() == {"name", "bytes", "modified"} and type(one["name"]) is str
+        if not is_named or type(one["modified"]) is not int or not _is_count(one["bytes"]):
+            raise DamagedError(f"its inputs hold {one!r:.80}, which is no file")
+
+
+def _check_parts(manifest: dict[str, Any]) -> None:
+    """Raise a DamagedError unless the parts are those of its inputs, each once."""
+    ending, seen = f".{manifest['settings'].get('file_format')}", set()
+    for part in manifest["parts"]:
+        if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
+            raise DamagedError(f"its parts hold {part!r:.80}, which is none")
+        name = part["name"]
+        own = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
+        if own is None or type(part["file"]) is not int or own[0] != part["file"]:
+            raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
+        if name in seen or part["file"] >= len(manifest["inputs"]):
+            raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")
+        if not _is_count(part["rows"]) or not _is_count(part["bytes"]):
+            raise DamagedError(f"its part {name!r} has rows={part['rows']!r:.30} and bytes={part['bytes']!r:.30}")
+        seen.add(name)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; raises an OSError if another run does.
+
+    Warns where the file system has no locks: the folder is then written without one.
+    """
+    path = folder / LOCK
+    handle = _acquired(path)
+    try:
+        yield
+    finally:
+        _release(handle, path)
+
+
+def _acquired(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            _lock(handle)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise OSError(
+                f"another run is writing to {path.parent}; wait until it has ended, or choose another folder."
+            ) from error
+        except OSError as error:
+            warn(f"{path.parent} cannot be locked ({error.strerror}): see to it that no other run writes there.")
+            return handle
+        if _is_still_there(handle, path):
+            return handle
+        os.close(handle)  # its last holder removed it after it was opened here
+
+
+def _is_still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int) -> None:
+    """Raise a BlockingIOError if another holds the lock, another OSError if there are none."""
+    try:
+        import fcntl
+    except ImportError:
+        msvcrt: Any = importlib.import_module("msvcrt")  # Windows
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _release(handle: int, path: Path) -> None:
+    if os.name == "posix":  # the name goes first: nobody locks a file that is about to go
+        path.unlink(missing_ok=True)
+        os.close(handle)
+        return
+    os.close(handle)  # Windows removes no file that is open
+    with suppress(PermissionError):  # another run has it now
+        path.unlink(missing_ok=True)

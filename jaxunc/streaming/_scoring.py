@@ -1,29 +1,96 @@
-"""Rows through a model into columns."""
+"""Rows through a model into the columns of the outputs that are asked of it.
+
+`load_model` reads a model. A `Scoring` finds for each output who answers it (`answerers_of`): the model itself, or
+a combiner for what the model's own does not answer. Those combiners are bound together, so that rows go through the
+trees once. Columns of one row agree: sets and intervals are made of the probabilities beside them
+(`Consistent`, `Reported`).
+"""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_confidence, check_one_of
-from jaxunc.intervals import check_strength
-from jaxunc.storage import StoredClassifier
+from jaxunc.additive import AdditiveTrees
+from jaxunc.combiners import Combiner, Mean, Together, UncertaintyDecomposition
+from jaxunc.decisions import CautiousAnswer, CautiousReport, expected_utility_set
+from jaxunc.forest import Forest
+from jaxunc.inference import Answering, bind
+from jaxunc.interop import is_model_file, read_model_file
+from jaxunc.intervals import Interval, check_strength
+from jaxunc.storage import Description, StoredClassifier, describe, load_answering
 from jaxunc.tables import Columns, Encoded
 
-from ._answerers import OUTPUTS, answerers_of, answering
-from ._arrays import labels as arrow_labels
-from ._arrays import numbers as arrow_numbers
+from ._in_memory import arrow_labels, arrow_numbers
 
+OUTPUTS = (
+    "class",
+    "probability",
+    "score",
+    "uncertainty",
+    "interval",
+    "set",
+    "idm_interval",
+    "cautious_set",
+    "trees_polled",
+)
+"""Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
 """Arrays by the names of their columns."""
+Parts = dict[str | None, tuple[str, ...]]
+"""The outputs that a model's answer has; by the names of combiners where several answer together."""
+
+
+def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
+    """Load a model that answers, from a file of `jaxunc.save` or of a library that `jaxunc.from_any` knows.
+
+    Raises as `jaxunc.load` and `jaxunc.from_any`; also a ValueError for regressors, whose answers are no classes.
+    """
+    if not is_model_file(path):
+        return load_answering(path, known=known)
+    model = read_model_file(path).model
+    if isinstance(model, AdditiveTrees) and model.class_labels is None:
+        raise ValueError(
+            f"{path} holds a model that predicts numbers, and files are scored by models of classes: ask "
+            "jaxunc.from_any(path).predict(X)."
+        )
+    return model
+
+
+def describe_model(path: str | Path) -> Description:
+    """Describe a model file: one of `jaxunc.save` by its header, one of another library by reading it.
+
+    Of another library ``version`` is empty, and ``kind`` names it.
+    """
+    if not is_model_file(path):
+        return describe(path)
+    library, model = read_model_file(path)
+    columns, trees = model.trees.columns, model.trees
+    values = {"outputs": model.n_outputs, "link": model.link} if isinstance(model, AdditiveTrees) else {}
+    boosted = isinstance(model, AdditiveTrees) and not model.is_forest
+    return Description(
+        kind=f"{type(model).__name__}, from {library}",
+        version="",
+        combiner=None,
+        n_trees=trees.n_trees,
+        n_nodes=trees.n_nodes,
+        columns=columns.number,
+        column_names=columns.names,
+        class_labels=model.class_labels,
+        arrays={},
+        n_bytes=Path(path).stat().st_size,
+        parameters={**values, "trees": "boosted" if boosted else "a forest"},
+    )
 
 
 class Scoring:
-    """The outputs that are asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
+    """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
 
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
         check_outputs(outputs, s, confidence)
@@ -38,7 +105,7 @@ class Scoring:
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the model takes missing values; asked where there are any, since scikit-learn may have to tell."""
+        """Whether the model takes missing values; read only where there are any, since it may import scikit-learn."""
         if isinstance(self._model, StoredClassifier):
             return self._model.takes_missing
         if not hasattr(self._model, "get_params"):
@@ -53,12 +120,13 @@ class Scoring:
         return tuple(self.blank)
 
     def ask(self, rows: Encoded) -> list[Any]:
-        """The answers for instances: one routing for each bound model."""
-        answers = {place: _on_host(model.answer(rows)) for place, model in self._models.items()}
+        """Return the answers for rows, which go through the trees of each bound model once."""
+        # On the host, where later steps compile nothing.
+        answers = {place: jax.tree.map(np.asarray, model.answer(rows)) for place, model in self._models.items()}
         return [one.read(answers) for one in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
-        """The columns of answers, in the order in which outputs are listed."""
+        """Return the columns of answers, in the order of `OUTPUTS`."""
         found = {}
         for one, answer in zip(self.answerers, answers, strict=True):
             for output in one.outputs:
@@ -69,7 +137,7 @@ class Scoring:
 
 
 def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
-    """Raise a TypeError or a ValueError unless these are outputs and their settings, whether asked for or not."""
+    """Raise a TypeError or a ValueError unless these are outputs and sound settings of them."""
     check_lists(outputs=outputs)
     if outputs is not None and not len(outputs):
         raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
@@ -80,7 +148,7 @@ def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
 
 
 def check_lists(**given: Any) -> None:
-    """Raise a ValueError for one name where a list of names belongs, a TypeError for what is no list of names."""
+    """Raise a ValueError for one name in place of a list of names, a TypeError for anything else."""
     for name, value in given.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
@@ -89,19 +157,14 @@ def check_lists(**given: Any) -> None:
 
 
 def _named(columns: Columns, names: Any) -> Columns:
-    """The columns with the names that a classifier was fitted on, which its forest may not know."""
+    """Return the columns with the names that a classifier was fitted on, which its forest may not know."""
     if columns.names is not None or names is None:
         return columns
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
-def _on_host(answer: Any) -> Any:
-    # What is made of the answers compiles nothing there.
-    return jax.tree.map(np.asarray, answer)
-
-
 def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Columns of a table, of an answer's."""
+    """Yield the columns of an answer as Arrow's, one for each class where they have two axes."""
     of_classes = arrow_labels(labels)
     for name, array in columns.items():
         if name == "class":
@@ -117,3 +180,187 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
         else:
             for c, label in enumerate(labels):
                 yield f"{name}_{label}", arrow_numbers(array[:, c])
+
+
+class Answerer(NamedTuple):
+    """A model, and which outputs are read from its answer."""
+
+    model: Answering
+    outputs: tuple[str, ...]
+    part: str | None = None
+    """Name of the combiner whose answer it is, where several answer together."""
+    prefix: str = ""
+    """Put before the names of columns."""
+    beside: "Answerer | None" = None
+    """Another one, whose intervals are widened to the model's probabilities, or whose class a report's set holds."""
+    is_report: bool = False
+    """Whether it is a cautious report beside the model's own answer."""
+
+    @property
+    def models(self) -> tuple[Answering, ...]:
+        """The bound models whose answers it reads."""
+        return (self.model,) if self.beside is None else (self.model, self.beside.model)
+
+    def read(self, answers: dict[int, Any]) -> Any:
+        """Return its part of the models' answers, which are given by the models' identities."""
+        answer = answers[id(self.model)]
+        answer = answer if self.part is None else answer[self.part]
+        if self.is_report:
+            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
+        return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
+
+
+def answering(model: Any) -> Answering:
+    """Return the model that answers instances; raise a TypeError for anything else."""
+    found = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
+    if isinstance(model, type) or not isinstance(found, Answering):
+        raise TypeError(
+            f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or "
+            "a fitted classifier of jaxunc."
+        )
+    return found
+
+
+def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Answerer, ...]:
+    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
+    parts = _parts(model.blank_answer())
+    outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
+    derived = _derived(parts, has_counts=model.forest is not None)
+    own = [
+        (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
+        for part, names in parts.items()
+    ]
+    own = [(part, names) for part, names in own if names]
+    left = [name for name in outputs if not any(name in names for _, names in own)]
+    # The interval of the model's probability is the report's, widened to hold it.
+    needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
+    further = _further(needed, s) if model.forest is not None else {}
+    voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
+    if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
+        who = type(model if model.combiner is None else model.combiner).__name__
+        can = sorted({name for names in parts.values() for name in names})
+        raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
+    answerers = _routed(model, own, further, left)
+    if "set" in left:
+        answerers = _with_class(answerers, model, parts)
+    if voted and model.forest is not None:
+        # Here, since the room's tables of votes take SciPy.
+        from jaxunc.voting import bind_vote
+
+        answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
+    return tuple(answerers)
+
+
+def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
+    """Return combiners for outputs that the model's own does not answer, and which each of them answers."""
+    combiners: dict[str, tuple[Combiner, tuple[str, ...]]] = {}
+    if "uncertainty" in left:
+        combiners["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
+    if cautious := tuple(name for name in ("interval", "set", "idm_interval", "cautious_set") if name in left):
+        combiners["cautious"] = CautiousReport(s), cautious
+    return combiners
+
+
+def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+    """Return the outputs that are made of the probabilities of a part, since no part answers them by itself."""
+    can = {name for names in parts.values() for name in names}
+    return tuple(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+
+
+def _routed(
+    model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+) -> list[Answerer]:
+    combiners = {name: combiner for name, (combiner, _) in further.items()}
+    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
+    if not combiners:
+        return answerers
+    if model.combiner is not None and [part for part, _ in own] == [None]:
+        model = model.with_rule(Together(own=model.combiner, **combiners))
+        answerers = [Answerer(model, own[0][1], "own")]
+    else:
+        model = model.with_rule(Together(**combiners))
+    report = Answerer(model, (), "cautious", is_report=True)
+    made = "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left
+    answerers = [one._replace(beside=report) if made and "interval" in one.outputs else one for one in answerers]
+    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
+    return answerers + [
+        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
+    ]
+
+
+def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
+    """Let the report's sets hold the class of a model that names one without probabilities, as a vote does."""
+    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
+    if len(naming) != 1:
+        return answerers
+    return [one._replace(beside=naming[0]) if one.is_report and "set" in one.outputs else one for one in answerers]
+
+
+def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
+    """Return whether the setting ``s`` of `stream` changes the outputs: where a cautious report answers one."""
+    answerers = answerers_of(answering(model), outputs, 1.0, 0.99)
+    return any(one.is_report or one.beside is not None for one in answerers)
+
+
+def _parts(answer: Any) -> Parts:
+    of = lambda one: tuple(getattr(one, "outputs", ()))  # noqa: E731
+    return {name: of(one) for name, one in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+
+
+def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
+    found = {name for names in parts.values() for name in names} - {"score"}
+    if not found:
+        raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
+    return tuple(name for name in OUTPUTS if name in found)
+
+
+class Consistent(NamedTuple):
+    """A model's answer, with sets and intervals made of its probabilities where it has none of its own."""
+
+    answer: Any
+    interval: Interval | None
+    """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return the columns of an output: the answer's own, the best set, or intervals that hold the probability."""
+        if output in self.answer.outputs:
+            return self.answer.columns(output)
+        probability = np.asarray(self.answer.columns("probability")["probability"])
+        if output == "set":
+            return {output: best_sets(probability, np.asarray(self.answer.columns("class")["class"]))}
+        assert self.interval is not None
+        lower, upper = np.asarray(self.interval.lower), np.asarray(self.interval.upper)
+        return {"lower": np.minimum(lower, probability), "upper": np.maximum(upper, probability)}
+
+
+class Reported(NamedTuple):
+    """A cautious report beside the answer of another combiner; its columns have names of their own."""
+
+    answer: CautiousAnswer
+    own: Any = None
+    """The other answer, whose class is to be in the set; None if it has no class."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return the columns of an output."""
+        if output == "set" and self.own is not None:
+            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
+            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
+        if output == "idm_interval":
+            return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
+        if output == "cautious_set":
+            return {output: self.answer.columns("set")["set"]}
+        return self.answer.columns(output)
+
+
+def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the sets ``[rows classes]`` of the highest expected utility (u65), with the class that was chosen.
+
+    Rows without probabilities, NaN or zeros, have all classes.
+    """
+    rows, n_classes = probability.shape
+    # Padded, so that batches of any size compile a few programs.
+    padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)
+    total = probability.sum(axis=1, keepdims=True)
+    shares = np.divide(probability, total, out=np.full_like(probability, 1 / n_classes), where=total > 0)
+    padded[:rows] = np.where(np.abs(total - 1) < 5e-4, probability, shares)
+    return np.asarray(expected_utility_set(padded))[:rows] | (np.arange(n_classes) == chosen[:, None])

@@ -1,4 +1,8 @@
-"""Data of any size through a model at constant memory."""
+"""Data of any size through a model at constant memory: `stream`, and its steps, which files and batches take too.
+
+The steps are `checked_wanted` (which columns), `encoded_rows`, `Scoring.ask` and `answered`; `ahead` and `Behind` move
+work to other threads, in order.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +16,7 @@ from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
 
 from ._chunks import chunks_of
 from ._scoring import Named, Scoring, check_lists
-from ._wanted import DataChunk, Wanted
+from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
@@ -47,10 +51,10 @@ def stream(
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
         ``"set"``, classes that are answered together; ``"idm_interval"`` and ``"cautious_set"``, what a
         `jaxunc.decisions.CautiousReport` says; ``"trees_polled"``, how many trees a vote takes to settle. Default: what
-        the model's rule answers. Where that has no sets, they are the best of its probabilities
+        the model's combiner answers. Where that has no sets, they are the best of its probabilities
         (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
         hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
-        columns of a row agree. Others are answered by rules of their own, in one routing.
+        columns of a row agree. Further combiners answer all others, in the same pass through the trees.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -96,7 +100,7 @@ def stream(
 
 
 def checked_wanted(scoring: Scoring, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
-    """Which columns are read; raises a ValueError if an answer has the name of a kept column."""
+    """Return which columns are read; raises a ValueError if an answer has the name of a kept column."""
     check_lists(features=features, keep=keep)
     if features is not None:
         _check_features(list(features), scoring.columns_read)
@@ -123,7 +127,7 @@ def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> It
 
 
 def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
-    """A chunk's rows as the model's trees test them."""
+    """Return a chunk's rows as the model's trees test them."""
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not scoring.takes_missing:
         raise ValueError(
@@ -133,12 +137,12 @@ def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
 
 
 def answered(kept: pa.Table, columns: Named) -> pa.Table:
-    """The kept columns and the answers."""
+    """Return the kept columns and the answers as one table."""
     return pa.table(dict(zip(kept.schema.names, kept.columns, strict=True)) | columns)
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items, the next ones made by another thread while one is worked on."""
+    """Yield the items; another thread makes the next ones meanwhile."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
         pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))
@@ -147,22 +151,20 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
             yield item
 
 
-def behind(work: Callable[..., Any], depth: int = 2) -> "Behind":
-    """Work that another thread does, in order, while the caller goes on."""
-    return Behind(work, depth)
-
-
 class Behind:
-    """See `behind`. An error of the work is raised at a later call, or at the end; nothing is done after it."""
+    """Work that another thread does, in order, while the caller goes on.
 
-    def __init__(self, work: Callable[..., Any], depth: int):
+    An error of the work is raised at a later call, or at the end; no work is done after it.
+    """
+
+    def __init__(self, work: Callable[..., Any], depth: int = 2):
         self._work, self._depth = work, depth
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="jaxunc-writer")
         self._pending: deque = deque()
         self._has_failed = False
 
     def __call__(self, *args: Any) -> None:
-        """Hand over the arguments of one piece of work; waits while there are too many."""
+        """Hand over one piece of work; waits while ``depth`` pieces are unfinished."""
         while len(self._pending) >= self._depth:
             self._pending.popleft().result()
         self._pending.append(self._pool.submit(self._do, *args))

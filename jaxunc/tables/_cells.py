@@ -1,18 +1,34 @@
-"""Python values in the cells of a table: which are numbers, which are words, and which no tree can test."""
+"""Values in the cells of a table: which are missing, numbers or words, and how they are written as words.
+
+Levels of a nominal column are words, and equal values must be one word, whatever carries them: 1 and 1.0, or a moment
+of Python, NumPy or pandas. `kind_of_type` tells what a value is, `as_word` and `moment_word` write it.
+"""
 
 import datetime
 import decimal
 import fractions
 import functools
 import numbers
+import re
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
 
+MISSING_WORDS: tuple[str, ...] = (
+    *("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A"),
+    *("NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
+    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+"""Cells of text files that mean a missing value by default, those of pandas among them."""
+
+TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
+FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
+
+
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
-"""What values of a type are; of a quantity (dates, times, complex numbers) no tree knows the scale."""
+"""Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
 
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _QUANTITIES = (
@@ -20,7 +36,7 @@ _QUANTITIES = (
     *(complex, np.complexfloating),
 )
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
-"""Of pandas and Arrow, which are not imported for it."""
+"""Types of pandas and Arrow, by name: neither is imported for it."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
 _LARGEST_WRITTEN = 1e300
 """Largest number that is written out in digits."""
@@ -29,7 +45,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 @functools.cache
 def kind_of_type(kind: type) -> Kind:
-    """Return what the values of a type are. A float that is NaN is missing all the same: see `is_missing`."""
+    """Return the kind of a type's values. A float that is NaN is missing all the same: see `is_missing`."""
     if kind.__name__ in _MISSING:
         return "missing"
     # First, since NumPy takes a span of time for an integer.
@@ -45,7 +61,7 @@ def kind_of_type(kind: type) -> Kind:
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
-    """Return what the values are, each kind once."""
+    """Return the kinds of the values, each once."""
     return {kind_of_type(kind) for kind in set(map(type, values))}
 
 
@@ -106,3 +122,80 @@ def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
     # A float's shortest writing is what people mean by a decimal: 0.1 is the float 0.1, though not to the last digit.
     exact = fractions.Fraction(value)
     return near if exact in (fractions.Fraction(repr(near)), fractions.Fraction(near)) else value
+
+
+_TEXT = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
+)
+_SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?")
+"""As pandas and Python write one."""
+_COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
+"""As NumPy writes one."""
+_NANOSECONDS = {
+    "weeks": 604_800 * 10**9,
+    "days": 86_400 * 10**9,
+    "hours": 3_600 * 10**9,
+    "minutes": 60 * 10**9,
+    "seconds": 10**9,
+    "milliseconds": 10**6,
+    "microseconds": 10**3,
+    "nanoseconds": 1,
+}
+MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
+"""Types that `moment_word` takes."""
+
+
+class MomentWord(str):
+    """A date, a moment or a span of time as a word: equal ones are one level, unlike texts."""
+
+    __slots__ = ()
+
+
+def moment_word(value: Any) -> MomentWord:
+    """Return a date, a moment or a span as its carrier writes it; a moment of NumPy as Python and pandas do."""
+    return MomentWord(_as_python_writes(value) if isinstance(value, np.datetime64) else value)
+
+
+def _as_python_writes(value: np.datetime64) -> str:
+    unit, _ = np.datetime_data(value.dtype)
+    if unit in "YMWD":
+        return str(value.astype("M8[D]"))
+    text = str(value.astype("M8[s]") if unit in ("h", "m") else value)
+    day, _, time = text.partition("T")
+    whole, _, fraction = time.partition(".")
+    digits = fraction.rstrip("0")
+    # Python writes no fraction, or six digits; pandas nine if there are nanoseconds, and what is finer stays.
+    digits = digits.ljust(6 if len(digits) <= 6 else 9, "0") if digits else ""
+    return f"{day} {whole}{'.' * bool(digits)}{digits}"
+
+
+def same_moment(word: str) -> Any:
+    """Return a key that words of one moment share; None for a word that is no date and no moment.
+
+    A date is the moment at which it begins. Moments of different zones at the same time are the same.
+    """
+    if not (found := _TEXT.fullmatch(word)):
+        return None
+    day, hour, minute, second, fraction, offset = found.groups()
+    fraction = (fraction or "").ljust(9, "0")
+    try:
+        moment = datetime.datetime.fromisoformat(f"{day} {hour or '00'}:{minute or '00'}:{second or '00'}")
+        if offset is None:
+            return moment, fraction
+        zone = datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{offset}").tzinfo
+        return moment.replace(tzinfo=zone).astimezone(datetime.UTC), fraction
+    except (ValueError, OverflowError):
+        return None
+
+
+def same_time(word: str) -> Any:
+    """Return a key that words of one moment, or of one span of time, share; None for any other word."""
+    if (moment := same_moment(word)) is not None:
+        return moment
+    if found := _COUNT.fullmatch(word):
+        return int(found[1]) * _NANOSECONDS[found[2]]
+    if not (found := _SPAN.fullmatch(word)):
+        return None
+    days, *time, fraction = found.groups()
+    whole = sum(int(part or 0) * size for part, size in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
+    return whole * 10**9 + int((fraction or "").ljust(9, "0"))

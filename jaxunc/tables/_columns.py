@@ -1,17 +1,33 @@
-"""Facts about the columns of the data that trees test: names, kinds and levels."""
+"""`Columns`, facts about the columns of the data that trees test, and `fit_columns`, which finds them in data.
+
+Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its place among them. A
+column that is compared as float64 has cuts, its thresholds: a value's code is how many of them lie below it.
+"""
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxunc._checks import check_bool, check_collection, check_integer
+from jaxunc._numerics import order_key, order_key_at_or_below
 
-from ._cuts import CutLookup, check_cuts
-from ._levels import LARGEST_CODE, Levels, Lookup
-from ._words import MISSING_WORDS
+from ._cells import MISSING_WORDS
+from ._frames import (
+    as_table,
+    check_distinct_names,
+    column_of,
+    frame_names,
+    holds_bools,
+    holds_only_numbers,
+    is_frame,
+    is_named,
+)
+from ._levels import LARGEST_CODE, Levels, Lookup, fit_levels
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -27,14 +43,13 @@ class Columns:
 
     Notes
     -----
-    Where a column has levels, what people hand in are its values, and `encode_instances` looks them up, whatever holds
-    them. Data that are codes already go with `of_codes`.
+    Where a column has levels, data hold its values, which are looked up. Data that are codes already go with
+    `of_codes`.
 
-    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: what trees test is how many of
-    the cuts are below.
+    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: trees test how many cuts are
+    below.
 
-    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.streaming`). Frames and arrays
-    have types of their own, and pass them by.
+    ``boolean`` and ``missing_words`` matter for text files alone. Frames and arrays have types of their own.
     """
 
     number: int
@@ -124,7 +139,7 @@ class Columns:
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
-    def lookups(self) -> tuple[Lookup | CutLookup | None, ...]:
+    def lookups(self) -> "tuple[Lookup | CutLookup | None, ...]":
         """Levels and cuts made ready for looking up values; made when first asked for."""
         levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
         return tuple(
@@ -164,3 +179,104 @@ class Columns:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float) and value == value
+
+
+def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
+    """Find the nominal columns of X and their levels; in a frame also the names, and the columns of bools.
+
+    ``nominal`` is "auto" (every column that holds no numbers and no dates), None, or names, positions or bools of
+    columns. Levels are the distinct values, sorted; missing values, if any, are a level of their own, the last. Raises
+    a TypeError if X is sparse, or a nominal column holds lists, or bytes that are no text. Raises a ValueError if X has
+    not two axes, or a name twice, or ``nominal`` names no columns of X.
+
+    Examples
+    --------
+    >>> import numpy as np, jaxunc as ju
+    >>> X = np.array([[1.5, "red"], [2.5, "blue"], [0.5, None]], object)
+    >>> columns = ju.tables.fit_columns(X)
+    >>> columns.levels[1]
+    Levels(values=('blue', 'red'), has_missing=True)
+    >>> ju.tables.encode_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
+    [[3.5, 1.0], [4.5, -1.0]]
+    """
+    table = as_table(X, name)
+    if len(table.shape) != 2:
+        raise ValueError(f"{name} has shape {table.shape}; expected (instances, features).")
+    number = table.shape[1]
+    names = frame_names(table) if is_frame(table) else None
+    check_distinct_names(names or (), name)
+    kinds = _kinds(table, nominal, names or ())
+    # Text files hold bools as words, and these columns are read as bools there.
+    boolean = tuple(holds_bools(table, j) for j in range(number)) if is_frame(table) else None
+    if not kinds.any():
+        return Columns(number, names, boolean=boolean)
+    levels = []
+    for j in range(number):
+        try:
+            levels.append(fit_levels(column_of(table, j)) if kinds[j] else None)
+        except TypeError as error:
+            raise TypeError(f"column {(names or range(number))[j]!r} of {name}: {error}") from error
+    return Columns(number, names, tuple(kinds.tolist()), tuple(levels), boolean)
+
+
+def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
+    """Return whether each column of a frame or an array has a type of numbers; raises as `fit_columns` does."""
+    table = as_table(X, "X")
+    if len(table.shape) != 2:
+        raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
+    return holds_only_numbers(table)
+
+
+def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
+    n_features = table.shape[1]
+    kinds = np.zeros(n_features, bool)
+    if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
+        return kinds
+    if isinstance(nominal, str) and nominal == "auto":
+        return np.array([is_named(table, j) for j in range(n_features)], bool)
+    given = np.asarray(nominal)
+    if given.dtype == bool and given.shape == (n_features,):
+        return given
+    if given.ndim == 1:
+        distinct = len(set(given.tolist())) == len(given)  # else booleans written as 0 and 1
+        # Bools written as 0 and 1 would read as the positions 0 and 1; what is there twice is no list of positions.
+        if given.dtype.kind in "iu" and distinct and np.all((given >= 0) & (given < n_features)):
+            kinds[given] = True
+            return kinds
+        if given.dtype.kind in "UO" and set(map(str, given)) <= set(names):
+            kinds[[names.index(str(name)) for name in given]] = True
+            return kinds
+    columns = f"the columns {', '.join(names[:8])}" if names else f"{n_features} columns without names"
+    raise ValueError(
+        f"nominal={nominal!r} does not fit X, which has {columns}; pass 'auto', None, or names, positions (each once) "
+        "or one boolean for each column."
+    )
+
+
+class CutLookup:
+    """The thresholds of a column, made ready for placing values among them."""
+
+    may_be_numbers = True
+
+    def __init__(self, cuts: Sequence[float]):
+        self.cuts = np.array(cuts, np.float64)
+
+    def codes(self, values: Float[np.ndarray, " instances"]) -> Float[np.ndarray, " instances"]:
+        """Return how many cuts are below each value; NaN for NaN."""
+        return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
+
+    def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
+        """Return the same in a program."""
+        if values.dtype == jnp.float64:
+            codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
+        else:
+            # As order keys, which no backend takes for zero.
+            codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
+        return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
+
+
+def check_cuts(j: int, cuts: Any) -> None:
+    """Raise a ValueError unless cuts are finite numbers that rise."""
+    known = np.asarray(cuts, np.float64)
+    if known.ndim != 1 or not np.isfinite(known).all() or np.any(np.diff(known) <= 0):
+        raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")

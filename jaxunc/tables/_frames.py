@@ -1,15 +1,239 @@
-"""Frames of all kinds as one: names, and columns that NumPy or pandas holds.
+"""Data as people hand them in, whatever holds them, read as one of three: a pandas frame, a `Frame`, or an array.
 
 pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
-structured arrays become a `Frame`.
+structured arrays become a `Frame`; lists become arrays. `InstancesLike` and its siblings tell type checkers what may be
+passed. `as_table` and `plain_table` read tables, the functions after them ask a table about its columns, `as_frame` and
+`plain_array` convert, and the last part reads labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Int
 
-from ._cells import kinds_of
+from jaxunc._checks import distinct_labels
+
+from ._cells import floats_of, is_missing, kinds_of
+
+NUMBERS = "fiub"
+"""Dtype kinds of NumPy that hold numbers."""
+
+QUANTITIES = "mMc"
+"""Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
+
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ._encode import Encoded
+
+    class OfFrame(Protocol):
+        """Members of a pandas frame that are read."""
+
+        @property
+        def columns(self) -> Any:
+            """The names of the columns."""
+            ...
+
+        @property
+        def iloc(self) -> Any:
+            """Columns and rows by their places."""
+            ...
+
+        @property
+        def shape(self) -> tuple[int, int]:
+            """How many rows and columns there are."""
+            ...
+
+        def __len__(self) -> int: ...
+
+    class SparseMatrix(Protocol):
+        """Members of a sparse matrix of SciPy that are read."""
+
+        @property
+        def shape(self) -> Any:
+            """How many rows and columns there are."""
+            ...
+
+        @property
+        def dtype(self) -> Any:
+            """Type of the values."""
+            ...
+
+        def tocsr(self) -> Any:
+            """Return the matrix by rows."""
+            ...
+
+    class Column(Protocol):
+        """Members of a column of pandas, Polars or Arrow that are read."""
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
+
+        def __len__(self) -> int: ...
+
+    class OfArrow(Protocol):
+        """What frames of Polars, Arrow and others hand their data on by."""
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            """Return the data as a stream of Arrow."""
+            ...
+
+    InstancesLike: TypeAlias = (
+        np.ndarray
+        | jax.Array
+        | OfFrame
+        | OfArrow
+        | Mapping[str, Any]
+        | SparseMatrix
+        | Sequence[Sequence[Any]]
+        | Encoded
+    )
+    """Data ``[instances features]``: NumPy, JAX, frames, columns by name, a sparse matrix of SciPy, a list of rows."""
+    LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
+    """A label per instance: NumPy, JAX, a column of a frame, or a list."""
+    NumbersLike: TypeAlias = ArrayLike
+    """A number, or an array or list of numbers: weights, priors, settings."""
+    NominalLike: TypeAlias = np.ndarray | Sequence[bool] | Sequence[int] | Sequence[str] | str
+    """Which columns are nominal: booleans, positions, names, or ``"auto"``."""
+    MaskLike: TypeAlias = np.ndarray | jax.Array | Sequence[Sequence[bool]]
+    """Booleans ``[instances trees]``."""
+else:  # arguments are checked where they are read, with messages that say what to pass instead
+    InstancesLike = LabelsLike = NumbersLike = NominalLike = MaskLike = Any
+
+ArrowTable: TypeAlias = Any
+"""An Arrow table (pyarrow says nothing of its types)."""
+
+
+def as_table(data: Any, name: str) -> Any:
+    """Return a frame of pandas, a `Frame`, or an array (of objects if a list holds strings); raises if sparse."""
+    if hasattr(data, "tocsr"):
+        raise dense_alone(name)
+    return plain_table(data, name)
+
+
+def plain_table(data: Any, name: str = "X") -> Any:
+    """Return data that are not sparse as `as_table` does; JAX's arrays and series of pandas as they are."""
+    if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
+        return data  # first, since a server asks it for every row
+    if isinstance(data, jax.Array):
+        narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
+        return data.astype(jnp.float32) if narrow else data
+    if hasattr(data, "iloc") and not hasattr(data, "columns"):
+        return data  # a series, whose shape is refused
+    frame = as_frame(data, name)
+    return plain_array(data, name) if frame is None else frame
+
+
+def dense_alone(name: str) -> TypeError:
+    """Return the error of sparse data where none are taken."""
+    return TypeError(
+        f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
+    )
+
+
+def frame_names(frame: Any) -> tuple[str, ...]:
+    """Return the names of a frame's columns, as strings."""
+    return tuple(map(str, frame.columns))
+
+
+def column_of(table: Any, j: int) -> Any:
+    """Return one column of a frame or an array."""
+    if isinstance(table, Frame):
+        return table.parts[j]
+    return table.iloc[:, j] if is_pandas(table) else np.asarray(table)[:, j]
+
+
+def kind_of(dtype: Any) -> str:
+    """Return the kind of a dtype as NumPy names it; "O" for what it does not know."""
+    return getattr(dtype, "kind", "O")
+
+
+def dtypes_of(frame: Any) -> list[Any]:
+    """Return the dtype of each column of a frame."""
+    return [part.dtype for part in frame.parts] if isinstance(frame, Frame) else list(frame.dtypes)
+
+
+def holds_bools(frame: Any, j: int) -> bool:
+    """Return whether a frame's column holds bools as numbers, some of which may be missing."""
+    column = column_of(frame, j)
+    if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
+        return kind == "b"
+    return _are_bools(values := _values(column)) and any(isinstance(value, bool | np.bool_) for value in values)
+
+
+def is_named(table: Any, j: int) -> bool:
+    """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
+
+    Of a frame also a column in which all is missing, and of pandas bools among which some are: there objects have the
+    one and the other, and a missing flag is a value of its own.
+    """
+    column = column_of(table, j)
+    if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):
+        return True
+    if (kind := kind_of(column.dtype)) in NUMBERS + QUANTITIES:
+        return False
+    if kind in "US":
+        return True
+    found = kinds_of(values := _values(column))
+    if found & {"word", "several", "quantity"}:
+        return "quantity" not in found
+    some_missing = any(map(is_missing, values))
+    if is_pandas(table) and some_missing and _are_bools(values):
+        return True
+    return is_frame(table) and some_missing and all(map(is_missing, values))
+
+
+def has_categories(dtype: Any) -> bool:
+    """Return whether a dtype of pandas is one of categories, its own or Arrow's."""
+    return hasattr(dtype, "categories") or str(getattr(dtype, "pyarrow_dtype", "")).startswith("dictionary")
+
+
+def as_floats(column: Any) -> np.ndarray:
+    """Return a column's numbers, NaN where missing; raises a TypeError or a ValueError for any other value."""
+    kind = kind_of(column.dtype)
+    if kind in QUANTITIES:
+        raise TypeError(f"dtype {column.dtype} is no number")
+    if kind not in NUMBERS or has_categories(column.dtype):
+        return floats_of(_values(column))
+    return column.to_numpy(np.float64, na_value=np.nan) if hasattr(column, "to_numpy") else np.asarray(column)
+
+
+def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
+    """Return whether each column of a frame or an array has a type of numbers."""
+    if is_frame(table):
+        return np.array([kind_of(dtype) in NUMBERS for dtype in dtypes_of(table)], bool)
+    return np.full(table.shape[1], table.dtype.kind in NUMBERS)
+
+
+def refuse_quantities(table: Any, name: str) -> None:
+    """Raise a TypeError if a column of a frame or an array holds dates, times and the like, or complex numbers."""
+    if not is_frame(table) and table.dtype.kind != "O":
+        odd = [table.dtype] if table.dtype.kind in "mM" else []
+    else:
+        names = frame_names(table) if is_frame(table) else range(table.shape[1] if len(table.shape) == 2 else 0)
+        odd = [which for j, which in enumerate(names) if _holds_quantities(column_of(table, j))]
+    if odd:
+        raise TypeError(
+            f"{name}'s columns {odd[:5]} ({len(odd)} in all) hold dates, times or complex numbers. Dates: make them "
+            "numbers, for instance days since the first one."
+        )
+
+
+def _holds_quantities(column: Any) -> bool:
+    if (kind := kind_of(column.dtype)) in NUMBERS + QUANTITIES + "U":
+        return kind in QUANTITIES
+    return "quantity" in kinds_of(_values(column))
+
+
+def _are_bools(values: list[Any]) -> bool:
+    return all(isinstance(value, bool | np.bool_) or is_missing(value) for value in values)
+
+
+def _values(column: Any) -> list[Any]:
+    return (column.to_numpy(object) if hasattr(column, "to_numpy") else np.asarray(column)).tolist()
 
 
 class Frame:
@@ -174,13 +398,13 @@ def check_distinct_names(names: Iterable[str], name: str) -> None:
 
 
 def _may_be_frame(data: Any) -> bool:
-    """Return whether data have something of a frame: what is no frame should not cost an import."""
+    """Return whether data have some member of a frame: others should not cost an import."""
     names = ("columns", "__narwhals_dataframe__", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
     return any(hasattr(type(data), member) for member in (*names, "column_names"))
 
 
 def may_be_series(data: Any) -> bool:
-    """Return whether data have something of a column that narwhals knows, and are not of pandas."""
+    """Return whether data have some member of a column that narwhals knows, and are not of pandas."""
     members = ("to_list", "to_pylist", "__narwhals_series__")
     return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
 
@@ -195,7 +419,7 @@ def _chunked(data: Any) -> Any:
 
 
 def _of_arrow(data: Any, name: str) -> Any:
-    """Return what follows one of the protocols of frames as narwhals' frame; None if it is a single column."""
+    """Return data with one of the protocols of frames as narwhals' frame; None for a single column."""
     import narwhals as nw
 
     try:
@@ -243,3 +467,45 @@ def _of_nanoseconds(series: Any) -> Any:
 
     naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy()
     return pd.Series(naive).dt.tz_localize("UTC").dt.tz_convert(zone)
+
+
+def as_labels(y: LabelsLike, name: str = "y") -> Any:
+    """Return labels as an array, also those of a column of Polars or Arrow; masked ones are missing."""
+    if isinstance(y, np.ma.MaskedArray):
+        return plain_array(y, name)  # of whatever shape: NumPy would take what lies under the mask
+    return as_column(y, name) if may_be_series(y) and np.ndim(y) == 1 else np.asarray(y)
+
+
+def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
+    """Return the classes of a training set, sorted, and the position of each instance's class.
+
+    Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
+    TypeError if the labels have no order.
+    """
+    known = as_labels(y, name)
+    if known.shape != (n,):
+        raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
+    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
+        raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
+    classes, label = distinct_labels(known)
+    if len(classes) < 2:
+        raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
+    return tuple(classes.tolist()), label
+
+
+def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
+    """Return the positions of labels among the classes.
+
+    Raises a ValueError unless y has one axis and its labels are known; a TypeError if they have no order.
+    """
+    labels = as_labels(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
+    place = {label: i for i, label in enumerate(class_labels)}
+    distinct, inverse = distinct_labels(labels)
+    unknown = [label for label in distinct.tolist() if label not in place]
+    if unknown:
+        raise ValueError(
+            f"y holds labels that the forest does not know: {unknown[:5]}; its classes are {list(class_labels)[:10]}."
+        )
+    return np.array([place[label] for label in distinct.tolist()], dtype=np.int64)[inverse]

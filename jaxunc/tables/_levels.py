@@ -1,4 +1,8 @@
-"""The levels of one nominal column, and the codes of its values."""
+"""Levels of one nominal column, and codes of its values: positions among the levels.
+
+`fit_levels` finds the levels, a `Lookup` looks values up. Both read a column by `read_entries`: its values, of each
+value once where that is cheap, and which of them each instance has.
+"""
 
 import itertools
 import math
@@ -9,10 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from ._cells import as_word, is_missing, kind_of_type
-from ._moments import MOMENTS, MomentWord, moment_word, same_moment, same_time
-from ._table import NUMBERS, QUANTITIES
-from ._words import FALSE_WORDS, TRUE_WORDS
+from ._cells import (
+    FALSE_WORDS,
+    MOMENTS,
+    TRUE_WORDS,
+    MomentWord,
+    as_word,
+    is_missing,
+    kind_of_type,
+    moment_word,
+    same_moment,
+    same_time,
+)
+from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1
 """Code of a value that is no level."""
@@ -31,13 +44,13 @@ class Levels(NamedTuple):
 
 
 class LevelsOfYdf(Levels):
-    """Levels of a library that writes bools among words in small letters."""
+    """Levels of YDF, which writes bools among words in small letters."""
 
     __slots__ = ()
 
 
 class LevelsOfCatBoost(Levels):
-    """Levels of a library that writes bools among words as the numbers 0 and 1."""
+    """Levels of CatBoost, which writes bools among words as the numbers 0 and 1."""
 
     __slots__ = ()
 
@@ -57,15 +70,8 @@ class Entries(NamedTuple):
 def fit_levels(column: Any) -> Levels:
     """Return the distinct values of a column, sorted: as numbers if its type is one of numbers, else as strings.
 
-    Parameters
-    ----------
-    column
-        One column of a frame or an array. Missing are None, NaN, NaT and pandas' NA.
-
-    Notes
-    -----
     Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
-    is missing. The levels of a categorical column are the categories that occur, whatever their own order.
+    is missing. Categories that no row has are no levels.
     """
     entries = read_entries(column)
     distinct = (
@@ -86,20 +92,7 @@ def _distinct_words(values: list[str]) -> list[str]:
 
 
 def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
-    """Return the position of each value among the levels.
-
-    Parameters
-    ----------
-    column
-        One column of a frame or an array.
-    levels
-        Its levels. Where one side holds numbers and the other words, numbers are compared as words.
-
-    Returns
-    -------
-    Int[np.ndarray, " instances"]
-        -1 for a value that is no level, and for a missing one unless missing values are a level.
-    """
+    """Return the position of each value of a column among its levels: see `Lookup.codes`."""
     return Lookup(levels).codes(column)
 
 
@@ -113,7 +106,11 @@ class Lookup:
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the position of each value among the levels; see `level_codes`."""
+        """Return the position of each value of a column among the levels.
+
+        -1 for a value that is no level, and for a missing one unless missing values are a level. Where either the
+        column or the levels hold words, numbers are compared as words.
+        """
         values, place = read_entries(column)
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
@@ -134,8 +131,8 @@ class Lookup:
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
         """Read a cell of a text file among these levels: one of them, another word, or None if it is missing.
 
-        A cell that is a level means that level, whatever else it could mean. For levels that are bools, and for whole
-        floats, other ways of writing are known.
+        A cell that is a level means that level, whatever else it could mean. Levels that are bools, and whole floats,
+        may be written in other ways.
         """
         if cell in self._index:
             return cell
@@ -173,7 +170,7 @@ class Lookup:
         return found
 
     def _of_moment(self, word: str) -> int:
-        """The level of the same time; of texts only whole days, since other ways of writing may be other levels."""
+        """Return the level of the same time; of texts only whole days, since other texts may be other levels."""
         if type(word) is MomentWord:
             return self._moments.get(same_time(word), UNSEEN)
         return self._moments.get(same_moment(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN

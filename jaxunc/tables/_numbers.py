@@ -1,13 +1,15 @@
-"""Numbers of frames and arrays: as they are, or what their columns look up."""
+"""Numbers of frames, arrays and sparse matrices: as they are, or the codes of columns that are looked up.
+
+Of a sparse matrix (`SparseRows`) a part of the rows is made dense at a time, and of it the columns that are read.
+"""
 
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32, Int
 
-from ._columns import Columns
-from ._cuts import CutLookup
-from ._frames import Frame, is_frame
-from ._table import NUMBERS, as_floats, column_of, dtypes_of, frame_names, is_named, kind_of
+from ._columns import Columns, CutLookup
+from ._frames import NUMBERS, Frame, as_floats, column_of, dtypes_of, frame_names, is_frame, is_named, kind_of
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
@@ -128,3 +130,152 @@ def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndar
             "first one."
         ) from cause
     return values
+
+
+class SparseRows:
+    """The rows of a sparse matrix, checked: what `encode_rows` makes of it.
+
+    What is not stored is 0, and no missing value (unless the columns say that it is); a stored NaN is missing. Slices
+    are rows again, which share memory; ``numpy.asarray`` makes them dense.
+    """
+
+    __slots__ = ("_data", "_indices", "_indptr", "_kept", "_place", "columns")
+
+    def __init__(self, indptr: Any, indices: Any, data: Any, columns: Columns):
+        self._indptr, self._indices, self._data = indptr, indices, data
+        self.columns: Columns = columns
+        self._kept: np.ndarray | None = None
+        """The columns of the matrix that are these, if not all; and where each column of the matrix is, or -1."""
+        self._place: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return len(self), self.columns.number
+
+    @property
+    def ndim(self) -> int:
+        """Two axes."""
+        return 2
+
+    def __len__(self) -> int:
+        return len(self._indptr) - 1
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "SparseRows":
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step == 1:
+                return self._with(self._indptr[start : max(start, stop) + 1], self._indices, self._data)
+            rows = np.arange(start, stop, step)
+        rows = np.arange(len(self))[rows]
+        sizes, first = np.diff(self._indptr)[rows], self._indptr[:-1][rows]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        stored = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], sizes)
+        return self._with(indptr, self._indices[stored], self._data[stored])
+
+    def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
+        """Return the same rows with the columns at these places alone, which ``columns`` describes; None: with all."""
+        if kept is None:
+            return self
+        rows = self._with(self._indptr, self._indices, self._data)
+        rows._kept = kept if self._kept is None else self._kept[kept]
+        rows._place = np.full(self.columns.number if self._place is None else len(self._place), -1, np.int32)
+        rows._place[rows._kept] = np.arange(len(kept))
+        rows.columns = columns
+        return rows
+
+    def dense(self) -> Float32[np.ndarray, "instances features"]:
+        """Return the rows as trees test them, made dense."""
+        start, stop = int(self._indptr[0]), int(self._indptr[-1])
+        column, value = self._indices[start:stop], self._data[start:stop]
+        row = np.repeat(np.arange(len(self)), np.diff(self._indptr))
+        if self._place is not None:
+            column = self._place[column]
+            here = np.flatnonzero(column >= 0)
+            row, column, value = row[here], column[here], value[here]
+        if self.columns.absent_is_missing:
+            values = np.full(self.shape, np.nan, np.result_type(value, np.float32))
+        else:
+            values = np.zeros(self.shape, value.dtype)
+        values.reshape(-1)[row * self.shape[1] + column] = value
+        return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
+
+    def matrix(self) -> Any:
+        """Return the rows as SciPy's CSR matrix of float32, for scikit-learn; all columns, none looked up."""
+        from scipy.sparse import csr_matrix  # slow to import, and rarely needed
+
+        start, stop = int(self._indptr[0]), int(self._indptr[-1])
+        index = np.int32 if stop - start < 2**31 else np.int64
+        parts = self._data[start:stop].astype(np.float32), self._indices[start:stop].astype(index)
+        return csr_matrix((*parts, (self._indptr - start).astype(index)), shape=self.shape)
+
+    def _with(self, indptr: Any, indices: Any, data: Any) -> "SparseRows":
+        rows = object.__new__(SparseRows)
+        rows._indptr, rows._indices, rows._data = indptr, indices, data
+        rows.columns, rows._kept, rows._place = self.columns, self._kept, self._place
+        return rows
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        values = self.dense()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"SparseRows(shape={self.shape}, stored={int(self._indptr[-1] - self._indptr[0])})"
+
+
+def is_sparse(data: Any) -> bool:
+    """Return whether data are a sparse matrix or array, as SciPy has them."""
+    return hasattr(data, "tocsr")
+
+
+def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
+    """Return a sparse matrix as SciPy's CSR whose entries are sorted and stored once: duplicates are summed.
+
+    ``for_sklearn``: with indices of 32 bits where they fit, since its trees take no others. Whoever handed it in finds
+    it as it was. Raises a ValueError unless it has two axes, a TypeError unless it holds numbers.
+    """
+    if len(data.shape) != 2:
+        raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")
+    if np.dtype(data.dtype).kind not in NUMBERS:
+        raise TypeError(f"{name} has dtype {data.dtype}; pass numbers; encode text columns as in training.")
+    csr = data.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy() if csr is data else csr
+        csr.sum_duplicates()
+    if for_sklearn and csr.indices.dtype != np.int32 and max(csr.nnz, *csr.shape) < 2**31:
+        parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
+        csr = type(csr)(parts, shape=csr.shape)
+    return csr
+
+
+def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
+    """Return the rows of what `as_csr` made, and whether values are missing; raises as `encode_rows` does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = csr.data.astype(np.float32, copy=False)
+        rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)
+        _check_levels_are_numbers(rows, name)
+        if np.isfinite(narrow.sum()):
+            return rows, columns.absent_is_missing
+    if not infinite:
+        beyond = np.isinf(narrow)
+        if columns.looks_up:
+            beyond &= np.array([lookup is None for lookup in columns.lookups])[csr.indices]
+        if beyond.any():
+            first = int(np.argmax(beyond))
+            row = int(np.searchsorted(csr.indptr, first, side="right")) - 1
+            raise ValueError(
+                f"{name}[{row}, {csr.indices[first]}] is infinite or too large for float32 (largest 3.4e38), which "
+                "scikit-learn refuses too. Clip it, or make it NaN if it stands for a missing value."
+            )
+    return rows, columns.absent_is_missing or bool(np.isnan(narrow).any())
+
+
+def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
+    """Raise a TypeError where the levels of a column are words: also of columns that are never made dense."""
+    if not rows.columns.looks_up:
+        return
+    for j, lookup in enumerate(rows.columns.lookups):
+        if lookup is not None and not lookup.may_be_numbers:
+            own = np.array([j])
+            if not np.all(np.isnan(rows.of(own, rows.columns.at(own).of_codes()).dense())):
+                raise levels_are_words(rows.columns, j, name)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int32
 
-from jaxunc._progress import check_progress
+from jaxunc._checks import check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.tables import Columns
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_bool, check_class_axis, check_counts
-from jaxunc._progress import check_progress
+from jaxunc._checks import check_bool, check_class_axis, check_counts, check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.inference import over_rows
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike

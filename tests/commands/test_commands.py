@@ -1,4 +1,4 @@
-"""``jaxunc fit``, ``predict`` and ``inspect``, as one types them."""
+"""``jaxunc fit``, ``predict`` and ``inspect``, as one types them; and columns of texts, which ``fit`` reads."""
 
 import re
 
@@ -12,7 +12,11 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.__main__ import main
 
-pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*every tree's bag")]
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore:.*every tree's bag"),
+    pytest.mark.filterwarnings("ignore:every leaf of this forest"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +103,7 @@ def test_dates_are_refused_with_something_to_do(estimator, tmp_path, capsys):
     [
         (["fit", "DATA", "--output", "m"], "--target"),
         (["fit", "DATA", "--target", "kind", "--output", "m"], "no column 'kind'"),
-        (
-            ["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"],
-            "--drop holds 'id'",
-        ),
+        (["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"], "--drop holds 'id'"),
         (["fit", "nowhere.csv", "--target", "id", "--output", "m"], "does not exist"),
         (["predict", "nowhere", "DATA", "--output", "o"], "nowhere"),
         (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
@@ -163,19 +164,57 @@ def test_s_is_taken_where_it_counts(tmp_path, capsys):
     pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
     ju.save(tmp_path / "vote", ju.voting.bind_vote(forest))
     ju.save(tmp_path / "mean", ju.bind(forest, ju.Mean()))
-    asked = [
-        str(tmp_path / "x.csv"),
-        "--output",
-        str(tmp_path / "out"),
-        "--outputs",
-        "class",
-        "set",
-        "--s",
-        "3",
-        "--quiet",
-    ]
+    asked = [str(tmp_path / "x.csv"), "--output", str(tmp_path / "out")]
+    asked += ["--outputs", "class", "set", "--s", "3", "--quiet"]
     main(["predict", str(tmp_path / "vote"), *asked])
     assert "60 rows" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["predict", str(tmp_path / "mean"), *asked])
     assert "--s would change nothing" in capsys.readouterr().err
+
+
+N = 240
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    colour = rng.choice(["red", "green", "blue", None], N)
+    frame = pd.DataFrame({"colour": colour, "x": rng.normal(size=N).round(3), "is_old": rng.random(N) < 0.5})
+    frame["amount"] = [f"{i % 50},5 €" for i in range(N)]
+    frame["kind"] = np.where(frame.colour.isin(["red", "blue"]), "up", "down")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+@pytest.mark.parametrize(
+    "options", [["--combiner", "evidence"], ["--estimator", "cautious"], ["--estimator", "random-trees"]]
+)
+@pytest.mark.exhaustive(keep=2)
+def test_words_are_read_alike_by_all(options, path, tmp_path, capsys):
+    fit = ["fit", str(path), "--target", "kind", "--trees", "30", "--leaf-size", "3", "--output", str(tmp_path / "m")]
+    main([*fit, *options])
+    assert "('amount') holds numbers or dates but for values such as '0,5 €'" in capsys.readouterr().err
+    main(["predict", str(tmp_path / "m"), str(path), "--output", str(tmp_path / "o"), "--quiet"])
+    found = pd.read_parquet(tmp_path / "o")["class"]
+    frame = pd.read_csv(path)
+    assert (found == frame.kind).mean() > 0.9
+    loaded = ju.load(tmp_path / "m")
+    own = frame[["colour", "x", "is_old", "amount"]]
+    np.testing.assert_array_equal(found, loaded.predict(own))
+    turned = loaded.predict(own.assign(colour=np.roll(frame.colour, 1)))
+    assert (turned == np.roll(frame.kind, 1)).mean() > 0.9, "the words are read"
+
+
+def test_texts_of_many_values_are_named(path, tmp_path, capsys):
+    frame = pd.read_csv(path)
+    frame["id"] = [f"n{i}" for i in range(N)]
+    frame.to_csv(path, index=False)
+    fit = ["fit", str(path), "--target", "kind", "--trees", "3", "--leaf-size", "9", "--output", str(tmp_path / "m")]
+    with pytest.raises(SystemExit, match="2"):
+        main(fit)
+    assert "240 different ones in 'id'" in capsys.readouterr().err
+    main([*fit, "--words", "id"])
+    assert "id" in ju.load(tmp_path / "m").feature_names_in_
+    main([*fit, "--drop", "id"])
+    assert "id" not in ju.load(tmp_path / "m").feature_names_in_

@@ -282,10 +282,7 @@ DATA = [
     ("fit single.csv --target kind --output o --estimator random-trees", "one class alone"),
     ("fit nokind.csv --target kind --output o", "missing in all 60 rows"),
     ("fit quantity.csv --target kind --output o", "holds fractions: a quantity.*cut this one into ranges"),
-    (
-        "fit infinite.csv --target kind --output o",
-        "column 'a' of infinite.csv holds 1 infinite .*first in row 4",
-    ),
+    ("fit infinite.csv --target kind --output o", "column 'a' of infinite.csv holds 1 infinite .*first in row 4"),
     ("fit huge.csv --target kind --output o", "column 'a' of huge.csv .*beyond float32"),
     ("fit words.csv --target kind --output o --words a", "--words names 'a', which of .*words.csv are no texts"),
     ("fit dates.parquet --target kind --output o", "dates or times in 1 column .'d'.*make them numbers"),

@@ -50,14 +50,7 @@ def test_predict_and_inspect(name, folder, tmp_path, capsys):
 
 @pytest.mark.exhaustive
 def test_predict_starts_without_scikit_learn(folder, tmp_path):
-    line = [
-        "predict",
-        str(FOLDER / "xgboost.json"),
-        str(folder / "named.csv"),
-        "--output",
-        str(tmp_path / "o"),
-        "--quiet",
-    ]
+    line = ["predict", str(FOLDER / "xgboost.json"), str(folder / "named.csv"), "--output", str(tmp_path), "--quiet"]
     program = f"import sys; from jaxunc.__main__ import main; main({line!r}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"sklearn", "scipy.stats", "xgboost"} & set(done.stdout.split())
@@ -110,18 +103,8 @@ def test_compare_a_model_of_jaxunc_and_one_without_names(folder, tmp_path):
     ju.save(tmp_path / "own", ju.bind(forest, ju.Mean()))
     frame = pd.read_csv(folder / "plain.csv").assign(kind=table()[1][N_TRAIN:])
     frame.to_parquet(tmp_path / "plain.parquet")
-    line = [
-        "compare",
-        str(tmp_path / "plain.parquet"),
-        "--target",
-        "kind",
-        "--repeats",
-        "1",
-        "--folds",
-        "2",
-        "--rules",
-        "vote",
-    ]
+    settings = ["--target", "kind", "--repeats", "1", "--folds", "2", "--rules", "vote"]
+    line = ["compare", str(tmp_path / "plain.parquet"), *settings]
     for name, model in (("a", tmp_path / "own"), ("b", FOLDER / "treelite_forest.bin")):
         main([*line, "--model", str(model), "--report", str(tmp_path / name), "--quiet"])
     found = [json.loads((tmp_path / name / "results.json").read_text()) for name in "ab"]

@@ -13,7 +13,6 @@ import pytest
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc._checks import shown
-from jaxunc.streaming import arrow_labels
 from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:every leaf of this forest")]
@@ -25,24 +24,15 @@ def table(path, one, other, **columns):
     pd.DataFrame({"a": x, "b": x[::-1], **columns, "kind": np.where(x > 0, one, other)}).to_csv(path, index=False)
 
 
+def fit(folder):
+    main(f"fit {folder / 't.csv'} --target kind --trees 2 --leaf-size 3 --output {folder / 'm'}".split())
+
+
 def test_what_acts_is_escaped(tmp_path, capsys):
     assert shown("Łódź\t👩‍👧\n") == "Łódź\t👩‍👧\n"
     assert shown(ACTING + "\r") == r"\x1b[31mred\x1b[0m\u202e\x9b\r"
     table(tmp_path / "t.csv", f"one{ACTING}", "other", **{f"c{ACTING}": 1.0})
-    main(
-        [
-            "fit",
-            str(tmp_path / "t.csv"),
-            "--target",
-            "kind",
-            "--trees",
-            "2",
-            "--leaf-size",
-            "3",
-            "--output",
-            str(tmp_path / "m"),
-        ]
-    )
+    fit(tmp_path)
     main(["inspect", str(tmp_path / "m")])
     settings = ["--trees", "2", "--folds", "2", "--repeats", "1", "--leaf-sizes", "4", "--rules", "probability", "vote"]
     report = ["--report", str(tmp_path / "r"), "--forests", "extra-trees", "--quiet"]
@@ -68,34 +58,9 @@ def test_a_terminal_of_few_letters(tmp_path):
     assert rb"classes \u0141\xf3d\u017a, \u0179" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("labels", "kind"),
-    [((1, 2**64 - 1), pa.uint64()), ((-1, 2**63), pa.string()), ((1, "a"), pa.string()), ((0, 2**70), pa.string())],
-)
-def test_labels_of_any_size(labels, kind):
-    found = arrow_labels(labels)
-    assert found.type == kind
-    assert [str(label) for label in labels] == [str(one) for one in found.to_pylist()]
-    with refuses(ValueError, "cannot tell apart"):
-        arrow_labels((2**64, str(2**64)))
-
-
 def test_classes_beyond_signed_integers(tmp_path):
     table(tmp_path / "t.csv", str(2**64 - 1), str(2**64 - 2))
-    main(
-        [
-            "fit",
-            str(tmp_path / "t.csv"),
-            "--target",
-            "kind",
-            "--trees",
-            "2",
-            "--leaf-size",
-            "3",
-            "--output",
-            str(tmp_path / "m"),
-        ]
-    )
+    fit(tmp_path)
     main(["predict", str(tmp_path / "m"), str(tmp_path / "t.csv"), "--output", str(tmp_path / "o"), "--quiet"])
     assert set(parquet.read_table(tmp_path / "o")["class"].to_pylist()) == {2**64 - 1, 2**64 - 2}
 
@@ -122,20 +87,7 @@ KEPT = {
 def test_columns_that_are_kept_in_csv(name, tmp_path):
     column, written = KEPT[name]
     table(tmp_path / "t.csv", "u", "v")
-    main(
-        [
-            "fit",
-            str(tmp_path / "t.csv"),
-            "--target",
-            "kind",
-            "--trees",
-            "2",
-            "--leaf-size",
-            "3",
-            "--output",
-            str(tmp_path / "m"),
-        ]
-    )
+    fit(tmp_path)
     x = np.zeros(60)
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink:
         data = pa.table({"a": x, "b": x, "kept": column})

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jaxunc.streaming import _lock, _run, _write
+from jaxunc.streaming import _predict_files, _run
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -109,7 +109,7 @@ class Steps:
             (_run.Run, "finish"),
         ):
             monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
-        release = _lock._release
+        release = _run._release
 
         def let_go(handle, path):
             try:
@@ -118,9 +118,10 @@ class Steps:
                 os.close(handle)  # as the system does of a process that is dead
                 raise
 
-        monkeypatch.setattr(_lock, "_release", let_go)
-        opened = _write.PartWriter._opened
-        monkeypatch.setattr(_write.PartWriter, "_opened", self._counted(lambda *own: _Writer(opened(*own), self)))
+        monkeypatch.setattr(_run, "_release", let_go)
+        opened = _predict_files.PartWriter._opened
+        counted = self._counted(lambda *own: _Writer(opened(*own), self))
+        monkeypatch.setattr(_predict_files.PartWriter, "_opened", counted)
 
     def begin(self, last: int) -> None:
         """From now on, die at this step; 0: never."""

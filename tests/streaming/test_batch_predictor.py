@@ -1,16 +1,25 @@
-"""Functions of batches, for engines."""
+"""Functions of batches, for engines: of one process, of a model that is replaced, of clusters of one machine."""
 
+import importlib.util
+import os
 import pickle
+import shutil
 import subprocess
 import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.streaming import BatchPredictor
+from jaxunc.streaming import BatchPredictor, _batch_predictor
 
 pytestmark = pytest.mark.once
 
@@ -91,3 +100,136 @@ print(len(pickle.dumps(BatchPredictor({str(saved)!r}))))
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=True
     )
     assert int(done.stdout) < 1000
+
+
+def test_a_replaced_model(frame, model, tmp_path):
+    path, answers = tmp_path / "model.safetensors", []
+    y = model.predict(frame)
+    scorer = None
+    for labels in (y, np.where(y == "no", "yes", "no")):
+        grown = type(model)(3, random_state=0).fit(frame, labels)
+        before = path.stat().st_mtime_ns if path.exists() else None
+        ju.save(path, grown)
+        if before is not None:
+            os.utime(path, ns=(before, before))
+        scorer = scorer or BatchPredictor(path, outputs=["class"])
+        found = scorer(frame[:50])["class"]
+        assert list(found) == list(grown.predict(frame[:50]))
+        answers.append(list(found))
+    assert answers[0] != answers[1]
+
+
+def test_a_model_whose_file_is_gone_goes_on(frame, model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    ju.save(path, model)
+    loaded, unloaded = BatchPredictor(path, outputs=["class"]), BatchPredictor(path, outputs=["set"])
+    before = loaded(frame[:5])
+    path.unlink()
+    assert loaded(frame[:5]).equals(before)
+    with pytest.raises(FileNotFoundError, match="does not exist any more"):
+        unloaded(frame[:5])
+    ju.save(path, model)
+    assert len(unloaded(frame[:5])) == 5
+
+
+def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
+    """While one thread loads, others neither fail nor load it too: each gets a scorer of the new file."""
+    state, begun, loads = [0], threading.Event(), []
+
+    def load(*_: Any, **__: Any) -> int:
+        begun.set()
+        time.sleep(0.02)
+        loads.append(state[0])
+        return state[0]
+
+    monkeypatch.setattr(_batch_predictor, "state_of", lambda _: (state[0],))
+    monkeypatch.setattr(_batch_predictor, "Scoring", load)
+    asked = (str(saved), None, 1.0, 0.5, ())
+    with ThreadPoolExecutor(8) as threads:
+        for state[0] in range(3):
+            begun.clear()
+            first = threads.submit(_batch_predictor._loaded, *asked)
+            assert begun.wait(10)
+            others = [threads.submit(_batch_predictor._loaded, *asked) for _ in range(7)]
+            assert [one.result() for one in (first, *others)] == [state[0]] * 8
+    assert loads == [0, 1, 2]
+
+
+def test_a_model_that_stays_is_read_once(frame, saved, monkeypatch):
+    scorer = BatchPredictor(saved, outputs=["class"], confidence=0.95)
+    scorer(frame[:5])
+    monkeypatch.setattr(_batch_predictor, "Scoring", None)
+    assert len(scorer(frame[:5])) == 5
+
+
+START = """
+import sys
+import pandas as pd
+from jaxunc.streaming import BatchPredictor
+
+model, data, out = sys.argv[1:]
+scorer = BatchPredictor(model, outputs=["class", "set"], keep=["id"])
+frame = pd.read_parquet(data)
+"""
+
+PROGRAMS = {
+    "dask": """
+        import dask.dataframe
+
+        frames = dask.dataframe.from_pandas(frame, npartitions=3)
+        found = frames.map_partitions(scorer, meta=scorer.meta).compute(scheduler="processes")
+    """,
+    "ray": """
+        import os
+        import ray
+
+        class Mortal:
+            \"\"\"The worker that gets the first batch dies of it.\"\"\"
+
+            def __call__(self, batch):
+                try:
+                    os.close(os.open(out + ".died", os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    return scorer(batch)
+                os._exit(1)
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        mortal = Mortal()
+        rows = ray.data.from_pandas(frame)
+        found = rows.map_batches(lambda batch: mortal(batch), batch_size=256, batch_format="pyarrow").to_pandas()
+        assert os.path.exists(out + ".died")
+    """,
+    "pyspark": """
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        rows = session.createDataFrame(frame.astype({"id": str}))
+        found = rows.mapInArrow(scorer.batches, scorer.ddl).toPandas()
+        session.stop()
+    """,
+}
+
+
+@pytest.mark.parametrize("engine", PROGRAMS)
+def test_local_clusters(engine, saved, model, frame, tmp_path):
+    if importlib.util.find_spec(engine) is None:
+        pytest.skip(f"{engine} is not installed")
+    if engine == "pyspark" and shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    data, out = tmp_path / "data.parquet", tmp_path / "out.parquet"
+    frame.assign(id=np.arange(len(frame))).to_parquet(data)
+    program = START + textwrap.dedent(PROGRAMS[engine])
+    program = program.replace("\n", "\n    ")
+    script = tmp_path / "program.py"
+    script.write_text(f"if __name__ == '__main__':{program}\n    found.to_parquet(out)\n")
+    command = [sys.executable, "-W", "ignore", script, saved, data, out]
+    # Spark would start its workers by the first "python3" of the path.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = parquet.read_table(out).replace_schema_metadata(None).to_pandas()
+    found = found.assign(id=found["id"].astype(int)).sort_values("id")
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+    assert list(found.columns) == ["id", "class", "set"]

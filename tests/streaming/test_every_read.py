@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from jaxunc.streaming import Wanted, _blocks, _csv, file_chunks, read_table
+from jaxunc.streaming import Wanted, _csv, _csv_blocks, file_chunks, read_table
 from jaxunc.tables import Columns
 from tests._exhaustive import SEED, a_few_of
 from tests._refusal import refuses
@@ -105,7 +105,7 @@ def test_reads_of_texts(form, fault, small_blocks, tmp_path, monkeypatch):
         def changed(path, mode, at=at):
             return io.BufferedReader(Reads(path, mode, fault, at), 100)
 
-        monkeypatch.setattr(_blocks, "open", changed, raising=False)
+        monkeypatch.setattr(_csv_blocks, "open", changed, raising=False)
         if (found := rows_or_refusal(path)) is None:
             refused += 1
         else:

@@ -12,16 +12,21 @@ import weakref
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import _lock, _predict, _stream, predict_files
+from jaxunc.streaming import _predict_files, _run, _stream, predict_files
+from jaxunc.streaming._predict_files import FORMATS, PartWriter
 from jaxunc.streaming._stream import encoded_rows
 from tests._exhaustive import SEED
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
+
+
 OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
 
 
@@ -59,7 +64,7 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
     def count(*_):
         alive.append(sum(one() is not None for one in read))
 
-    for module in (_predict, _stream):
+    for module in (_predict_files, _stream):
         monkeypatch.setattr(module, "encoded_rows", encoded)
     alive: list[int] = []
     predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=count)
@@ -211,7 +216,7 @@ def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from jaxunc.streaming._lock import locked
+from jaxunc.streaming._run import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -240,8 +245,8 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
     def none(handle):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_lock, "_lock", none)
-    with pytest.warns(UserWarning, match="cannot be locked"), _lock.locked(tmp_path):
+    monkeypatch.setattr(_run, "_lock", none)
+    with pytest.warns(UserWarning, match="cannot be locked"), _run.locked(tmp_path):
         pass
 
 
@@ -336,3 +341,20 @@ def test_no_data(saved, tmp_path):
         predict_files(saved, tmp_path / "data", tmp_path / "out")
     with pytest.raises(ValueError, match=r"ending '\.txt'"):
         predict_files(saved, tmp_path / "data" / "letter.txt", tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.binary_view()], ids=str)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories(tmp_path, form, kind, ordered):
+    words = pa.array(["low", "grün"]).cast(pa.binary()).to_pylist() if kind == pa.binary_view() else ["low", "grün"]
+    codes = pa.array([1, 0, None, 1], pa.uint32())
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(words, kind), ordered=ordered)
+    table = pa.table({"word": pa.chunked_array([column, column[:2]]), "row": np.arange(6)})
+    writer = PartWriter(tmp_path, form, lambda *_: None)
+    writer("part", 0, lambda: table)
+    writer("part", 0, None)
+    path = tmp_path / f"part{FORMATS[form]}"
+    found = (parquet.read_table(path) if form == "parquet" else arrow_csv.read_csv(path))["word"].to_pylist()
+    found = [word.decode() if isinstance(word, bytes) else word for word in found]
+    assert [word or None for word in found] == ["grün", "low", None, "grün", "grün", "low"]

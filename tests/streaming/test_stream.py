@@ -19,6 +19,9 @@ from tests._rules import RULES
 pytestmark = pytest.mark.once
 
 
+FILES = ("parquet", "csv", "csv.gz", "tsv", "arrow")
+
+
 def whole(tables) -> pd.DataFrame:
     return pa.concat_tables(list(tables)).to_pandas()
 
@@ -31,7 +34,7 @@ def _sources(folder, frame):
     frame.to_csv(folder / "x.tsv", index=False, sep="\t")
     frame.to_feather(folder / "x.arrow")
     return {
-        **{kind: folder / f"x.{kind}" for kind in ("parquet", "csv", "csv.gz", "tsv", "arrow")},
+        **{kind: folder / f"x.{kind}" for kind in FILES},
         "text": str(folder / "x.parquet"),
         "list": [folder / "x.parquet"],
         "frame": frame,
@@ -43,21 +46,7 @@ def _sources(folder, frame):
     }
 
 
-KINDS = [
-    "parquet",
-    "csv",
-    "csv.gz",
-    "tsv",
-    "arrow",
-    "text",
-    "list",
-    "frame",
-    "table",
-    "batch",
-    "reader",
-    "dataset",
-    "parts",
-]
+KINDS = [*FILES, "text", "list", "frame", "table", "batch", "reader", "dataset", "parts"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,10 @@
-"""Answers of files in a folder: atomic parts and a manifest, so that a run that was killed goes on where it was."""
+"""Answers of files in a folder: `predict_files`, which goes on where a run that was killed has stopped.
 
+Three threads work side by side. One reads chunks and encodes them (`_pieces`), the caller's scores them (`_score`), and
+one writes parts (`PartWriter`), each beside its place first and moved there once it is whole. `Run` keeps the books.
+"""
+
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -7,24 +12,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
 from jaxunc.tables import Encoded
 
 from ._chunks import file_chunks, no_rows
-from ._formats import data_files, format_of
-from ._lock import locked
-from ._manifest import part_name
-from ._model_file import load_model
-from ._run import Run, identity_of, refuse_overlap
-from ._scoring import Scoring
-from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
-from ._wanted import Wanted
-from ._write import FORMATS, PartWriter
+from ._run import Run, identity_of, locked, part_name, refuse_overlap
+from ._scoring import Scoring, load_model
+from ._sources import Wanted, data_files, format_of
+from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
 
 PART_CHUNKS = 8
 """Chunks in a part."""
+
+
+FORMATS = {"parquet": ".parquet", "csv": ".csv"}
+"""Formats of parts, and their endings."""
 
 
 class RunProgress(NamedTuple):
@@ -41,7 +47,7 @@ class RunProgress(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of one part, read and encoded; none at the end of a file."""
+    """Rows of one part, read and encoded; without rows where the part ends."""
 
     file: int
     part: int
@@ -75,10 +81,10 @@ def predict_files(
     source
         A file, a folder, or a list of files: see `stream`.
     output
-        The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which says
-        what was scored by what into which part. Where it is the folder of the same run, that goes on: files of the
-        data that have changed since then are scored anew, those that have come since then are scored, too, and the
-        parts of all others are kept. A run without rows leaves one part, which has the columns and their types.
+        The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which names
+        the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
+        data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
+        leaves one part, which has the columns and their types.
     outputs, features, keep, s, confidence
         As for `stream`.
     file_format
@@ -121,8 +127,7 @@ def predict_files(
     check_kind("output", output, str | Path, "the path of a folder")
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
+    check_progress(progress)
     refuse_overlap(Path(output), source, model)
     loaded, files = load_model(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
@@ -149,13 +154,13 @@ def _score(
     scoring: Scoring,
     wanted: Wanted,
     run: Run,
-    write: PartWriter,
+    write: "PartWriter",
     chunk_rows: int,
     progress: Callable[[RunProgress], None] | None,
 ) -> None:
     total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
     before = rows
-    with behind(write) as writer:
+    with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, wanted, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
@@ -172,7 +177,7 @@ def _score(
 
 
 def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
-    """Scored now; made into columns by the thread that writes them."""
+    """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
     return lambda: answered(kept, scoring.columns(answers))
 
@@ -209,3 +214,87 @@ def _rows_of(files: list[Path]) -> int | None:
         return sum(parquet.read_metadata(file).num_rows for file in files)
     except (pa.ArrowInvalid, OSError):
         return None  # which one cannot be read is said when it is its turn
+
+
+class PartWriter:
+    """A writer of parts, in order; ``finished`` is called with the name, the file and the rows of each."""
+
+    def __init__(self, folder: Path, form: str, finished: Callable[[str, int, int], None]):
+        self._folder, self._form, self._finished = folder, form, finished
+        self._writer: Any = None
+        self._rows = 0
+
+    def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
+        """Write the table that ``make`` returns behind the others of a part; None ends the part."""
+        whole = name + FORMATS[self._form]
+        temporary = self._folder / f".{whole}.{os.getpid()}"
+        try:
+            if make is not None:
+                table = _plain(make(), self._form)
+                if self._writer is None:
+                    self._writer, self._rows = self._opened(temporary, table.schema), 0
+                self._writer.write_table(table)
+                self._rows += table.num_rows
+                return
+            self._writer.close()
+            self._writer = None
+            os.replace(temporary, self._folder / whole)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{self._folder / whole} could not be written ({error.strerror or error}). What is finished is kept: "
+                "once there is room, the same command goes on from there",
+            ) from error
+        self._finished(whole, file, self._rows)
+
+    def _opened(self, path: Path, schema: pa.Schema) -> Any:
+        if self._form == "csv":
+            return arrow_csv.CSVWriter(path, schema)
+        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        leaves: Any = _leaves(repeating, schema)
+        return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
+
+
+def _leaves(names: list[str], schema: pa.Schema) -> list[str]:
+    """Return the paths of columns in a Parquet file: the entries of lists lie below their column."""
+    return [f"{name}.list.element" if pa.types.is_list(schema.field(name).type) else name for name in names]
+
+
+def _plain(table: pa.Table, form: str) -> pa.Table:
+    """Return columns that the format holds, lists in CSV as texts ``a|b``; raises a ValueError if there are none."""
+    for i, field in enumerate(table.schema):
+        kind = field.type
+        if pa.types.is_run_end_encoded(kind):
+            table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
+            kind = table.schema.field(i).type
+        if pa.types.is_dictionary(kind) and _is_view(kind.value_type):
+            table = table.set_column(i, field.name, _without_views(table.column(i)))
+        if form == "parquet":
+            continue
+        if _is_view(kind):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+        elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+            words = table.column(i).cast(pa.list_(pa.string()))
+            table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+        elif pa.types.is_nested(kind):
+            raise ValueError(
+                f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
+            )
+    return table
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary of views as one of the usual type, which Arrow decodes and writes."""
+    kind = column.type
+    words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
+    chunks = [
+        pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(words), ordered=kind.ordered)
+        for one in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, words, kind.ordered))

@@ -1,4 +1,4 @@
-"""What a manifest may say, and what a folder may hold: what no run writes is refused, and nothing is touched."""
+"""The folder of a run: what its manifest may say and it may hold. What no run writes is refused, and stays as it is."""
 
 import copy
 import json

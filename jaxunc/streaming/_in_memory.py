@@ -1,7 +1,12 @@
-"""Data in memory as tables of Arrow: frames of any kind, columns by name, arrays, and iterables of such."""
+"""Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
+
+`tables_of` takes a source of any kind. `arrow_numbers`, `arrow_texts` and `arrow_labels` make arrays of their buffers:
+`pyarrow.array` imports pandas wherever that is installed, which takes longer than all else in a short run.
+"""
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +19,7 @@ _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def tables_of(source: Any) -> Iterator[pa.Table]:
-    """Yield tables of Arrow; a TypeError or a ValueError for what is no table, or holds what Arrow has no type for."""
+    """Yield tables of Arrow; raises a TypeError or a ValueError for a source that Arrow cannot hold."""
     if isinstance(source, pa.Table):
         yield source
     elif isinstance(source, pa.RecordBatch):
@@ -39,7 +44,7 @@ def tables_of(source: Any) -> Iterator[pa.Table]:
 
 
 def table_of_columns(columns: Mapping[Any, Any]) -> pa.Table:
-    """Return columns by name as a table; raises a TypeError for one that holds what Arrow has no type for."""
+    """Return columns by name as a table; raises a TypeError for a column that Arrow has no type for."""
     return pa.table({str(name): _column(column, str(name)) for name, column in columns.items()})
 
 
@@ -121,3 +126,35 @@ def _of_objects(column: Any, name: str) -> pa.Array:
     words = ["NaT" if value is None else moment_word(value) for value in moments]
     unit = "ns" if any(len(word.partition(".")[2]) > 6 for word in words) else "us"
     return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if zones == {True} else None))
+
+
+def arrow_numbers(array: np.ndarray) -> pa.Array:
+    """Return the numbers or bools of a NumPy array; numbers are not copied if they are contiguous."""
+    kind = pa.from_numpy_dtype(array.dtype)
+    # Arrow has eight bools in a byte, the first in its lowest bit.
+    held = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
+    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(held)])
+
+
+def arrow_texts(words: Sequence[str]) -> pa.Array:
+    """Return an array of strings."""
+    encoded = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def arrow_labels(values: Sequence[Any]) -> pa.Array:
+    """Return an array of class labels; raises a ValueError for labels that one column cannot tell apart."""
+    if all(type(value) is str for value in values):
+        return arrow_texts(values)
+    if all(type(value) is int and abs(value) < 2**63 for value in values):
+        return arrow_numbers(np.array(values, np.int64))
+    if all(type(value) is int and 0 <= value < 2**64 for value in values):
+        return arrow_numbers(np.array(values, np.uint64))
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array(list(values))
+    # Of several kinds, or beyond 64 bits: as texts.
+    words = [str(value) for value in values]
+    if len(set(words)) < len(words):
+        raise ValueError(f"the class labels {list(values)[:10]!r:.200} are of kinds that one column cannot tell apart.")
+    return arrow_texts(words)

@@ -1,4 +1,4 @@
-"""How later files are read by what a model knows of its columns, and what is said of those that disagree."""
+"""Text files, read by what a model knows of its columns, and what is said of those that disagree."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jaxunc.streaming import Wanted, _csv, file_chunks, read_table
-from jaxunc.streaming._cells import typed
+from jaxunc.streaming._csv import typed
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 
 pytestmark = pytest.mark.once

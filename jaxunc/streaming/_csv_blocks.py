@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._formats import UnreadableError
+from ._sources import UnreadableError
 
 LONGEST = 16
 """Blocks that one row may take: a quotation mark that is left open would make one row of the rest of the file."""
 _PIECE = 2**17
-"""Bytes that are looked at together, which fit in a processor's cache."""
+"""Bytes that are searched together, which fit in a processor's cache."""
 _END, _RETURN, _QUOTE = ord("\n"), ord("\r"), ord('"')
 
 
@@ -66,24 +66,9 @@ def opened(file: Path) -> Iterator[Any]:
 def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
     """Yield all rows of a file, so many bytes at a time.
 
-    The bytes are read here and not by the parser, whose threads read ahead: one of them could outlive the file. Raises
-    an UnreadableError, with the number of the line, for rows that a parser would swallow; or if the file ends before
-    its size says so.
-
-    Parameters
-    ----------
-    file
-        Path of the file.
-    head
-        Bytes before the first row.
-    line
-        Number of the line of the first row.
-    separator
-        What stands between cells.
-    size
-        Bytes of a block.
-    one_column
-        Whether rows have one cell, so that an empty line may be one.
+    The first row begins in line ``line``, behind ``head`` bytes. With ``one_column`` an empty line may be a row. The
+    bytes are read here and not by the parser, whose threads read ahead: one of them could outlive the file. Raises an
+    UnreadableError, with the number of the line, for rows that a parser would swallow; or if the file ends early.
     """
     with open(file, "rb") as raw:
         stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw

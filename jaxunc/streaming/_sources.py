@@ -1,14 +1,20 @@
-"""Formats of data files, and comparison of paths."""
+"""Data on disk: which files there are, in which format, and which of their columns a model reads.
+
+`data_files` lists the files, `Wanted` finds the columns in each of them, a `DataChunk` holds rows with these columns.
+Faults of a file are `UnreadableError`, whose message goes on from the file's name.
+"""
 
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from jaxunc._checks import nearest, warn
-
-from ._names import listed
+from jaxunc.tables import Columns, spelled
 
 PARQUET = (".parquet", ".pq")
 """Endings of Parquet files."""
@@ -20,11 +26,10 @@ FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "
     "Arrow file (.arrow, .feather)"
 )
-"""What can be read, in words, for messages."""
-
+"""All formats that are read, for messages."""
 
 _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
-"""Endings of data in forms that are not read."""
+"""Endings of data in formats that are not read."""
 
 
 class UnreadableError(ValueError):
@@ -44,11 +49,6 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     Names that start with a dot or an underscore are passed over. Raises a FileNotFoundError for a path that does not
     exist; a ValueError for files of other formats, also among those of a folder, and for folders without data. Warns of
     other files in a folder.
-
-    Parameters
-    ----------
-    source
-        One path, or several.
     """
     if not isinstance(source, str | Path):
         return [file for one in source for file in data_files(one)]
@@ -77,7 +77,7 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def data_file(path: str | Path) -> Path:
-    """Return the path of a data file that exists; raises a ValueError that says what was found instead."""
+    """Return the path of one data file; raises a ValueError that tells what was found instead."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
@@ -90,7 +90,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """Return a question whether another file of the folder was meant, if one has nearly that name."""
+    """Ask whether another file of the folder was meant, if one has nearly that name."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, siblings, 0.75)
 
@@ -100,7 +100,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 class WholeReads(io.FileIO):
-    """A file for Arrow, which takes zeros for what a read leaves out where it reads some columns alone."""
+    """A file whose reads are whole: where Arrow reads some columns alone, it takes zeros for missing bytes."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return so many bytes, over as many reads as that takes; raises an UnreadableError if the file ends before."""
@@ -125,7 +125,7 @@ def unchanged(path: Path) -> Iterator[None]:
 
 
 def state_of(path: str | Path) -> tuple[int, ...]:
-    """Return what tells whether a file was replaced or written to: device, number, size and time."""
+    """Return device, number, size and time of a file: they change where it is replaced or written to."""
     found = os.stat(path)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -145,17 +145,89 @@ def is_within(path: str | Path, folder: str | Path) -> bool:
 
 
 def check_overwrites_nothing(output: str | Path, inputs: Iterable[str | Path | None], what: str) -> None:
-    """Raise a ValueError if a file that is to be written is one of those that are read.
-
-    Parameters
-    ----------
-    output
-        Path that is to be written.
-    inputs
-        Paths that are read; None is passed over.
-    what
-        Name of the output, in the message.
-    """
+    """Raise a ValueError, which calls the output ``what``, if it is one of the files that are read (None is none)."""
     for path in inputs:
         if path is not None and is_same_file(output, path):
             raise ValueError(f"{what}={str(output)!r} is the file {path}, which is read; name another file.")
+
+
+class DataChunk(NamedTuple):
+    """Rows of data, split into what the model reads and what is carried along."""
+
+    features: pa.Table
+    """Columns of the model, in its order."""
+    kept: pa.Table
+    """Columns that are carried along."""
+    where: str
+    """Name of the data in messages."""
+    are_cells: bool = False
+    """Whether strings are cells of a text file."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.features.num_rows
+
+
+class Wanted(NamedTuple):
+    """The columns of the data that are read."""
+
+    columns: Columns
+    """Columns as the model knows them."""
+    features: tuple[str, ...] | None
+    """Names of the model's columns in the data; None: those that it knows, else all that are not kept."""
+    keep: tuple[str, ...]
+    """Names of columns that are carried along."""
+
+    def names(self, found: Sequence[str], where: str) -> tuple[str, ...]:
+        """Return the data's columns that the model reads, in its order; raises a ValueError if some are missing."""
+        try:
+            check_distinct(found)
+        except UnreadableError as error:
+            raise ValueError(f"{where} cannot be read: {error}") from error
+        features = self.features or self._spelled(found, where)
+        needed = [*(features or ()), *self.keep]
+        if missing := [name for name in needed if name not in set(found)]:
+            raise ValueError(
+                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{nearest(missing[0], found)} It has "
+                f"{list(found)[:10]}. Further columns and their order do not matter."
+            )
+        if features is None:
+            features = tuple(name for name in found if name not in set(self.keep) and not is_index(name))
+        if len(features) != self.columns.number:
+            raise ValueError(
+                f"{where} has {len(features)} columns for the model's {self.columns.number}, which knows no names: "
+                "name those to read with features, in the order of training, or those to carry along with keep."
+            )
+        return tuple(features)
+
+    def _spelled(self, found: Sequence[str], where: str) -> tuple[str, ...] | None:
+        """The names that the model knows, as the data write them."""
+        known = self.columns.names
+        if known is None or not self.columns.spaces_are_underlines:
+            return known
+        names = spelled(found, self.columns, where)
+        return tuple(names.get(name, name) for name in known)
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise an UnreadableError if two columns have the same name."""
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise UnreadableError(f"several columns are named {', '.join(map(repr, twice[:5]))}; give each its own name")
+
+
+def is_index(name: str) -> bool:
+    """Return whether a column is the index of a pandas frame that had no name: no part of its data."""
+    return name.startswith("__index_level_") and name.endswith("__")
+
+
+def columns(names: Sequence[str]) -> str:
+    """Say how many columns there are, and their names."""
+    return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """List the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more

@@ -1,4 +1,4 @@
-"""Whole files to fit on: their columns as what they hold, and the rows whose class is known."""
+"""Whole files to fit on: `read_table` types their columns, `labelled_table` keeps the rows whose class is known."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +14,17 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, WholeReads, data_file, format_of, unchanged
-from ._names import listed
-from ._wanted import check_distinct, is_index
+from ._sources import (
+    FORMATS,
+    UnreadableError,
+    WholeReads,
+    check_distinct,
+    data_file,
+    format_of,
+    is_index,
+    listed,
+    unchanged,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,11 +37,6 @@ def read_table(path: Path) -> pa.Table:
 
     Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
     where they mean a missing value. Other files have types of their own.
-
-    Parameters
-    ----------
-    path
-        Path of the file.
     """
     form = format_of(path)
     try:
@@ -54,24 +57,10 @@ def read_table(path: Path) -> pa.Table:
 
 
 def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
-    """The rows of a file that have a class, without the columns to drop, and in words how many have none.
+    """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
     Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
     which must be in the file; if no other column is left, or the classes are one.
-
-    Parameters
-    ----------
-    path
-        Path of the file.
-    target
-        Name of the column that holds the classes; None is refused, with a hint.
-    drop
-        Names of columns to leave out.
-
-    Returns
-    -------
-    tuple[pa.Table, str | None]
-        The rows, and how many were left out for want of a class; None if none was.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -138,11 +127,6 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
     """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
 
     Raises a ValueError for columns of lists.
-
-    Parameters
-    ----------
-    table
-        Columns of any type but lists.
     """
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
@@ -153,17 +137,7 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 
 def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
-    """Raise a ValueError, with the first row, if a column holds numbers that float32, which trees read, does not hold.
-
-    Parameters
-    ----------
-    values
-        Numbers of one column, ``[rows]``; NaN is a missing value.
-    name
-        Name of the column, in the message.
-    where
-        Name of the data, in the message.
-    """
+    """Raise a ValueError, with the first row, if a column holds numbers that are infinite or too large for float32."""
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():
         raise ValueError(

@@ -11,7 +11,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
-from jaxunc.streaming._memory import table_of_columns, table_of_pandas
+from jaxunc.streaming._in_memory import table_of_columns, table_of_pandas
 from jaxunc.tables import Columns, Levels, encode_arrow, encode_instances, fit_columns
 from tests._refusal import refuses
 

@@ -1,0 +1,188 @@
+"""Sums that are exact, or have the same bits in every program.
+
+`sum_in_order` adds along an axis in one order, and the softmax and averages here are made of it. A compiler sums floats
+in the order that suits the whole array, another one for many rows than for a few: answers of a row would depend on its
+batch. A `TwoFloat` carries a number as the unevaluated sum of two floats: sums over ten thousand trees, and of counts
+up to 10⁹, stay exact or nearly so in float32. `count_before` and `sum_before` are running sums of integers.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Int32, Num, Shaped, UInt32
+
+_TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
+_PLACES = np.arange(32, dtype=np.uint32)
+
+
+def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
+    """Return the sum along an axis, whose rounding depends on the numbers and the length of the axis alone.
+
+    Up to 32 numbers are added from the first to the last. Tangents are summed plainly: this sum has a derivative, and
+    no transpose.
+    """
+    axis = axis % x.ndim
+    total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)
+    return jnp.expand_dims(total, axis) if keepdims else total
+
+
+def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
+    """Return the sum along an axis of an array of the host, or `sum_in_order` of one of JAX."""
+    if isinstance(x, np.ndarray):
+        return x.sum(axis=axis, keepdims=keepdims)
+    return sum_in_order(x, axis, keepdims=keepdims)
+
+
+def is_sum_in_order(params: dict[str, Any]) -> bool:
+    """Return whether a reduction of a traced program, with these parameters, is one of these sums."""
+    number = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
+    return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(number, number))
+
+
+def _add(total: Array, x: Array) -> Array:
+    # Written so that no compiler takes it for a sum: those it reorders.
+    return jnp.where(jnp.isnan(x), x, total + x)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _sum(x: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
+    return lax.reduce(x, jnp.zeros((), x.dtype), _add, (axis,))
+
+
+@_sum.defjvp
+def _sum_jvp(axis, primals, tangents):
+    return _sum(*primals, axis), jnp.sum(*tangents, axis=axis)
+
+
+def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
+    """Return ``scale x + move``, rounded twice: fused or not by the shape of the program, it would be once or twice."""
+    product = scale * x
+    return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
+
+
+def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return a finite product as it is, in words that keep a compiler from fusing it with the sum that it enters."""
+    most = jnp.finfo(product.dtype).max
+    return jnp.clip(product, -most, most)
+
+
+def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+    """Return what `jax.nn.log_softmax` does along the last axis, by a sum in order."""
+    shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
+    return shifted - jnp.log(sum_in_order(jnp.exp(shifted), keepdims=True))
+
+
+def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+    """Return what `jax.nn.softmax` does along the last axis, by a sum in order."""
+    power = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True)))
+    return power / sum_in_order(power, keepdims=True)
+
+
+def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
+    """Return log Σ w exp(x) of the last axis, by a sum in order; w ≥ 0, and what w = 0 weighs may be anything."""
+    logs = jnp.where(weights != 0, logs, -jnp.inf)
+    most = jnp.max(logs, axis=-1, keepdims=True)
+    most = lax.stop_gradient(jnp.where(jnp.isfinite(most), most, jnp.zeros_like(most)))
+    return jnp.log(sum_in_order(jnp.exp(logs - most) * weights)) + most[..., 0]
+
+
+def float_dtype(*arrays) -> jnp.dtype:
+    """Return the dtype to compute in: the arrays' own if they are floats, else the default (float64 under x64)."""
+    # Of an array's dtype alone: to put one on a device is a program for its shape.
+    found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
+    floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
+    return jnp.result_type(*floats) if floats else jnp.result_type(float)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
+    s = a + b
+    # The parts of b and of a that arrived in s: the differences are exact, whichever of both is larger.
+    b_seen = s - a
+    return s, (a - (s - b_seen)) + (b - b_seen)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
+    # Cut by the bits: Dekker's own way to halve a float is undone by compilers that fuse a product and a sum.
+    bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
+    keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)
+
+    def split(x):
+        high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
+        return high, x - high
+
+    p = rounded(a * b)
+    (a_high, a_low), (b_high, b_low) = split(a), split(b)
+    # Each product is rounded before it is added, in every program: the last bit of a small difference shows it.
+    middle = (a_high * b_high - p) + rounded(a_high * b_low) + rounded(a_low * b_high)
+    return p, middle + rounded(a_low * b_low)
+
+
+class TwoFloat(NamedTuple):
+    """The number ``high + low``, with ``|low|`` at most half a unit in the last place of ``high``."""
+
+    high: Float[Array, "..."]
+    low: Float[Array, "..."]
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        """The nearest single float."""
+        return self.high + self.low
+
+    def plus(self, other: "TwoFloat") -> "TwoFloat":
+        """Add, to twice the precision."""
+        high, error = two_sum(self.high, other.high)
+        return type(self)(*two_sum(high, error + (self.low + other.low)))
+
+    def minus(self, other: "TwoFloat") -> "TwoFloat":
+        """Subtract, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
+        return self.plus(TwoFloat(-other.high, -other.low))
+
+    def divided_by(self, divisor: float | int) -> "TwoFloat":
+        """Divide by a plain number, to twice the precision."""
+        # Chosen for each number: of a constant XLA makes its reciprocal, and of a number times both the number itself.
+        b = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
+        quotient = self.high / b
+        p, e = _two_product(quotient, b)
+        rest = ((self.high - p) - e) + self.low
+        return type(self)(*two_sum(quotient, rest / b))
+
+
+def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:
+    """Return the integer ``high 2³² + low`` as two floats: exact below 2⁴⁸ in float32, below 2⁵³ in float64."""
+    dtype = jnp.result_type(float)
+    total, error = two_sum(high.astype(dtype) * 2.0**32, (low >> 16).astype(dtype) * 2.0**16)
+    total, last_error = two_sum(total, (low & 0xFFFF).astype(dtype))
+    return TwoFloat(*two_sum(total, error + last_error))
+
+
+def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
+    """Return how many flags are set before each place; n is a multiple of 32.
+
+    A plain ``cumsum`` costs twice as much on a CPU.
+    """
+    # 32 flags as bits of a word: a running sum over words, and bit counts within them.
+    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _PLACES, axis=1, dtype=jnp.uint32)
+    totals = lax.population_count(words).astype(jnp.int32)
+    before = jnp.cumsum(totals) - totals
+    within = lax.population_count(words[:, None] & ((np.uint32(1) << _PLACES) - np.uint32(1)))
+    return (before[:, None] + within.astype(jnp.int32)).reshape(-1)
+
+
+def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
+    """Return the sum of the values (≥ 0) before each place.
+
+    Their total is at most ``largest``; n is a multiple of 64.
+    """
+    if jax.default_backend() != "cpu" or largest >= 2**24:
+        return jnp.cumsum(values) - values
+    # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
+    rows = values.reshape(-1, 64).astype(jnp.float32)
+    within = jnp.matmul(rows, _TRIANGLE, precision="highest").astype(jnp.int32)
+    totals = jnp.sum(values.reshape(-1, 64), axis=1, dtype=values.dtype)
+    return (within + (jnp.cumsum(totals) - totals)[:, None]).reshape(-1)

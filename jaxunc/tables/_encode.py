@@ -1,0 +1,357 @@
+"""Data as trees test them: C-contiguous float32, nominal values as codes, checked on the host.
+
+Four functions take data in: `encode_instances` what is dense, `encode_rows` sparse matrices too, `encode_traced` also
+what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are looked up become codes in `_numbers`.
+`warn_of_merged_values` tells where float32 loses values.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32
+
+from jaxunc._checks import check_bool, check_kind, is_concrete, warn
+from jaxunc._numerics import along_instances, ceil_div
+
+from ._cells import floats_of
+from ._columns import Columns, CutLookup
+from ._frames import (
+    NUMBERS,
+    as_floats,
+    as_table,
+    check_distinct_names,
+    column_of,
+    dense_alone,
+    frame_names,
+    is_frame,
+    plain_table,
+)
+from ._levels import Lookup
+from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of
+
+CACHED_ROWS = 2048
+"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
+MOST_MERGED = 0.01
+"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
+
+MOST_EXAMINED = 2**17
+"""Largest number of instances that are examined."""
+
+
+class Encoded(NamedTuple):
+    """Data as trees test them: the functions here return it, and take it as it is."""
+
+    values: Any
+    """Float32 ``[instances features]`` of NumPy or JAX; of a sparse matrix `SparseRows`."""
+    missing: bool
+    """Whether any value is NaN."""
+
+
+def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
+    """Encode dense data of the host, and refuse sparse ones: returns the values and whether any is missing.
+
+    The data are ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else
+    narwhals knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a
+    column has levels its values are looked up, in an array of numbers too; codes go with ``columns.of_codes()``.
+
+    The values are C-contiguous float32. Columns with levels hold codes: -1 where a value is no level, or is missing and
+    that is no level. Elsewhere they are numbers, NaN where they are missing. A JAX array on an accelerator stays there,
+    unless values are to be looked up.
+
+    Raises a TypeError if the data are sparse, or columns (which it names) hold no numbers and have no levels, or if an
+    array of numbers is given where all levels are words. Raises a ValueError if the number, names or order of the
+    columns differ from those known, or values are infinite or too large for float32 (unless ``infinite``).
+    """
+    if is_sparse(data):
+        raise dense_alone(name)
+    return encode_rows(data, columns, name, infinite=infinite)
+
+
+def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
+    """Encode dense or sparse data of the host: as `encode_instances`, and of a sparse matrix its rows.
+
+    Sparse matrices are SciPy's, best as CSR, since others are converted to it. Their ``values`` are `SparseRows`, which
+    are made dense part by part.
+    """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("infinite", infinite)
+    if isinstance(data, Encoded):
+        check_shape(data.values.shape, columns, name)
+        return data
+    if type(data) is not np.ndarray and is_sparse(data):
+        check_shape(data.shape, columns, name)
+        return Encoded(*rows_of(as_csr(data, name), columns, name, infinite=infinite))
+    table = plain_table(data, name)
+    is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
+    # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
+    on_device = not is_array and _is_on_device(table) and not columns.looks_up
+    if not is_array and is_frame(table):
+        check_names(frame_names(table), columns, name)
+        check_shape(table.shape, columns, name)
+        values = numbers_of_frame(table, columns, name)
+    else:
+        values: Any = table if on_device else np.asarray(table)
+        if not columns.looks_up and values.dtype.kind not in NUMBERS:
+            raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
+        check_shape(values.shape, columns, name)
+        values = numbers_of_array(values, columns, name) if columns.looks_up else values
+    numpy = jnp if on_device else np
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
+        # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
+        if np.isfinite(values.sum()):
+            return Encoded(values, False)
+    beyond = numpy.isinf(values)
+    if not infinite and beyond.any():
+        row, column = map(int, np.argwhere(beyond)[0])
+        raise ValueError(
+            f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
+            "refuses too. Clip it, or make it NaN if it stands for a missing value."
+        )
+    return Encoded(values, bool(numpy.isnan(values).any()))
+
+
+def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
+    """Encode dense data for JAX, known or traced; infinite values are let through.
+
+    Known data are checked as by `encode_instances`. Of a traced array only the shape is known (a ValueError if it is
+    another one). Its values are placed among cuts, and are not looked up among levels: nominal columns hold codes.
+    """
+    if isinstance(data, Encoded):
+        check_shape(data.values.shape, columns, name)
+        return jnp.asarray(data.values)
+    if is_concrete(data):
+        data, _ = encode_instances(data, columns, name, infinite=True)
+        return jnp.asarray(data, jnp.float32)
+    check_shape(np.shape(data), columns, name)
+    return jnp.asarray(
+        data if columns.cuts is None else along_instances(partial(_with_codes, columns), data), jnp.float32
+    )
+
+
+def _with_codes(columns: Columns, data: Any) -> Any:
+    lookups = enumerate(columns.lookups)
+    parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
+    return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
+
+
+def _is_on_device(table: Any) -> bool:
+    return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
+
+
+def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
+    """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
+
+    Numbers and bools may have any width, decimals among them. Nominal columns with levels hold strings (or bytes that
+    are UTF-8), numbers or dictionaries of them. Null and NaN are missing values. With ``are_cells`` strings are cells
+    of a text file, in which ``columns.missing_words`` mean missing values. Raises a TypeError if a column holds no
+    numbers and has no levels, or lists; a ValueError if the number of columns differs, or a value is infinite or too
+    large for float32.
+    """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("are_cells", are_cells)
+    if not hasattr(table, "num_columns"):
+        raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
+    if table.num_columns != columns.number:
+        raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
+    values = np.empty((table.num_rows, columns.number), np.float32)
+    parts = []
+    for j, lookup in enumerate(columns.lookups):
+        what = f"{name}: column {table.schema.names[j]!r}"
+        column = _usual_type(table.column(j))
+        missing = frozenset(columns.missing_words) if are_cells else None
+        if isinstance(lookup, CutLookup):
+            parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
+        else:
+            parts.append(
+                _arrow_numbers(column, what) if lookup is None else _arrow_codes(column, lookup, missing, what)
+            )
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(values), CACHED_ROWS):
+            block = values[start : start + CACHED_ROWS]
+            for j, part in enumerate(parts):
+                own = part[start : start + CACHED_ROWS]
+                # Frames become float64 first: large integers are rounded twice there, and here.
+                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
+        if np.isfinite(values.sum()):
+            return Encoded(values, False)
+    beyond = np.isinf(values)
+    if beyond.any():
+        row, j = map(int, np.argwhere(beyond)[0])
+        raise ValueError(
+            f"{name}: row {row} of column {table.schema.names[j]!r} is infinite or too large for float32 (largest "
+            "3.4e38). Clip it, or make it null if it stands for a missing value."
+        )
+    return Encoded(values, bool(np.isnan(values).any()))
+
+
+def _usual_type(column: Any) -> Any:
+    """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    if pa.types.is_run_end_encoded(column.type):
+        return pyarrow.compute.call_function("run_end_decode", [column])
+    if getattr(column.type, "extension_name", None) == "arrow.bool8":
+        return column.cast(pa.bool_())
+    return column
+
+
+def _arrow_numbers(column: Any, what: str) -> np.ndarray:
+    """Return the numbers of a column; NaN where it is null."""
+    import pyarrow as pa
+
+    is_coded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_coded else column.type
+    is_other = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_other):
+        raise TypeError(
+            f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
+            "instance days since the first one."
+        )
+    if is_coded:  # of what Arrow can decode: not of views or lists
+        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
+    if pa.types.is_decimal(kind):
+        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
+    if is_other:
+        column = column.cast(pa.float64())
+    if column.null_count:
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        column = column.fill_null(float("nan"))
+    if not isinstance(column, pa.ChunkedArray):
+        return _on_host(column)
+    parts = [_on_host(part) for part in column.chunks] or [np.zeros(0)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _on_host(part: Any) -> np.ndarray:
+    """Return an array without nulls as NumPy's. Arrow's ``to_numpy`` imports pandas, where that is installed."""
+    return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
+
+
+def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
+    """Return the codes of a column's values: each distinct one is looked up once."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
+    if not pa.types.is_dictionary(column.type):
+        # A text is looked up once for each distinct value, not for each row.
+        try:
+            column = column.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError as error:
+            raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
+    parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
+    found = []
+    for part in parts:
+        words, place = part.dictionary.to_pylist(), part.indices
+        if missing_words is not None:
+            words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
+        with_null = np.empty(len(words) + 1, object)
+        with_null[:-1] = words
+        try:
+            codes = lookup.codes(with_null)
+        except TypeError as error:
+            raise TypeError(f"{what}: {error}") from error
+        place = place.fill_null(len(words)) if place.null_count else place
+        found.append(codes[_on_host(place).astype(np.int64)])
+    return np.concatenate(found) if found else np.zeros(0)
+
+
+def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
+    """Raise a ValueError unless there are two axes, and as many columns as are known."""
+    if len(shape) != 2:
+        hint = f" One instance? Pass {name}[None]." if len(shape) == 1 else ""
+        raise ValueError(f"{name} has shape {shape}; expected (instances, features).{hint}")
+    if shape[1] != columns.number:
+        raise ValueError(
+            f"{name} has {shape[1]} features, but the training data had {columns.number}. "
+            "Pass the same columns in the same order."
+        )
+
+
+def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+    """Raise a ValueError unless the names of columns are those that are known, in their order."""
+    known = columns.names
+    if known is None:
+        return
+    check_distinct_names(found, name)
+    if found == known or tuple(map(columns.as_known, found)) == known:
+        return
+    names = spelled(found, columns, name)
+    given = {columns.as_known(c) for c in found}
+    absent, unknown = [c for c in known if c not in given], [c for c in found if columns.as_known(c) not in set(known)]
+    if absent or unknown:
+        raise ValueError(
+            f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
+            f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
+        )
+    own = [names[known_name] for known_name in known]
+    # The data's own names where they have spaces for the model's underlines.
+    order = "list(columns.names)" if tuple(own) == known else f"{own[:10]}{', …' * (len(own) > 10)}"
+    raise ValueError(
+        f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
+        "are known."
+    )
+
+
+def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
+    """Return how the data write each name that the model knows.
+
+    Raises a ValueError if they have several columns that the model calls alike.
+    """
+    written: dict[str, list[str]] = {}
+    for name in found:
+        written.setdefault(columns.as_known(name), []).append(name)
+    names = {name: written[name] for name in columns.names or () if name in written}
+    if several := [own for own in names.values() if len(own) > 1]:
+        raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
+    return {name: own[0] for name, own in names.items()}
+
+
+class MergedValuesWarning(UserWarning):
+    """Trees compare numbers as float32, in which many different values of a column are equal."""
+
+
+def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
+    """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
+
+    X is what `encode_instances` has taken; what is float32 already has nothing to merge. Of more than 2¹⁷ instances so
+    many are examined, evenly spaced.
+    """
+    if isinstance(X, Encoded):
+        return
+    table, found = as_table(X, name), []
+    if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
+        return
+    step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
+    for j in np.flatnonzero(~columns.is_nominal).tolist():
+        values = _as_float64(column_of(table, j)[::step])
+        narrow = values.astype(np.float32)
+        # The usual case, and the quick one: nothing was rounded, so nothing was merged.
+        if np.array_equal(narrow, values):
+            continue
+        ascending = np.sort(values)
+        n_values, n_left = (1 + np.count_nonzero(np.diff(part)) for part in (ascending, ascending.astype(np.float32)))
+        if n_values - n_left > MOST_MERGED * n_values:
+            which = repr(columns.names[j]) if columns.names else str(j)
+            found.append(f"{which} ({n_left} of {n_values} distinct values are left)")
+    if found:
+        more = f" and {len(found) - 5} more" * (len(found) > 5)
+        warn(
+            "trees compare numbers as float32, which merges different values in "
+            f"{name}'s columns {', '.join(found[:5])}{more}. Subtract a column's mean or smallest value before, in "
+            "float64.",
+            MergedValuesWarning,
+        )
+
+
+def _as_float64(column: Any) -> np.ndarray:
+    """Return the numbers that are known, as float64."""
+    values = as_floats(column).astype(np.float64, copy=False)
+    return values[~np.isnan(values)]

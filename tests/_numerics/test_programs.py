@@ -1,0 +1,39 @@
+"""Sizes of programs, arrays padded to them, and what is kept while arrays live."""
+
+import gc
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxunc._numerics import KeptWhileAlive, ceil_div, cores, multiple_of, padded_rows, power_of_two
+
+pytestmark = pytest.mark.once
+
+
+def test_sizes():
+    assert [power_of_two(n) for n in (0, 1, 2, 3, 4, 5, 1000)] == [1, 1, 2, 4, 4, 8, 1024]
+    assert [power_of_two(n, 64) for n in (0, 64, 65)] == [64, 64, 128]
+    assert [ceil_div(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert [multiple_of(4, n) for n in (0, 1, 4, 5)] == [0, 4, 4, 8]
+    assert cores() >= 1
+
+
+def test_padding_is_zeros_behind():
+    rows = np.arange(6, dtype=np.int16).reshape(3, 2)
+    padded = padded_rows(rows, 5)
+    assert padded.dtype == np.int16
+    np.testing.assert_array_equal(padded, np.pad(rows, ((0, 2), (0, 0))))
+    assert padded_rows(rows, 3) is rows
+
+
+def test_results_are_kept_while_all_arrays_live():
+    kept, first, second, made = KeptWhileAlive(), jnp.arange(3), jnp.arange(4), []
+    for settings in ("a", "b", "a"):
+        assert kept.get((first, second), settings, lambda: made.append(0) or len(made)) == "ab".index(settings) + 1
+    assert len(made) == len(kept) == 2
+    del second
+    gc.collect()
+    assert len(kept) == 0
+    kept.get((first,), "a", lambda: made.append(0))
+    assert len(made) == 3
