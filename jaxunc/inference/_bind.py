@@ -1,12 +1,14 @@
 """A forest and a rule bound together: the fast way to score data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar, get_args, overload
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
+from jax import export, lax
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
@@ -16,14 +18,12 @@ from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
 
 from ._by_rows import ByRows
-from ._engine import Driver, Engine, Traced
-from ._export import exported
-from ._mask import as_mask
+from ._by_table import Streamed
+from ._drive import tested
+from ._fold import Driver, Engine, Traced, as_mask
 from ._packed_trees import of_jax
 from ._read_outs import READOUTS, ReadOuts
-from ._streamed import Streamed
-from ._tested import tested
-from ._walk import Walk, default_walk
+from ._walk import FEW, Walk, default_walk
 
 EachT = TypeVar("EachT")
 
@@ -307,3 +307,49 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
+
+
+# A bound forest as one program for any number of instances, which runs where JAX is and this library is not.
+
+BLOCKS = (FEW, 512, 2048)
+"""Instances that are walked together: the least that takes all, or the largest."""
+
+
+def exported(
+    engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
+) -> export.Exported:
+    """Return the program of an engine that takes missing values; the forest is part of it."""
+
+    def answer(x: jax.Array) -> PyTree:
+        # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
+        known, rule = jax.tree.map(lax.optimization_barrier, (engine, combiner))
+
+        def answer_block(x: jax.Array) -> PyTree:
+            return _named(read_answer(rule.finish(known.merge(rule, x, None)), readout))
+
+        n = x.shape[0]
+        # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
+        chosen = sum((jnp.asarray(n) > size).astype(jnp.int32) for size in BLOCKS[:-1])
+        return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in BLOCKS], x)
+
+    (n,) = export.symbolic_shape("instances")
+    rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
+    with own_settings():
+        return export.export(jax.jit(answer), platforms=platforms)(rows)
+
+
+def _in_blocks(answer_block, size: int, x: jax.Array) -> PyTree:
+    """Answers for all instances, block by block, the last one padded."""
+    n, n_features = x.shape
+    number = (n + size - 1) // size
+    blocks = jnp.pad(x, ((0, number * size - n), (0, 0))).reshape(number, size, n_features)
+    answers = lax.map(answer_block, blocks)
+    return jax.tree.map(lambda array: array.reshape(number * size, *array.shape[2:])[:n], answers)
+
+
+def _named(answer: PyTree) -> PyTree:
+    """An array as it is, of more a dictionary: what loads the program knows no types of this library."""
+    if isinstance(answer, jax.Array):
+        return answer
+    leaves = jax.tree_util.tree_leaves_with_path(answer)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

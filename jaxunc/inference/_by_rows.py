@@ -20,10 +20,8 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
-from ._engine import Driver, Engine, Traced
-from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
-from ._index import planned_leaf_index
-from ._leaf_table import leaf_table
+from ._fold import Driver, Engine, Traced, leaf_table
+from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
 from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 

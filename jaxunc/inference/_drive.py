@@ -5,7 +5,9 @@ operation outside of a program, and `jnp.asarray` of a NumPy array are programs,
 `jax.device_put` is none.
 """
 
+import dataclasses
 import math
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import outside_traces
+from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
 
 
@@ -186,3 +189,65 @@ def join(parts: Sequence[np.ndarray]) -> np.ndarray:
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
+
+
+# The columns that some tree tests: of a sparse matrix no others are made dense.
+
+MOST_DENSE = 2**23
+"""Values that a call makes dense, where instances are sparse and the columns many."""
+
+
+class Tested(NamedTuple):
+    """Trees by the columns that they test."""
+
+    trees: Trees
+    """The same trees, which number those columns alone."""
+    kept: np.ndarray | None
+    """The places of those columns among all; None where all are tested, and the trees are as they were."""
+
+
+def tested(trees: Trees) -> Tested:
+    """Return trees that have values by the columns that they test; kept while their arrays live."""
+    arrays = (trees.feature, trees.threshold, trees.child)
+    known = (*map(id, arrays), trees.columns)
+    if known not in _TESTED:
+        with outside_traces():
+            _TESTED[known] = _by_tested(trees)
+        for array in arrays:  # another one may have its place in memory later
+            weakref.finalize(array, _TESTED.pop, known, None)
+    return _TESTED[known]
+
+
+_TESTED: dict[tuple, Tested] = {}
+
+
+def _by_tested(trees: Trees) -> Tested:
+    feature, child = np.asarray(trees.feature), np.asarray(trees.child)
+    inner = child != np.arange(trees.n_nodes)
+    # One at least, so that there is something to make dense: trees of leaves alone test nothing.
+    kept = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
+    if len(kept) >= trees.n_features:
+        return Tested(trees, None)
+    feature = np.where(inner, np.searchsorted(kept, feature), np.minimum(feature, 0))  # of empty leaves their forks
+    fewer = jax.device_put(feature.astype(np.int32))
+    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(kept)), kept)
+
+
+def on_tested(trees: Trees, values):
+    """Return trees and instances: where these are `SparseRows`, both by the columns tested."""
+    if not isinstance(values, SparseRows):
+        return trees, values
+    narrow, kept = tested(trees)
+    return narrow, values.of(kept, narrow.columns)
+
+
+def bounded(shapes: Shapes, values) -> Shapes:
+    """The shapes of calls; for `SparseRows` those that make few values dense at a time, or the least."""
+    if not isinstance(values, SparseRows):
+        return shapes
+    most = MOST_DENSE // max(values.shape[1], 1)
+    fits = lambda chunk: chunk.rows <= most  # noqa: E731
+    if fits(shapes.single):
+        return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
+    small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]
+    return Shapes(small[-1], None, small[:-1]) if small else shapes._replace(large=None)

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.inference import _plan
-from jaxunc.inference._treelets import MOST_TESTS, Top, tallest
+from jaxunc.inference._plan import MOST_TESTS, Top, tallest
 from tests._forests import toy_data, toy_forest
 
 TREES, WALKS = 5, 10
