@@ -14,9 +14,24 @@ from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concret
 from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
-from ._counting import OWN, CountSet, side_by_side
-from ._forks import MODES, counts_of_forks
-from ._trees import Trees
+from ._trees import MODES, Trees, counts_of_forks
+
+OWN = "own"
+"""Name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
+
+LARGEST_SQUARE = 2**24
+"""Largest number of pairs of rows that are marked in a table instead of being sorted."""
+
+
+class CountSet(eqx.Module):
+    """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
+
+    count_table: Num[Array, "distinct columns"]
+    """Distinct count vectors; row 0 is all zeros."""
+    code: Int32[Array, "trees nodes"]
+    """Row of ``count_table`` for each node."""
+    fork_counts: Num[Array, "padded_forks columns"] | None = None
+    """Counts of the multi-way tests, where something reads them."""
 
 
 class Forest(Pickled, eqx.Module):
@@ -269,3 +284,73 @@ class Forest(Pickled, eqx.Module):
 def _same(first: Any, second: Any) -> bool:
     a, b = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
+
+
+# Further counts of a forest's leaves, beside those that rules read by default.
+
+
+def side_by_side(first: CountSet, second: CountSet) -> CountSet:
+    """Join two countings into one with the columns of both (traceable).
+
+    Where values are known, each distinct pair of rows is kept once.
+    """
+    if is_concrete(first, second):
+        table, code = _distinct_pairs(first, second)
+    else:
+        rows = [one.count_table[one.code].reshape(first.code.size, -1) for one in (first, second)]
+        table = jnp.concatenate(_of_one_dtype(*rows), axis=1)
+        code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
+    forks = None
+    if first.fork_counts is not None and second.fork_counts is not None:
+        forks = jnp.concatenate(_of_one_dtype(first.fork_counts, second.fork_counts), axis=1)
+    return CountSet(table, code, forks)
+
+
+def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
+    tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
+    a, b = (np.asarray(one.code, np.int64) for one in (first, second))
+    n_second = len(tables[1])
+    # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
+    pair = (a * n_second + b).ravel()
+    if len(tables[0]) * n_second <= LARGEST_SQUARE:
+        present = np.zeros(len(tables[0]) * n_second, bool)
+        present[pair] = present[0] = True  # row 0 is that of no counts, as in every forest
+        pairs, code = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[pair]
+    else:
+        pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
+        code = code[1:]
+    table = padded_table(np.concatenate([tables[0][pairs // n_second], tables[1][pairs % n_second]], axis=1))
+    return table, jnp.asarray(code.reshape(a.shape), jnp.int32)
+
+
+def _of_one_dtype(first: Array, second: Array) -> list[Array]:
+    dtype = counts_dtype(first, second)
+    return [first.astype(dtype), second.astype(dtype)]
+
+
+# Checks of what is handed in where a forest belongs, with messages that say what to pass instead.
+
+
+def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False) -> None:
+    """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
+    if isinstance(given, Forest) or (or_trees and isinstance(given, Trees)):
+        return
+    kind = type(given).__name__
+    raise TypeError(f"{name} is a {kind}. {_advice(given)}")
+
+
+def _advice(given: Any) -> str:
+    kind = type(given)
+    if kind.__module__.partition(".")[0] == "sklearn":
+        return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+    if kind.__module__.startswith("jaxunc.additive"):
+        return (
+            "Its leaves hold values, and its trees correct each other: they are no witnesses of one question, as rules "
+            "take them. Ask its raw and predict; or count instances that it was not fitted to: jaxunc.count_leaves("
+            "model.trees, X, y)."
+        )
+    if kind.__module__.startswith("jaxunc.estimators"):
+        return "Pass its forest_, which it has once it is fitted."
+    if isinstance(getattr(given, "forest", None), Forest):
+        return "Pass its forest."
+    return "Pass a Forest, such as jaxunc.from_sklearn(model)."

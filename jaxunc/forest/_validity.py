@@ -14,10 +14,8 @@ from jaxtyping import Array, Bool
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
 
-from ._forest import Forest
-from ._forks import MODES
-from ._given import check_is_forest
-from ._trees import Trees
+from ._forest import Forest, check_is_forest
+from ._trees import MODES, Trees
 
 CACHED_NODES = 2**18
 """Number of nodes that the host looks at together: those that its cache holds are looked at faster."""

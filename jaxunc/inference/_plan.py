@@ -17,7 +17,6 @@ from jaxunc._checks import is_concrete, outside_traces
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, jit, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
 
-
 MOST_TESTS = 31
 """One less than the bits of a word: the exits that are left."""
 

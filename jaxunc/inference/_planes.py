@@ -16,6 +16,16 @@ from jaxunc._numerics import as_bits, of_bits, pair_bits, split_bits
 from jaxunc.combiners import Merging, merge_kinds
 
 
+class Source(NamedTuple):
+    """Where the entries of a plane are: static, hashable."""
+
+    column: int | None
+    """The column with what is not 0; None where that is 1."""
+    word: int | None = None
+    """The column with a bit for each entry that is not 0; None where nothing is told by bits."""
+    bit: int = 0
+
+
 class Layout(NamedTuple):
     """How a statistic was cut into planes and numbers per tree: static, hashable."""
 
@@ -162,16 +172,6 @@ def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
 # Mostly a plane is a column of its own. The planes of votes are not: a tree gives its mass or nothing to each, and of the
 # mass itself there is another plane. Of such planes a bit each is kept, in bits that other columns have to spare (the
 # sign of probabilities, the high bits of leaf sizes), or else in columns of 32 bits.
-
-
-class Source(NamedTuple):
-    """Where the entries of a plane are: static, hashable."""
-
-    column: int | None
-    """The column with what is not 0; None where that is 1."""
-    word: int | None = None
-    """The column with a bit for each entry that is not 0; None where nothing is told by bits."""
-    bit: int = 0
 
 
 class StoredColumns:
