@@ -2,7 +2,7 @@
 
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
-from ._by_table import HostProgram, Streamed, shapes_of
+from ._by_table import ByTable, HostProgram, shapes_of
 from ._drive import Chunk, Part, Shapes, cut, drive, on_tested, over_rows, spread
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
@@ -14,20 +14,9 @@ from ._leaves import (
     refuse_average,
 )
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
+from ._plan import Plan, column_keys, known_plan, make_plan, tall_top, while_alive
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
 from ._walk import Walk, block_size, by_column, default_walk, unrolled_depth, walk_levels, walk_pairs, walk_tree
 
-__all__ = [
-    "Answering",
-    "BoundForest",
-    "Carry",
-    "HasColumns",
-    "PackedTrees",
-    "bind",
-    "fold",
-    "leaf_counts",
-    "leaf_index",
-    "leaf_table",
-]
+__all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]

@@ -1,8 +1,13 @@
-"""A forest and a rule bound together: the fast way to score data."""
+"""A forest and a combiner bound together: the fast way to score data.
+
+`bind` chooses an engine: `ByTable` nearly always; `ByRows` where its leaf table would be too large or empty leaves are
+followed; `Traced` inside of someone's program. Each has a function that says the steps of its answer, and
+`BoundForest._run` calls it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, TypeAlias, TypeVar, get_args, overload
 
 import jax
 import jax.export
@@ -17,10 +22,10 @@ from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
 
-from ._by_rows import ByRows
-from ._by_table import Streamed
+from ._by_rows import ByRows, answer_by_rows
+from ._by_table import ByTable, TableCall, answer_by_table
 from ._drive import tested
-from ._fold import Driver, Engine, Traced, as_mask
+from ._fold import Traced, answer_traced, as_mask, merge_lifted
 from ._packed_trees import of_jax
 from ._read_outs import READOUTS, ReadOuts
 from ._walk import FEW, Walk, default_walk
@@ -101,15 +106,18 @@ def bind(
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
-    return BoundForest(_engine(forest, combiner, walk or default_walk()), combiner, threads or cores())
-
-
-def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
+    walk = walk or default_walk()
     if not is_concrete(forest, combiner):
-        return Traced.of(forest, combiner)
-    engine = Streamed if Streamed.suits(forest, combiner, walk) else ByRows
-    return engine.of(forest, combiner, walk)
+        engine = Traced.of(forest, combiner)
+    elif ByTable.suits(forest, combiner, walk):
+        engine = ByTable.of(forest, combiner, walk)
+    else:
+        engine = ByRows.of(forest, combiner, walk)
+    return BoundForest(engine, combiner, threads or cores())
 
+
+Engine: TypeAlias = ByTable | ByRows | Traced
+"""A way from instances to answers: a forest, and what the combiner lifts from it. To finish is the combiner's part."""
 
 _MADE_ANEW = {"_given", "_on_tested", "_traceable"}
 
@@ -134,7 +142,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
-        self._drivers: dict[bool, Driver] = {}
+        self._calls: dict[bool, TableCall] = {}
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -155,7 +163,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             The program, not yet compiled.
         """
         engine = self._engine(missing)
-        if not isinstance(engine, Streamed):
+        if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
         return engine.lower(n_instances)
 
@@ -210,7 +218,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError(f"platforms={platforms!r} is a text; pass a list of them: [{platforms!r}].")
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
-        return exported(self._engine(True), self.combiner, readout, platforms)
+        return _exported(self._engine(True), self.combiner, readout, platforms)
 
     @cached_property
     def engine(self) -> Engine:
@@ -230,6 +238,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Encode the instances, and let the engine answer; where something is traced, inside of that program."""
         columns, n_trees = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
@@ -243,7 +252,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
                 return narrow._run(Encoded(values.of(kept, narrow._expected[0]), missing), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
-        return self._driver(missing)(readout, values, mask, self.threads)
+        engine = self._engine(missing)
+        if isinstance(engine, ByTable):
+            if missing not in self._calls:
+                self._calls[missing] = engine.call()
+            return answer_by_table(self._calls[missing], self.combiner, readout, values, mask, self.threads)
+        if isinstance(engine, ByRows):
+            return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)
+        return answer_traced(engine, self.combiner, readout, values, mask)
 
     @cached_property
     def _expected(self) -> tuple[Columns, int]:
@@ -258,32 +274,27 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
-            return read_answer(self.combiner.finish(self._engine(True).merge(self.combiner, X, mask)), readout)
+            return read_answer(self.combiner.finish(_merge(self._engine(True), self.combiner, X, mask)), readout)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
         """The forest by the columns that its trees test, and their places; None where it is this one."""
-        trees, kept = tested(self.engine.forest.trees)
+        engine = self.engine
+        trees, kept = tested(engine.forest.trees)
         if kept is None:
             return self, None
-        return BoundForest(self.engine.on(trees), self.combiner, self.threads), kept
-
-    def _driver(self, missing: bool) -> Driver:
-        if missing in self._drivers:
-            return self._drivers[missing]
-        engine = self._engine(missing)
-        driver = engine.driver(self.combiner)
-        if is_concrete(engine):
-            self._drivers[missing] = driver
-        return driver
+        if isinstance(engine, Traced):
+            raise NotImplementedError("Sparse data need a forest that was bound outside of a program.")
+        return BoundForest(engine.on(trees), self.combiner, self.threads), kept
 
     def _engine(self, missing: bool) -> Engine:
-        if not missing:
-            return self.engine
+        engine = self.engine
+        if not missing or not isinstance(engine, ByTable):  # the others take missing values as they are
+            return engine
         if self._engine_for_missing is None:
-            made = self.engine.for_missing()
+            made = engine.for_missing()
             if not is_concrete(made):
                 return made
             self._engine_for_missing = made
@@ -303,19 +314,25 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
         kept = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
-        return kept | {"engine": self.engine, "_drivers": {}}
+        return kept | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
 
 
-# A bound forest as one program for any number of instances, which runs where JAX is and this library is not.
+def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
+    """The merged statistic inside someone's program; the engine is for missing values."""
+    if isinstance(engine, ByTable):
+        # What was lifted is constant: gradients need the combiner to be bound in the program.
+        return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
+    return merge_lifted(engine.forest, combiner, X, mask)  # refused where empty leaves are followed
 
-BLOCKS = (FEW, 512, 2048)
-"""Instances that are walked together: the least that takes all, or the largest."""
+
+EXPORTED_BLOCKS = (FEW, 512, 2048)
+"""Instances that an exported program walks together: the least that takes all, or the largest."""
 
 
-def exported(
+def _exported(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
     """Return the program of an engine that takes missing values; the forest is part of it."""
@@ -325,12 +342,12 @@ def exported(
         known, rule = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
         def answer_block(x: jax.Array) -> PyTree:
-            return _named(read_answer(rule.finish(known.merge(rule, x, None)), readout))
+            return _named(read_answer(rule.finish(_merge(known, rule, x, None)), readout))
 
         n = x.shape[0]
         # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
-        chosen = sum((jnp.asarray(n) > size).astype(jnp.int32) for size in BLOCKS[:-1])
-        return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in BLOCKS], x)
+        chosen = sum((jnp.asarray(n) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
+        return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x)
 
     (n,) = export.symbolic_shape("instances")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)

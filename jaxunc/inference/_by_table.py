@@ -1,10 +1,15 @@
-"""The usual engine: a table of what the rule lifts from every leaf, looked up and merged while instances are routed."""
+"""The usual engine: a table of what the combiner lifts from every leaf, looked up and merged on the walk.
+
+`answer_by_table` says the steps of a call: cut the instances into parts of few shapes, and for each part run the
+compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`.
+"""
 
 import dataclasses
 from collections.abc import Callable
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +20,10 @@ from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest, Trees
 
-from ._drive import Chunk, Part, Shapes, bounded, cut, drive, drive_on_device
-from ._fold import Driver, Engine, is_large, leaf_table, lifted_rows
+from ._drive import Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
+from ._fold import is_large, leaf_table, lifted_rows
 from ._packed_trees import PackedTrees, Spec
-from ._walk import BLOCKS, Walk, are_few, block_size
-
-SMALL = (1, 8, 64, 256, 512)
-"""Instances of small calls; up to `FEW` walk all trees at once and finish in the same program."""
+from ._walk import BLOCKS, Walk, are_few
 
 CHUNK_BLOCKS = 4
 """Blocks of a large call."""
@@ -30,14 +32,14 @@ MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
 
 
-class Streamed(Engine):
+class ByTable(eqx.Module):
     """Trees packed for walking, and the leaf table."""
 
     forest: Forest
-    stream: PackedTrees
+    packed: PackedTrees
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "Streamed":
+    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
         """Lift, and pack."""
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
@@ -47,108 +49,83 @@ class Streamed(Engine):
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Whether leaves say all there is to know, and the table of what they say is worth its memory."""
+        """Whether a leaf's counts are all that an answer needs, and the leaf table is worth its memory."""
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
-    def for_missing(self) -> "Streamed":
+    def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        return Streamed(self.forest, self.stream.for_missing(self.forest.trees))
+        return ByTable(self.forest, self.packed.for_missing(self.forest.trees))
 
-    def on(self, trees: Trees) -> "Streamed":
+    def on(self, trees: Trees) -> "ByTable":
         """Return the engine of the same trees by other columns: their leaf table is shared."""
-        return Streamed(dataclasses.replace(self.forest, trees=trees), self.stream.by_columns(trees))
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees))
 
-    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-        """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
-        return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
-
-    def driver(self, combiner: Combiner) -> Driver:
-        """Return the driver, which goes chunk by chunk."""
-        spec, arrays, n_trees, shapes = self.stream.spec, self.stream.arrays, self.stream.n_trees, self.shapes()
-        on_host = spec.walk == "blocks"
-
-        def answer(readout: str | None, values, mask, threads: int) -> PyTree:
-            def score(part: Part) -> PyTree:
-                number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
-                rows = part.of(values), part.of(mask)
-                # On the host as two programs: finishing does not depend on the size of the forest, and many rules take
-                # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
-                if on_host and not are_few(part.chunk.rows, n_trees):
-                    merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
-                    return _finish_chunk(combiner, readout, merged)
-                return merge_and_finish(spec, combiner, readout, arrays, *rows)
-
-            # An accelerator takes parts one after the other, and threads share none: the larger, the better.
-            parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
-            if isinstance(values, jax.Array) and not on_host:
-                return drive_on_device(score, parts)
-            return drive(score, parts, threads, ahead=not on_host)
-
-        return answer
-
-    def shapes(self) -> Shapes:
-        """The shapes of calls."""
-        return shapes_of(self.stream.spec, self.stream.n_trees, self.forest.n_features)
+    def call(self) -> "TableCall":
+        """Look up what a call reads."""
+        packed = self.packed
+        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features)
+        return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
         """The program that merges chunks of so many instances."""
-        chunk = cut(n_instances, self.shapes(), 1)[0].chunk
-        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
+        call = self.call()
+        chunk = cut(n_instances, call.shapes, 1)[0].chunk
+        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.jitted.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
+        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
+
+
+class TableCall(NamedTuple):
+    """What calls read of an engine, looked up once: a module takes a microsecond for each name, a call of one row 30.
+
+    The parts of `PackedTrees` are apart, since JAX takes a tuple apart sooner than a module.
+    """
+
+    spec: Spec
+    arrays: tuple
+    n_trees: int
+    shapes: Shapes
+
+
+def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    """Answer any number of instances ``[instances features]`` of the host, or of an accelerator."""
+    spec, arrays, n_trees, shapes = call
+    on_host = spec.walk == "blocks"
+
+    def score(part: Part) -> PyTree:
+        number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+        rows = part.of(values), part.of(mask)
+        # On the host as two programs: finishing does not depend on the size of the forest, and many combiners take
+        # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
+        if on_host and not are_few(part.chunk.rows, n_trees):
+            merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
+            return _finish_chunk(combiner, readout, merged)
+        return merge_and_finish(spec, combiner, readout, arrays, *rows)
+
+    # An accelerator takes parts one after the other, and threads share none: the larger, the better.
+    parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
+    if isinstance(values, jax.Array) and not on_host:
+        return drive_on_device(score, parts)
+    return drive(score, parts, threads, ahead=not on_host)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
-    """The shapes of the calls of a stream of so many trees."""
+    """The shapes of calls for so many packed trees."""
     if spec.walk == "levels":
-        largest = block_size("levels", n_trees, 2 * n_features)
-        least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
-        return Shapes(middle, Chunk(largest, largest), (least,))
-    rows = BLOCKS[0]
-    block = block_size("blocks", n_trees, n_features * (1 + spec.missing))
-    small = tuple(Chunk(size, min(size, block)) for size in SMALL)
-    most = MOST_COLLECTED // (rows * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
+        return call_shapes("levels", n_trees, 2 * n_features, CHUNK_BLOCKS)
+    shapes = call_shapes("blocks", n_trees, n_features * (1 + spec.missing), CHUNK_BLOCKS)
+    most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
     if not most:
-        return Shapes(small[-2], None, small[:-2])
-    large = Chunk(CHUNK_BLOCKS * rows, block) if most >= CHUNK_BLOCKS else None
-    return Shapes(Chunk(rows, block), large, small)
+        return Shapes(shapes.small[-2], None, shapes.small[:-2])
+    return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
 
-
-@partial(HostProgram, static_argnums=(0, 1))
-def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
-    """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
-    plan, tables, scalars, totals = arrays
-    return PackedTrees(plan, tables, scalars, totals, spec).merge(
-        x, mask, None if n_blocks is None else (block, n_blocks)
-    )
-
-
-@partial(HostProgram, static_argnums=(0, 2))
-def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask) -> PyTree:
-    """The answers of a chunk in one program."""
-    plan, tables, scalars, totals = arrays
-    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask)
-    if len(x) > 1:
-        return read_answer(combiner.finish(stat), readout)
-    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
-    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
-    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
-    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
-
-
-@jit(static_argnums=1)
-def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    return read_answer(combiner.finish(merged), readout)
-
-
-# Programs for the host, compiled for the widest vectors that its cores have.
 
 OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
 """Walking takes a sixth less time; cores with shorter vectors split them. Values are the same."""
 
 
 class HostProgram:
-    """A jitted function of known values, which no other program calls."""
+    """A jitted function of known values, which no other program calls; compiled for the widest vectors of a CPU."""
 
     def __init__(self, function: Callable[..., Any], **static: Any):
         self.function, self.static = function, static
@@ -172,3 +149,30 @@ def _are_known() -> bool:
     except jax.errors.JaxRuntimeError:
         return False
     return True
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
+    """The merged statistic of a chunk."""
+    plan, tables, scalars, totals = arrays
+    return PackedTrees(plan, tables, scalars, totals, spec).merge(
+        x, mask, None if n_blocks is None else (block, n_blocks)
+    )
+
+
+@partial(HostProgram, static_argnums=(0, 2))
+def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask) -> PyTree:
+    """The answers of a chunk in one program."""
+    plan, tables, scalars, totals = arrays
+    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask)
+    if len(x) > 1:
+        return read_answer(combiner.finish(stat), readout)
+    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
+    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
+    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
+    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
+
+
+@jit(static_argnums=1)
+def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
+    return read_answer(combiner.finish(merged), readout)

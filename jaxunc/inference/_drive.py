@@ -1,13 +1,15 @@
 """Many instances through programs of few shapes: cut, padded, on several threads, trimmed and joined again.
 
-What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device, an
+`cut` makes the parts, `Part.of` has the rows of one of them, and `drive` runs a function for each and joins the
+answers. What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device, an
 operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
 `jax.device_put` is none.
+
+Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`).
 """
 
 import dataclasses
 import math
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -21,6 +23,9 @@ from jaxtyping import PyTree
 from jaxunc._checks import outside_traces
 from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
+
+from ._plan import while_alive
+from ._walk import BLOCKS, Walk, block_size
 
 
 class Chunk(NamedTuple):
@@ -75,6 +80,22 @@ class Shapes(NamedTuple):
     """For large batches, where calls would be many."""
     small: tuple[Chunk, ...] = ()
     """For what is left, ascending."""
+
+
+SMALL = (1, 8, 64, 256, 512)
+"""Instances of the small shapes on a CPU. One runs in the thread that calls. Up to 64 all trees are walked at once, at
+a price that hardly depends on the number of instances: so steps are wide there. Beyond, time grows with instances,
+padding among them, and steps are narrower. What lies between 512 and 2048 goes through several calls of 512."""
+
+
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int) -> Shapes:
+    """The shapes of calls that walk so many trees, on so many columns of keys; ``most``: stretches of a large call."""
+    size = block_size(walk, n_trees, n_columns)
+    if walk == "levels":
+        least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
+        return Shapes(middle, Chunk(size, size), (least,))
+    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
+    return Shapes(Chunk(BLOCKS[0], size), Chunk(most * BLOCKS[0], size), small)
 
 
 MOST_SMALL = 3
@@ -191,8 +212,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
 
 
-# The columns that some tree tests: of a sparse matrix no others are made dense.
-
 MOST_DENSE = 2**23
 """Values that a call makes dense, where instances are sparse and the columns many."""
 
@@ -207,15 +226,9 @@ class Tested(NamedTuple):
 
 
 def tested(trees: Trees) -> Tested:
-    """Return trees that have values by the columns that they test; kept while their arrays live."""
+    """Return trees that have values by the columns that they test: of sparse data no others are made dense."""
     arrays = (trees.feature, trees.threshold, trees.child)
-    known = (*map(id, arrays), trees.columns)
-    if known not in _TESTED:
-        with outside_traces():
-            _TESTED[known] = _by_tested(trees)
-        for array in arrays:  # another one may have its place in memory later
-            weakref.finalize(array, _TESTED.pop, known, None)
-    return _TESTED[known]
+    return while_alive(_TESTED, arrays, trees.columns, lambda: _by_tested(trees))
 
 
 _TESTED: dict[tuple, Tested] = {}

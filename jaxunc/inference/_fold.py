@@ -1,8 +1,10 @@
-"""Leaf tables: what a rule lifts from the leaves of a forest."""
+"""What a combiner lifts from the leaves, and the pure fold over it, for use inside other people's programs.
 
-import abc
+`leaf_table` has what is lifted from every leaf; `fold` walks instances through the trees and merges what their leaves
+hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the counts.
+"""
+
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args
 
@@ -125,9 +127,6 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
     """Spread values of distinct count vectors over the nodes that have them."""
     return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
-
-
-# The pure, traceable fold, for use inside other people's programs.
 
 
 def fold(
@@ -284,9 +283,6 @@ _fold.defvjp(_forward, _backward)
 _fold_jitted = jit(_fold, static_argnums=0)
 
 
-# Which trees count for which instance.
-
-
 def as_mask(mask, n_instances: int, n_trees: int):
     """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
     if mask is None:
@@ -300,61 +296,24 @@ def as_mask(mask, n_instances: int, n_trees: int):
     return mask
 
 
-# Engines: they find the leaves of instances and merge what a rule lifts from them.
-
-Driver = Callable[[str | None, Any, Any, int], PyTree]
-"""(read-out, values ``[instances features]`` of any number of instances, mask, threads) → answers."""
-
-
-class Engine(eqx.Module):
-    """One way from instances to answers. It knows a forest and what a rule lifts from it; `finish` is the rule's."""
-
-    forest: eqx.AbstractVar[Forest]
-
-    @abc.abstractmethod
-    def driver(self, combiner: Combiner) -> Driver:
-        """Return a function that answers data of the host.
-
-        It looks the engine's parts up once: a module is slow to name them.
-        """
-
-    @abc.abstractmethod
-    def merge(self, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-        """The merged statistic, inside someone's program; the engine is for missing values."""
-
-    @abc.abstractmethod
-    def for_missing(self) -> "Engine":
-        """Return the engine for data with missing values."""
-
-    def on(self, trees: Trees) -> "Engine":
-        """Return the engine of the same trees by other columns; what the rule lifts stays."""
-        raise NotImplementedError(f"{type(self).__name__} has trees that are traced.")
+def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
+    """The merged statistic inside someone's program, of X with missing values: lifted and merged anew."""
+    encoded = Encoded(X, True)
+    return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
 
-class Traced(Engine):
-    """The engine of a traced rule or forest: the pure fold, differentiable in both."""
+class Traced(eqx.Module):
+    """The engine of a traced combiner or forest."""
 
     forest: Forest
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
-        """Make the engine; refuse a rule that does not suit the forest."""
+        """Make the engine; refuse a combiner that does not suit the forest."""
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
-    def driver(self, combiner: Combiner) -> Driver:
-        """Return the fold as a driver, for data that are not traced."""
 
-        def drive(readout: str | None, values: Any, mask: Any, threads: int) -> PyTree:
-            return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)
-
-        return drive
-
-    def for_missing(self) -> Engine:
-        """It takes them as it is."""
-        return self
-
-    def merge(self, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-        """Lifted and merged anew in every program."""
-        encoded = Encoded(X, True)
-        return fold(self.forest, leaf_table(self.forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
+def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
+    """Answer instances that are not traced, where the forest or the combiner is."""
+    return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)

@@ -16,7 +16,7 @@ from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
 
-from ._drive import Chunk, Part, Shapes, bounded, cut, drive_on_host, on_tested
+from ._drive import Part, bounded, call_shapes, cut, drive_on_host, on_tested
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
@@ -32,8 +32,8 @@ from ._walk import (
     walk_tree,
 )
 
-SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
-"""Instances of compiled calls on the host."""
+CHUNK_BLOCKS = 8
+"""Blocks of a large call on the host."""
 
 
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
@@ -90,9 +90,10 @@ def leaf_index_on_host(
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
+    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features, CHUNK_BLOCKS)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
-        cut(len(values), bounded(_shapes(trees, walk or default_walk()), values), 1),
+        cut(len(values), bounded(shapes, values), 1),
         1,
         ahead=jax.default_backend() != "cpu",
     )
@@ -110,15 +111,6 @@ def planned_leaf_index(
     number = None if part is None or part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
     block = None if part is None or number is None else part.chunk.block
     return _leaf_index(plan, X, number, block=block, walk=walk, depth=unrolled_depth(walk, trees))
-
-
-def _shapes(trees: Trees, walk: Walk) -> Shapes:
-    size = block_size(walk, trees.n_trees, 2 * trees.n_features)
-    if walk == "levels":
-        least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
-        return Shapes(middle, Chunk(size, size), (least,))
-    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
-    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), small)
 
 
 @jit(static_argnames=("block", "walk", "depth"))

@@ -5,8 +5,8 @@ exit's number is its place, so that nothing is looked up between the top and the
 """
 
 import weakref
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from jaxtyping import Array, Float, Int32, Int64, Shaped
 from jaxunc._checks import is_concrete, outside_traces
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, jit, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
+
+T = TypeVar("T")
 
 MOST_TESTS = 31
 """One less than the bits of a word: the exits that are left."""
@@ -88,18 +90,12 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
 
 
 def known_plan(trees: Trees) -> Plan:
-    """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    known = (*map(id, _arrays(trees)), trees.n_features)
-    if known not in _PLANS:
-        with outside_traces():
-            _PLANS[known] = make_plan(trees, missing=True, top=tall_top(trees))
-        for array in _arrays(trees):  # another one may have its place in memory later
-            weakref.finalize(array, _PLANS.pop, known, None)
-    return _PLANS[known]
+    """The plan, with missing values, of trees that have values: made once, since instances may come one by one."""
+    make = lambda: make_plan(trees, missing=True, top=tall_top(trees))  # noqa: E731
+    return while_alive(_PLANS, _arrays(trees), trees.n_features, make)
 
 
-_PLANS: dict[tuple[int, ...], Plan] = {}
-"""By all arrays of trees while those live: instances may come one by one."""
+_PLANS: dict[tuple, Plan] = {}
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
@@ -107,19 +103,27 @@ def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def tall_top(trees: Trees) -> Top | None:
-    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
+    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host.
+
+    Made once, since combiners are bound to one forest one after the other.
+    """
     if not is_concrete(trees):
         return None
-    known = id(trees.child)
-    if known not in _TOPS:
-        with outside_traces():  # also where someone's program is being traced
-            _TOPS[known] = Top(*map(jnp.asarray, tallest(np.asarray(trees.child))))
-        weakref.finalize(trees.child, _TOPS.pop, known, None)
-    return _TOPS[known]
+    return while_alive(_TOPS, (trees.child,), None, lambda: Top(*map(jnp.asarray, tallest(np.asarray(trees.child)))))
 
 
-_TOPS: dict[int, Top] = {}
-"""By the arrays of children while those live: rules are bound to one forest one after the other."""
+_TOPS: dict[tuple, Top] = {}
+
+
+def while_alive(made: dict[tuple, T], arrays: tuple[Array, ...], more: Hashable, make: Callable[[], T]) -> T:
+    """Return what was made of these arrays, and make it once while they live; also where a program is being traced."""
+    known = (*map(id, arrays), more)
+    if known not in made:
+        with outside_traces():
+            made[known] = make()
+        for array in arrays:  # another one may have its place in memory later
+            weakref.finalize(array, made.pop, known, None)
+    return made[known]
 
 
 def _two_levels(child, depth) -> Top:

@@ -1,4 +1,10 @@
-"""Leaf tables as planes ``[trees nodes]``, two of 32 bits packed into one element, so that one gather reads both.
+"""Leaf tables as planes ``[trees nodes]``, kept in columns, two of 32 bits in one element: one gather reads both.
+
+A *plane* is one number of a statistic, for every node. A *column* is what is stored. Mostly a plane is a column of its
+own. The planes of votes are not: a tree gives its mass or nothing to each, and of the mass itself there is another
+plane. Of such planes a bit each is kept, in bits that other columns have to spare (the sign of probabilities, the high
+bits of leaf sizes), or else in columns of 32 bits: so fewer numbers are looked up. Only the host, which knows the
+values, can do so (`cut_rows`).
 
 Elements are integers that hold bits: what computes with all floats of a bound forest does not meet them.
 """
@@ -165,13 +171,6 @@ def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
     if not shape:
         return columns[0]
     return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)
-
-
-# Columns: what is stored of planes whose values the host knows, so that fewer numbers are looked up.
-#
-# Mostly a plane is a column of its own. The planes of votes are not: a tree gives its mass or nothing to each, and of the
-# mass itself there is another plane. Of such planes a bit each is kept, in bits that other columns have to spare (the
-# sign of probabilities, the high bits of leaf sizes), or else in columns of 32 bits.
 
 
 class StoredColumns:

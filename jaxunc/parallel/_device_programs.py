@@ -224,13 +224,6 @@ def _shard_map(of_device, grid: Grid, in_specs, out_specs):
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
-# Join of the carries of neighbouring trees, brought together from their devices, in the trees' order.
-#
-# A plain `psum` would add rounded sums and lose what was kept of their rounding; it knows neither exact sums in two limbs
-# nor collected planes. So the carries travel as they are, as one array of 32-bit words, in one collective, and every
-# merge's own `join` puts them together.
-
-
 def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
     """Return the carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
 

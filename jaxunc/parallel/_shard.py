@@ -18,10 +18,10 @@ from jaxunc.inference import (
     READOUTS,
     BoundForest,
     ByRows,
+    ByTable,
     PackedTrees,
     Part,
     ReadOuts,
-    Streamed,
     as_mask,
     cut,
     default_walk,
@@ -278,8 +278,8 @@ def _stream_of(bound: BoundForest) -> PackedTrees:
             f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
             "forest.with_empty_leaves('parent') or 'zeros', which stream."
         )
-    if isinstance(engine, Streamed):
-        return engine.stream
+    if isinstance(engine, ByTable):
+        return engine.packed
     # A leaf table that is large for one device is less for each of several.
     walk = engine.walk if isinstance(engine, ByRows) else default_walk()
-    return Streamed.of(forest, bound.combiner, walk).stream
+    return ByTable.of(forest, bound.combiner, walk).packed

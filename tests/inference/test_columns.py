@@ -29,7 +29,7 @@ def both_ways(rule, forest, walk: str = "blocks"):
     """The trees packed from a table of all leaves, and from distinct rows."""
     table = ju.inference.leaf_table(forest, rule)
     of_table = ju.inference.PackedTrees.of(forest.trees, table, rule.merge, missing=False, walk=walk)
-    return of_table, ju.bind(forest, rule, walk=walk).engine.stream
+    return of_table, ju.bind(forest, rule, walk=walk).engine.packed
 
 
 def assert_same_bits(found, expected):

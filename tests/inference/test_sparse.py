@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.inference import BoundForest, _drive
 from jaxunc.inference._by_rows import ByRows
-from jaxunc.inference._by_table import Streamed
+from jaxunc.inference._by_table import ByTable
 from jaxunc.inference._drive import Chunk, Shapes
 from tests import _rules
 from tests._compilations import compilations
@@ -69,7 +69,7 @@ def test_numbers_of_rows_and_engines(walk, by_rows):
     forest, X = sparse_forest(3), sparse_data()
     rule = ju.EvidenceAccumulation(forest.prior)
     bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
-    assert isinstance(bound.engine, ByRows if by_rows else Streamed)
+    assert isinstance(bound.engine, ByRows if by_rows else ByTable)
     for n in SIZES:
         assert_equal(bound(X[:n]), bound(X[:n].toarray()))
     missing = sparse_data(missing=True)

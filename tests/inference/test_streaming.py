@@ -532,7 +532,7 @@ def test_a_bound_forest_is_a_pytree(tolerance):
         assert one.forest.n_trees == TREES
         assert "BoundForest" in repr(one)
         again = jax.tree.map(lambda a: a, one)
-        assert (again.threads, again.engine.stream.spec) == (one.threads, one.engine.stream.spec)
+        assert (again.threads, again.engine.packed.spec) == (one.threads, one.engine.packed.spec)
         through = jax.jit(lambda bound, X: bound.answer(X))(one, jnp.asarray(X))
         for a, b in zip(jax.tree.leaves(through), jax.tree.leaves(one.answer(X)), strict=True):
             tolerance.check(a, b, scale=1.0)

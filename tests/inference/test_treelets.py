@@ -91,7 +91,7 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
     """Its plan for missing values, made inside, has the same places."""
     X = toy_data(2)[0]
     bound = ju.bind(toy_forest(2), ju.Mean())
-    assert bound.engine.stream.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
+    assert bound.engine.packed.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
     with_missing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
     found = jax.jit(lambda bound, X: bound(X))
     np.testing.assert_array_equal(found(bound, with_missing), bound(with_missing))

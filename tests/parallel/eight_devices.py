@@ -180,7 +180,7 @@ def test_every_readout():
 def test_a_device_has_its_own_trees_alone(n_tree):
     n_trees = 16
     one = ju.bind(forest_with_all_leaves(n_trees), ju.Pooling())
-    whole = sum(array.nbytes for array in jax.tree.leaves(one.engine.stream.arrays[:3]))
+    whole = sum(array.nbytes for array in jax.tree.leaves(one.engine.packed.arrays[:3]))
     sharded = ju.shard(one, grid(8 // n_tree, n_tree))
     on_device = dict.fromkeys(jax.devices(), 0)
     for array in sharded.arrays:

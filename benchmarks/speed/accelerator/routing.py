@@ -79,7 +79,7 @@ def _call(forest: ju.Forest, depth: int, rows: int, form: str, quick: bool) -> C
     def measure() -> dict:
         rule = ju.Mean()
         bound = ju.bind(forest, rule, walk=WALK)
-        stream = bound.engine.stream
+        stream = bound.engine.packed
         spec = stream.spec if form == "unrolled" else stream.spec._replace(depth=-1)
         X, run = make_rows(rows), merge_and_finish.jitted
         start = time.perf_counter()
