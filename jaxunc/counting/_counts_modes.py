@@ -220,7 +220,7 @@ def _more_trees(share: float) -> str:
 def as_many_trees(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the mask with fewer trees for rows of classes that are out of bag more often: as many as for the others.
 
-    Where their number tells the class, rules learn to read it: the largest of many probabilities is larger.
+    Where their number tells the class, combiners learn to read it: the largest of many probabilities is larger.
     """
     shares = shares_of_classes(mask, position, n_classes)
     numbers = np.bincount(position, minlength=n_classes)

@@ -1,4 +1,4 @@
-"""The structure of a forest: binary trees as arrays, and where multi-way tests went."""
+"""The structure of a forest: binary trees as arrays, where multi-way tests went, and what is counted below these."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -95,14 +95,6 @@ class Trees(Pickled, eqx.Module):
 
     def __repr__(self) -> str:
         return f"Trees(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_features={self.n_features})"
-
-
-# Counts below multi-way tests: those of the leaves under their children, and of their empty leaves.
-
-MODES = ("sum", "average", "parent", "zeros")
-"""Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
-siblings: the sum of their counts, or the average of what they say. The others take the counts of the parent, or no
-counts at all."""
 
 
 def counts_of_forks(

@@ -44,7 +44,7 @@ def bind(
 def bind(
     forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, walk: Walk | None = None
 ) -> "BoundForest[Any]":
-    """Prepare a forest for scoring by one rule, or by several at once.
+    """Prepare a forest for scoring by one combiner, or by several at once.
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
 
@@ -53,7 +53,7 @@ def bind(
     forest
         The forest.
     combiner
-        The rule; or rules by name, which share one routing and answer by name.
+        The combiner; or combiners by name, which share one routing and answer by name.
     threads
         Host threads that drive compiled chunks on CPU; default one per core that this process may use.
     walk
@@ -73,7 +73,7 @@ def bind(
         If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Combiner` (a class, a name), or
         ``threads`` is no integer.
     ValueError
-        If the rule does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
+        If the combiner does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
 
     Notes
     -----
@@ -124,7 +124,7 @@ _MADE_ANEW = {"_given", "_on_tested", "_traceable"}
 
 @jax.tree_util.register_pytree_with_keys_class
 class BoundForest(Pickled, ReadOuts[AnswerT]):
-    """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
+    """A forest bound to a combiner: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
     columns alone that some tree tests.
@@ -133,8 +133,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     threads: bit for bit under JAX 0.10. The compilers of later ones may round the last bit of an exponential by its
     place.
 
-    A pytree of an engine and a rule: it may be passed to programs. There it has no gradient; to differentiate in the
-    rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
+    A pytree of an engine and a combiner: it may be passed to programs. There it has no gradient; to differentiate in
+    the combiner's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
@@ -170,12 +170,12 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def export(
         self, readout: str | None = "probability", *, platforms: Sequence[str] | None = None
     ) -> jax.export.Exported:
-        """Return one program of the forest and the rule, which runs where JAX is installed and this library is not.
+        """Return one program of the forest and the combiner, which runs where JAX is installed and this library is not.
 
         Parameters
         ----------
         readout
-            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for all that the rule
+            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for all that the combiner
             answers.
         platforms
             Where it is to run, such as ``("cpu", "cuda")``; default: where this process computes. The forest is walked
@@ -193,9 +193,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Raises
         ------
         TypeError
-            If the forest or the rule is traced, or ``platforms`` is a text.
+            If the forest or the combiner is traced, or ``platforms`` is a text.
         ValueError
-            If the rule has no such read-out, or the forest's empty leaves are followed, which the host drives.
+            If the combiner has no such read-out, or the forest's empty leaves are followed, which the host drives.
 
         Notes
         -----
@@ -222,7 +222,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def engine(self) -> Engine:
-        """How the leaves are found, and what the rule lifts from them; on the host (`jax.device_get`) till it is used.
+        """How the leaves are found, and what the combiner lifts from them; on the host (`jax.device_get`) till it is
+        used.
 
         JAX is handed this one, also where it takes the bound forest apart.
         """
@@ -234,7 +235,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another rule, driven by as many threads."""
+        """Return the forest bound to another combiner, driven by as many threads."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
@@ -270,7 +271,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
         """The function for someone's program: one program of its own where that is `vmap` or `grad` without `jit`.
 
-        Run operation by operation, rules would round otherwise than in one program.
+        Run operation by operation, combiners would round otherwise than in one program.
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
@@ -301,7 +302,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self._engine_for_missing
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
-        """The engine and the rule; threads are no part of what is traced."""
+        """The engine and the combiner; threads are no part of what is traced."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
@@ -339,10 +340,10 @@ def _exported(
 
     def answer(x: jax.Array) -> PyTree:
         # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
-        known, rule = jax.tree.map(lax.optimization_barrier, (engine, combiner))
+        bound, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
         def answer_block(x: jax.Array) -> PyTree:
-            return _named(read_answer(rule.finish(_merge(known, rule, x, None)), readout))
+            return _named(read_answer(own.finish(_merge(bound, own, x, None)), readout))
 
         n = x.shape[0]
         # Which of them is known when the program is compiled for a number of instances, and the others are dropped.

@@ -1,8 +1,8 @@
 """Many instances through programs of few shapes: cut, padded, on several threads, trimmed and joined again.
 
 `cut` makes the parts, `Part.of` has the rows of one of them, and `drive` runs a function for each and joins the
-answers. What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device, an
-operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
+answers. What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device,
+an operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
 `jax.device_put` is none.
 
 Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`).

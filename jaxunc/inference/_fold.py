@@ -45,18 +45,19 @@ LARGEST_LEAF_TABLE = 2**30
 
 
 def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
-    """Return what a rule lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``.
+    """Return what a combiner lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and
+    ``[trees]``.
 
-    Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
-    in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
-    classes, of trees, the counts that it reads).
+    Computed per distinct count vector, unless fields of the combiner differ from tree to tree. For `fold`;
+    differentiable in the combiner and the forest's counts. Raises a ValueError if the combiner does not suit the forest
+    (its number of classes, of trees, the counts that it reads).
 
     Parameters
     ----------
     forest
-        The forest, whose counts the rule reads.
+        The forest, whose counts the combiner reads.
     combiner
-        The rule.
+        The combiner.
     """
     combiner = as_rule(combiner)
     table, code = _checked_rows(forest, combiner)
@@ -68,7 +69,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
 
 
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
-    """Return what a rule lifts from each distinct count vector, and which of them each node has.
+    """Return what a combiner lifts from each distinct count vector, and which of them each node has.
 
     None where it has no values on the host, or differs from tree to tree. Raises as `leaf_table` does.
     """
@@ -150,7 +151,7 @@ def fold(
         The forest, or its trees.
     leaf_table
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
-        ``[trees]``: what a rule lifts from a forest (`leaf_table`), or anything of that shape.
+        ``[trees]``: what a combiner lifts from a forest (`leaf_table`), or anything of that shape.
     X
         Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge

@@ -1,4 +1,8 @@
-"""The protocol of models that answer instances."""
+"""What is asked of every model that answers instances, and the read-outs of a forest bound to a combiner.
+
+`Answering` and `HasColumns` are protocols: files, streams and clusters ask models and answers through them alone.
+`ReadOuts` has the methods `probability`, `score` and so on, each of which is one call of ``_run``.
+"""
 
 import abc
 from functools import cached_property
@@ -18,8 +22,7 @@ from jaxunc.tables import Columns, InstancesLike, MaskLike
 class Answering(Protocol):
     """A model that answers instances: a bound or sharded forest, a bound vote, a training set that takes them in.
 
-    A classifier of `jaxunc.estimators` has one as ``bound_``. Files, streams and clusters ask through this alone, so
-    that a new kind of model needs these members and nothing else.
+    A classifier of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else.
     """
 
     @property
@@ -34,12 +37,12 @@ class Answering(Protocol):
 
     @property
     def forest(self) -> Forest | None:
-        """The forest whose leaves answer, which other rules and votes may be asked of; None where there is none."""
+        """The forest whose leaves answer, which other combiners and votes may be asked of; None where there is none."""
         ...
 
     @property
     def combiner(self) -> Combiner | None:
-        """The rule that answers; None where the answer is no rule's."""
+        """The combiner that answers; None where there is none."""
         ...
 
     def answer(self, X: Any, /) -> Any:
@@ -51,7 +54,7 @@ class Answering(Protocol):
         ...
 
     def with_rule(self, combiner: Combiner, /) -> "Answering":
-        """Return the model with another rule."""
+        """Return the model with another combiner."""
         ...
 
 
@@ -93,17 +96,15 @@ class HasColumns(Protocol):
         ...
 
 
-# The read-outs that every forest bound to a rule has.
-
 READOUTS = (None, "class_scores", "score", "probability", "log_probability")
 """Names of read-outs; None is the whole answer."""
 
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
-    """The read-outs of a rule, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
+    """The read-outs of a combiner, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
 
     combiner: Combiner[AnswerT]
-    """The rule."""
+    """The combiner."""
 
     @property
     @abc.abstractmethod
@@ -116,7 +117,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @cached_property
     def _answer_of_one(self) -> PyTree:
-        """Shapes and types of an answer for one instance, kept since the rule is traced for them."""
+        """Shapes and types of an answer for one instance, kept since the combiner is traced for them."""
         columns = self.forest.n_classes * len(self.combiner.count_sets)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
@@ -134,7 +135,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return what the rule's call does: class scores ``[instances classes]`` for nearly all."""
+        """Return what the combiner's call does: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
     @overload
@@ -185,8 +186,8 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """Return the forest bound to another rule, in the same way."""
+        """Return the forest bound to another combiner, in the same way."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """One read-out, or the whole answer for None."""
+        """One read-out, or the whole answer for None: in `BoundForest`, and in `ShardedForest` of `jaxunc.parallel`."""

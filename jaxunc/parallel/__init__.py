@@ -2,4 +2,4 @@
 
 from ._shard import ShardedForest, shard
 
-__all__ = ["ShardedForest", "shard"]
+__all__ = ["shard"]

@@ -48,7 +48,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     r"""Deal a bound forest out over many devices, of one process or of many.
 
     Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances
-    through its trees; what they contributed is joined in the order of the trees, by each merge's own rule
+    through its trees; what they contributed is joined in the order of the trees, by each merge's own join
 
     .. math:: c = (\dots (c_1 \oplus c_2) \oplus \dots) \oplus c_S
 
@@ -57,7 +57,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     Parameters
     ----------
     bound
-        A bound forest, as `bind` returns it, of any rule.
+        A bound forest, as `bind` returns it, of any combiner.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
         'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest
@@ -76,9 +76,9 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
         If ``bound`` is no `BoundForest`, or ``mesh`` no mesh of devices.
     ValueError
         If the axes of the mesh are others, or this process has none of its devices. If processes share places along
-        'data' in part, or there are more places along 'tree' than trees; if the forest or the rule is traced; if empty
-        leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError in
-        all processes if one refused its data or their calls do not fit together.
+        'data' in part, or there are more places along 'tree' than trees; if the forest or the combiner is traced; if
+        empty leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError
+        in all processes if one refused its data or their calls do not fit together.
 
     Notes
     -----
@@ -113,8 +113,8 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     grid = as_grid(mesh)
     if not is_concrete(bound.engine, bound.combiner):
         raise ValueError(
-            "the forest or its rule is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, or "
-            "use jaxunc.inference.PackedTrees in a shard_map of your own."
+            "the forest or its combiner is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, "
+            "or use jaxunc.inference.fold in a shard_map of your own."
         )
     n_trees = bound.forest.n_trees
     if grid.n_tree > n_trees:
@@ -124,9 +124,6 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
             "('data', 'tree'))."
         )
     return ShardedForest(bound, grid)
-
-
-# A bound forest over many devices.
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
@@ -161,7 +158,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return jax.tree.leaves(self._placed[False].arrays)
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
-        """Return the forest bound to another rule, over the same devices."""
+        """Return the forest bound to another combiner, over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -229,7 +226,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
-                "bound forest, or jaxunc.inference.PackedTrees in a shard_map of your own."
+                "bound forest, or jaxunc.inference.fold in a shard_map of your own."
             )
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
@@ -267,8 +264,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return self._placed[missing]
 
     def __repr__(self) -> str:
-        forest, rule = self.bound.forest, type(self.bound.combiner).__name__
-        return f"ShardedForest({forest!r}, {rule}, data={self._grid.n_data}, tree={self._grid.n_tree})"
+        forest, combiner = self.bound.forest, type(self.bound.combiner).__name__
+        return f"ShardedForest({forest!r}, {combiner}, data={self._grid.n_data}, tree={self._grid.n_tree})"
 
 
 def _stream_of(bound: BoundForest) -> PackedTrees:
