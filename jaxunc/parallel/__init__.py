@@ -1,4 +1,4 @@
-"""Answers over many devices and hosts, the same as on one: instances and trees dealt out over a mesh."""
+"""Answers over many devices and hosts, the same as on one: instances and trees distributed over a mesh."""
 
 from ._shard import ShardedForest, shard
 

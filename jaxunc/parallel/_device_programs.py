@@ -1,4 +1,12 @@
-"""Placement of a forest's trees on the devices of a mesh: on each those of its place along 'tree'."""
+"""The work of the devices of a mesh: which trees and which instances each has, the programs that all run, and the join.
+
+* `place` puts trees on devices: on each those of its place along 'tree'.
+* `InstanceShards` distributes instances along 'data', and collects the answers.
+* `merge_chunk` walks a device's instances through its trees, and joins the carries; `finish_chunk` finishes.
+* `join_shards` joins the carries of neighbouring trees in the trees' order. A plain `psum` would add rounded sums and
+  lose what was kept of their rounding; it knows neither exact sums in two limbs nor collected planes. So the carries
+  travel as they are, as one array of 32-bit words, in one collective, and every merge's own `join` puts them together.
+"""
 
 import itertools
 import math
@@ -24,31 +32,31 @@ class Placed(NamedTuple):
     """Inputs of the compiled programs. (Tuples are taken apart sooner than modules.)"""
 
     arrays: tuple
-    """Plan, leaf tables and numbers per tree, all trees in front, dealt out along 'tree'."""
+    """Plan, leaf tables and numbers per tree, all trees in front, distributed along 'tree'."""
     totals: list
     """The carry of the numbers per tree over all trees, on every device."""
     spec: Spec
 
 
-def place(grid: Grid, stream: PackedTrees) -> Placed:
-    """Deal a stream's trees out, in their order.
+def place(grid: Grid, packed: PackedTrees) -> Placed:
+    """Distribute the trees of `packed`, in their order.
 
     Padded by trees that contribute nothing, so that every device has as many. Only a device's own trees travel to it,
     and only those of this process's devices are cut: the whole is read where it lies.
     """
-    per_shard = trees_per_shard(grid, stream.n_trees)
+    per_shard = trees_per_shard(grid, packed.n_trees)
     # Cut where the trees lie: slices of a forest that is larger than a device must not pass through one. Nodes are
     # 64-bit integers, which JAX takes from the host in its 64-bit mode alone.
-    with jax.default_device(next(iter(stream.plan.depth.devices()))), jax.enable_x64(True):
+    with jax.default_device(next(iter(packed.plan.depth.devices()))), jax.enable_x64(True):
 
         @lru_cache
         def shard_of(number: int) -> list[np.ndarray]:
-            start, stop = (min(stream.n_trees, end * per_shard) for end in (number, number + 1))
-            trees = stream.of_trees(start, stop) if grid.n_tree > 1 else stream
+            start, stop = (min(packed.n_trees, end * per_shard) for end in (number, number + 1))
+            trees = packed.of_trees(start, stop) if grid.n_tree > 1 else packed
             trees = trees.padded(per_shard - (stop - start)) if stop - start < per_shard else trees
             return [np.asarray(array) for array in jax.tree.leaves(trees.arrays[:3])]
 
-        leaves, structure = jax.tree.flatten(stream.arrays[:3])
+        leaves, structure = jax.tree.flatten(packed.arrays[:3])
         placed = [
             jax.make_array_from_callback(
                 (grid.n_tree * per_shard, *leaf.shape[1:]),
@@ -57,7 +65,7 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
             )
             for i, leaf in enumerate(leaves)
         ]
-    return Placed(jax.tree.unflatten(structure, placed), on_every_device(grid, stream.totals), stream.spec)
+    return Placed(jax.tree.unflatten(structure, placed), on_every_device(grid, packed.totals), packed.spec)
 
 
 def first_of(index: Any) -> int:
@@ -84,15 +92,12 @@ def _spread(grid: Grid, leaf):
     return jax.make_array_from_callback(values.shape, grid.sharding(), lambda index: values[index])
 
 
-# Instances dealt out over 'data', and answers collected again.
-
-
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
     """Return the length of the stretches into which the instances of a process are cut."""
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
-class Deal(NamedTuple):
+class InstanceShards(NamedTuple):
     """Layout of this process's instances: stretches of equal length, one for each of its places along 'data'."""
 
     grid: Grid
@@ -109,21 +114,21 @@ class Deal(NamedTuple):
         """Number of instances in a place's stretch."""
         return stretch_of(self.grid, self.grid.me, self.n_instances)
 
-    def out(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
-        """Deal out the rows of a part of every stretch, padded by zeros: ``[data rows …]``, along these axes."""
-        dealt = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
+    def of(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
+        """Distribute the rows of a part of every stretch, padded by zeros: ``[data rows …]``, along these axes."""
+        padded = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.places)):
             first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
             # The last stretch may be shorter than the others; beyond its end zeros remain.
             rows = array[min(first + part.start, last) : min(first + part.stop, last)]
-            dealt[i, : len(rows)] = rows
+            padded[i, : len(rows)] = rows
         row_of = {place: i for i, place in enumerate(self.places)}
 
         def rows_at(index):
             row = row_of[first_of(index)]
-            return dealt[row : row + 1, *index[1:]]
+            return padded[row : row + 1, *index[1:]]
 
-        shape = (self.grid.n_data, *dealt.shape[1:])
+        shape = (self.grid.n_data, *padded.shape[1:])
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
     def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
@@ -153,9 +158,6 @@ class Deal(NamedTuple):
         return by_place.reshape(-1, *by_place.shape[2:])[: self.n_instances]
 
 
-# Compiled programs: every device routes its instances through its trees, carries are joined, answers finished.
-
-
 class Program(NamedTuple):
     """Structure that the programs of a chunk depend on: static, hashable."""
 
@@ -174,16 +176,16 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
 
     def of_device(arrays, totals, x, mask, n_blocks):
         plan, tables, scalars = arrays
-        stream = PackedTrees(plan, tables, scalars, totals, spec)
+        packed = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
         # A device sees one place along 'data': the leading axis has length one.
-        carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
+        carry = packed.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
         merging = spec.layout.planes if mask is None else spec.layout.both
         # Numbers per tree are the same for all instances without a mask: every device has their total already.
         both = join_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
         n_planes = len(carry.planes)
-        planes, scalars = stream.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
+        planes, scalars = packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
         return _in_front(planes), scalars if mask is None else _in_front(scalars)
 
     axes = (P("tree"), P(), P("data"), P("data", None, "tree"), P())

@@ -1,4 +1,8 @@
-"""A mesh of devices as this library reads it: who has which instances and which trees."""
+"""A mesh of devices as this library reads it (`Grid`), and the agreement of its processes before they run a program.
+
+A process that ran another program, or none, would leave the others waiting for ever. So each says first what it is
+about to do (`Call`), and all of them refuse what does not fit.
+"""
 
 import zlib
 from functools import lru_cache
@@ -27,12 +31,12 @@ class Grid(NamedTuple):
 
     @property
     def n_data(self) -> int:
-        """Number of parts into which instances are dealt."""
+        """Number of parts over which instances are distributed."""
         return len(self.process_of)
 
     @property
     def n_tree(self) -> int:
-        """Number of parts into which trees are dealt."""
+        """Number of parts over which trees are distributed."""
         return len(self.process_of[0])
 
     @property
@@ -70,7 +74,7 @@ def as_grid(mesh: Mesh) -> Grid:
         raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {HOW}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
         raise ValueError(
-            f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are dealt out) and "
+            f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are distributed) and "
             f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
         )
     # In one order of axes, whichever the mesh has.
@@ -108,12 +112,6 @@ def _check_processes(grid: Grid) -> None:
                 )
 
 
-# Agreement of the processes of a mesh, before they run one program together.
-#
-# A process that ran another program, or none, would leave the others waiting for ever: so each says first what it is
-# about to do, and all of them refuse what does not fit.
-
-
 class Call(NamedTuple):
     """A call, as its process sees it."""
 
@@ -145,17 +143,17 @@ def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
     sharding = grid.sharding(AXES)
     rows = np.asarray([own], np.int32)
     # A row for each device of the mesh; a process with several devices says the same with each.
-    told = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
-    heard = np.asarray(_to_all(grid)(told))
+    sent = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
+    received = np.asarray(_to_all(grid)(sent))
     senders = [process for row in grid.process_of for process in row]
-    calls = {process: Call(*map(int, row)) for process, row in zip(senders, heard, strict=True)}
+    calls = {process: Call(*map(int, row)) for process, row in zip(senders, received, strict=True)}
     _check(grid, calls)
     return calls
 
 
 @lru_cache
 def _to_all(grid: Grid):
-    """Return the program by which all processes hear what each has told."""
+    """Return the program by which all processes receive what each has sent."""
     return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
@@ -176,7 +174,7 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
     for first in calls:
         for second in calls:
             same = grid.rows_of(first) == grid.rows_of(second)
-            # Not the first field: a refusal was dealt with above.
+            # Not the first field: a refusal was handled above.
             if same and calls[first][1:] != calls[second][1:]:
                 raise ValueError(
                     f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "

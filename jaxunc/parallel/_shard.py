@@ -1,4 +1,4 @@
-"""A bound forest dealt out over a mesh of devices."""
+"""A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,7 @@ from jaxunc.inference import (
 from jaxunc.tables import encode_instances
 
 from ._device_programs import (
-    Deal,
+    InstanceShards,
     Placed,
     Program,
     finish_chunk,
@@ -45,9 +45,9 @@ from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
 
 def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
-    r"""Deal a bound forest out over many devices, of one process or of many.
+    r"""Distribute a bound forest over many devices, of one process or of many.
 
-    Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances
+    Along the mesh's axis ``'data'`` instances are distributed, along ``'tree'`` trees. Each device walks its instances
     through its trees; what they contributed is joined in the order of the trees, by each merge's own join
 
     .. math:: c = (\dots (c_1 \oplus c_2) \oplus \dots) \oplus c_S
@@ -127,7 +127,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
-    """A bound forest dealt out by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
+    """A bound forest distributed by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
     answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
@@ -137,10 +137,10 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
         self.combiner: Combiner[AnswerT] = bound.combiner
-        stream = _stream_of(bound)
-        self._grid, self._stream = grid, stream
+        packed = _packed_of(bound)
+        self._grid, self._packed = grid, packed
         self._combiner = on_every_device(grid, bound.combiner)
-        self._placed: dict[bool, Placed] = {False: place(grid, stream)}
+        self._placed: dict[bool, Placed] = {False: place(grid, packed)}
 
     @property
     def forest(self) -> Forest:
@@ -187,7 +187,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
-        deal = Deal(grid, len(values))
+        shards = InstanceShards(grid, len(values))
         # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
         parts = self._parts(longest, placed.spec.missing)
@@ -196,8 +196,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             mask = np.pad(mask, ((0, 0), (0, padding)))
 
         def score(part: Part) -> PyTree:
-            x = deal.out(part, values)
-            in_mask = None if mask is None else deal.out(part, mask, None, "tree")
+            x = shards.of(part, values)
+            in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
             inputs = (placed.arrays, placed.totals, x, in_mask, number)
             program = self._program(placed, part)
@@ -205,9 +205,9 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
                 return merge_and_finish(program, self._combiner, readout, *inputs)
             return finish_chunk(grid, self._combiner, readout, merge_chunk(program, *inputs))
 
-        return deal.collected(parts, self._one_ahead(score, parts, deal))
+        return shards.collected(parts, self._one_ahead(score, parts, shards))
 
-    def _one_ahead(self, score, parts: list[Part], deal: Deal):
+    def _one_ahead(self, score, parts: list[Part], shards: InstanceShards):
         """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
         (On the host programs that wait for each other could take all of its threads.)
@@ -218,8 +218,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         for part in parts:
             under_way.append(score(part))
             if len(under_way) > ahead:
-                yield deal.fetched(under_way.pop(0))
-        yield from map(deal.fetched, under_way)
+                yield shards.fetched(under_way.pop(0))
+        yield from map(shards.fetched, under_way)
 
     def _agreed(self, X, tree_mask, readout: str | None):
         """Return this process's data, checked, and what all processes are about to do."""
@@ -252,15 +252,15 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     def _parts(self, n_instances: int, missing: bool) -> list[Part]:
         """Cut so many instances of one device into parts."""
-        spec = self._stream.spec._replace(missing=missing)
-        n_trees = trees_per_shard(self._grid, self._stream.n_trees)
+        spec = self._packed.spec._replace(missing=missing)
+        n_trees = trees_per_shard(self._grid, self._packed.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
 
     def _for(self, missing: bool) -> Placed:
         if missing not in self._placed:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
-                self._placed[missing] = place(self._grid, self._stream.for_missing(trees))
+                self._placed[missing] = place(self._grid, self._packed.for_missing(trees))
         return self._placed[missing]
 
     def __repr__(self) -> str:
@@ -268,12 +268,12 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return f"ShardedForest({forest!r}, {combiner}, data={self._grid.n_data}, tree={self._grid.n_tree})"
 
 
-def _stream_of(bound: BoundForest) -> PackedTrees:
+def _packed_of(bound: BoundForest) -> PackedTrees:
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
-            "forest.with_empty_leaves('parent') or 'zeros', which stream."
+            "forest.with_empty_leaves('parent') or 'zeros', which packed."
         )
     if isinstance(engine, ByTable):
         return engine.packed
