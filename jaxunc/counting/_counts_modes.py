@@ -1,4 +1,8 @@
-"""Kinds of counts: which instances the counts of the leaves are taken from."""
+"""The values of ``counts=``: which instances the counts of the leaves are taken from, and if these suffice.
+
+`counted_forest` makes a fitted model's forest with such counts. Out of bag, rows of every class have to be left out by
+enough trees to speak for it (`check_unseen`), and as often as those of the others (`as_many_trees`).
+"""
 
 import math
 from typing import NamedTuple
@@ -16,9 +20,22 @@ from ._out_of_bag import has_bags, is_ydf_forest, mask_of_each, oob_mask, sample
 
 COUNTS = ("inbag", "train", "oob", "held_out")
 
+FEWEST = 5
+"""Number of trees without a row, in the mean over the rows of a class, below which they say too little of it."""
+
+MOST = 2000
+"""Number of trees up to which more are advised."""
+
+UNEQUAL = 0.8
+"""Share of the trees without a row of the class that is out of bag most often, below which classes differ."""
+
 
 class PureLeavesWarning(UserWarning):
     """Every leaf holds a single class, so its counts cannot tell how uncertain it is."""
+
+
+class TooFewUnseenError(ValueError):
+    """Rows of some class are in nearly every bag."""
 
 
 class Counted(NamedTuple):
@@ -57,6 +74,34 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
         )
 
 
+def counted_forest(
+    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None
+) -> Counted:
+    """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
+
+    ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
+    is known; ``groups`` are for `oob_mask`.
+    """
+    if counts == "inbag":
+        return Counted(forest, None, sample_weight)
+    weights = _as_the_forest_weighs(model, y, sample_weight)
+    if counts != "oob":
+        return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
+    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
+    alone = mask_of_each(model, len(y), X, y)
+    position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
+    check_unseen(mask, alone, position, forest.class_labels)
+    leaves = leaf_index(forest, X) if leaves is None else leaves
+    if not together and (weights is None or np.all(weights == weights[0])):
+        return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
+    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
+    weights = np.ones(len(y)) if weights is None else weights
+    prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
+    weights = _as_often_out_of_bag(weights, y, mask)
+    counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
+    return Counted(counted.with_prior(prior), mask, weights)
+
+
 def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of a fitting part and of a calibration part, with every class in both.
 
@@ -92,34 +137,6 @@ def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, n
     return np.asarray(fitted), np.asarray(counted)
 
 
-def counted_forest(
-    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None
-) -> Counted:
-    """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
-
-    ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
-    is known; ``groups`` are for `oob_mask`.
-    """
-    if counts == "inbag":
-        return Counted(forest, None, sample_weight)
-    weights = _as_the_forest_weighs(model, y, sample_weight)
-    if counts != "oob":
-        return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
-    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
-    alone = mask_of_each(model, len(y), X, y)
-    position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
-    check_unseen(mask, alone, position, forest.class_labels)
-    leaves = leaf_index(forest, X) if leaves is None else leaves
-    if not together and (weights is None or np.all(weights == weights[0])):
-        return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
-    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
-    weights = np.ones(len(y)) if weights is None else weights
-    prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
-    weights = _as_often_out_of_bag(weights, y, mask)
-    counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
-    return Counted(counted.with_prior(prior), mask, weights)
-
-
 def _as_the_forest_weighs(model, y, sample_weight):
     """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
     from sklearn.utils.class_weight import compute_sample_weight  # slow to import, and rarely needed
@@ -142,32 +159,13 @@ def _as_often_out_of_bag(weights, y, mask):
 
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
     """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
-    if counts in ("inbag", "train") and all_leaves_pure(forest):
+    if counts in ("inbag", "train") and np.all(np.sum(np.asarray(forest.count_table) > 0, axis=1) <= 1):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
             "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "
             "from a lucky one. Take counts='oob' or 'held_out', or larger leaves (min_samples_leaf).",
             PureLeavesWarning,
         )
-
-
-def all_leaves_pure(forest: Forest) -> bool:
-    """Return whether no leaf holds two classes."""
-    return bool(np.all(np.sum(np.asarray(forest.count_table) > 0, axis=1) <= 1))
-
-
-# Whether rows of every class are out of bag often enough to speak for it, and as often as those of the others.
-
-FEWEST = 5
-"""Number of trees without a row, in the mean over the rows of a class, below which they say too little of it."""
-MOST = 2000
-"""Number of trees up to which more are advised."""
-UNEQUAL = 0.8
-"""Share of the trees without a row of the class that is out of bag most often, below which classes differ."""
-
-
-class TooFewUnseenError(ValueError):
-    """Rows of some class are in nearly every bag."""
 
 
 def shares_of_classes(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
@@ -205,6 +203,7 @@ _BY_WEIGHT = (
     " Bags are drawn by weight (class_weight='balanced' or sample_weight, since scikit-learn 1.9): take "
     "class_weight='balanced_subsample', which draws all rows alike, or no weights."
 )
+
 _TOGETHER = (
     " Rows of one group are out of bag only together, the more rarely the larger it is: those that groups= puts "
     "together, and without groups= rows that repeat others. Pass smaller groups, and each row once."

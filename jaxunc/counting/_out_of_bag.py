@@ -1,4 +1,9 @@
-"""Out-of-bag instances: those that a tree was not grown on."""
+"""Out-of-bag instances: those that a tree was not grown on.
+
+`oob_mask` reads a model's bags. Bags hold positions, so it checks that the given rows are those that the forest was
+grown on, in their order: put into the leaves by the bags, they have to give the leaves' own counts (`check_grown_on`).
+The bags of YDF's forests are drawn anew by its learner, and compared with what the model keeps (`ydf_bags`).
+"""
 
 import importlib
 from typing import Any, NamedTuple
@@ -23,28 +28,11 @@ from jaxunc.tables import (
 
 from ._copies import as_groups, rows_together, together
 
+TREES = 3
+"""Number of trees whose counts are compared: the first, the last (which another ``fit`` may have grown), and one
+between."""
 
-def has_bags(model: Any) -> bool:
-    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
-    if is_ydf_forest(model):
-        return bool(model.out_of_bag_evaluations())
-    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
-        return False
-    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
-
-
-def samples_anew(model: Any) -> str | None:
-    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
-
-    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
-    """
-    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
-        return None
-    return (
-        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
-        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
-        "class_weight='balanced_subsample'), whose bags are known."
-    )
+_KIND = "RandomForestModel"
 
 
 def oob_mask(
@@ -160,6 +148,12 @@ def oob_mask(
     return _outside(bags, n, groups)
 
 
+def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
+    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
+    # YDF's bags are known by comparing alone.
+    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
+
+
 def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
@@ -167,16 +161,27 @@ def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.nd
     return together(mask, groups)
 
 
-def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
-    # YDF's bags are known by comparing alone.
-    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
+def has_bags(model: Any) -> bool:
+    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
+    if is_ydf_forest(model):
+        return bool(model.out_of_bag_evaluations())
+    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
+        return False
+    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
 
 
-# Check that rows are those that a forest was grown on, in their order: its bags and its leaves' counts tell.
+def samples_anew(model: Any) -> str | None:
+    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
 
-TREES = 3
-"""Number of trees that are asked: the first, the last (which another ``fit`` may have grown), and one between."""
+    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
+    """
+    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
+        return None
+    return (
+        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
+        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
+        "class_weight='balanced_subsample'), whose bags are known."
+    )
 
 
 class _Bag(NamedTuple):
@@ -269,11 +274,6 @@ def _proportional(counts: np.ndarray, given: np.ndarray) -> bool:
     whole = given.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, given * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
-
-
-# Bags of YDF's random forests: drawn anew by its learner, and compared with what the model keeps.
-
-_KIND = "RandomForestModel"
 
 
 def is_ydf_forest(model: Any) -> bool:

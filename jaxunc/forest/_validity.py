@@ -20,7 +20,6 @@ from ._trees import Trees
 CACHED_NODES = 2**18
 """Number of nodes that the host looks at together: those that its cache holds are looked at faster."""
 
-
 DEEPEST = 2**16
 """Largest depth: no learned tree is as deep, and one that is would only take forever to walk."""
 

@@ -41,10 +41,8 @@ from ._walk import (
 CHUNK_BLOCKS = 8
 """Blocks of a large call on the host."""
 
-
 SMALLEST_ROUND = 1024
 """Pairs, or instances, that a round is padded to at least."""
-
 
 UNDER_WAY = 2**20
 """Leaves that are walked to at a time."""

@@ -45,7 +45,6 @@ from ._walk import (
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
 
-
 _ARRAYS = ("plan", "tables", "scalars", "totals")
 
 
