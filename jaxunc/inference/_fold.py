@@ -83,19 +83,6 @@ def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array
     return lifted, code
 
 
-def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift the rows. Rules of one kind share a program, also where they stand side by side."""
-    if not isinstance(combiner, Together):
-        check_own_scorers(combiner, table)
-        return lift_rows(combiner, table)
-    rules, given = combiner.rules, combiner.count_sets
-    return {name: _lift(rule, columns_of(table, given, rule.count_sets)) for name, rule in rules.items()}
-
-
-def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
-    return not has_tree_fields(combiner) and is_concrete(combiner, table)
-
-
 def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
     check_is_forest(forest)
     forest = forest.reading(combiner.count_sets)
@@ -104,17 +91,17 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
     return forest.leaf_rows()
 
 
-def is_large(forest: Forest, combiner: Combiner) -> bool:
-    """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
-    table, code = _checked_rows(forest, combiner)
-    if not _is_by_rows(combiner, table):
-        return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
-    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
-    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
+    return not has_tree_fields(combiner) and is_concrete(combiner, table)
 
 
-def _bytes(lifted: PyTree) -> int:
-    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
+def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift the rows. Combiners of one kind share a program, also where they stand side by side."""
+    if not isinstance(combiner, Together):
+        check_own_scorers(combiner, table)
+        return lift_rows(combiner, table)
+    rules, given = combiner.rules, combiner.count_sets
+    return {name: _lift(rule, columns_of(table, given, rule.count_sets)) for name, rule in rules.items()}
 
 
 @jit
@@ -128,6 +115,19 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
     """Spread values of distinct count vectors over the nodes that have them."""
     return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
+
+
+def is_large(forest: Forest, combiner: Combiner) -> bool:
+    """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
+    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
+    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+
+
+def _bytes(lifted: PyTree) -> int:
+    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
 def fold(
@@ -204,10 +204,47 @@ def fold(
     return rejoin(layout, *merged)
 
 
+def as_mask(mask, n_instances: int, n_trees: int):
+    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
+    if mask is None:
+        return None
+    refuse_masked("tree_mask", mask)
+    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")
+    if mask.shape != (n_instances, n_trees):
+        raise ValueError(f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees).")
+    return mask
+
+
+def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
+    """The merged statistic inside someone's program, of X with missing values: lifted and merged anew."""
+    encoded = Encoded(X, True)
+    return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
+
+
+class Traced(eqx.Module):
+    """The engine of a traced combiner or forest."""
+
+    forest: Forest
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
+        """Make the engine; refuse a combiner that does not suit the forest."""
+        jax.eval_shape(leaf_table, forest, combiner)
+        return cls(forest)
+
+
+def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
+    """Answer instances that are not traced, where the forest or the combiner is."""
+    return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
-    return PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec).merged(x, mask)
+    packed = PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec)
+    return packed.results(packed.carried(x, mask))
 
 
 def _forward(spec, plan, planes, scalars, x, mask):
@@ -281,40 +318,6 @@ def _scalar_gradients(spec, scalars, merged, cotangents, mask):
 
 
 _fold.defvjp(_forward, _backward)
+
+
 _fold_jitted = jit(_fold, static_argnums=0)
-
-
-def as_mask(mask, n_instances: int, n_trees: int):
-    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
-    if mask is None:
-        return None
-    refuse_masked("tree_mask", mask)
-    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
-    if mask.dtype != bool:
-        raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")
-    if mask.shape != (n_instances, n_trees):
-        raise ValueError(f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees).")
-    return mask
-
-
-def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """The merged statistic inside someone's program, of X with missing values: lifted and merged anew."""
-    encoded = Encoded(X, True)
-    return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
-
-
-class Traced(eqx.Module):
-    """The engine of a traced combiner or forest."""
-
-    forest: Forest
-
-    @classmethod
-    def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
-        """Make the engine; refuse a combiner that does not suit the forest."""
-        jax.eval_shape(leaf_table, forest, combiner)
-        return cls(forest)
-
-
-def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
-    """Answer instances that are not traced, where the forest or the combiner is."""
-    return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
