@@ -39,11 +39,10 @@ def test_the_way_of_one_prediction_is_as_listed(rng):
             file = name
         else:
             listed.append((file, name))
-    # Of a shape that no other test has: its program is traced here.
+    # Of shapes that no other test has: its programs are traced here.
     X = rng.normal(size=(100, 37)).astype(np.float32)
-    bound = ju.bind(
-        ju.from_sklearn(RandomForestClassifier(11, random_state=0).fit(X, X[:, 0] > 0)), ju.Mean(), threads=1
-    )
+    model = RandomForestClassifier(11, random_state=0).fit(X, np.arange(100) % 7)
+    bound = ju.bind(ju.from_sklearn(model), ju.Mean(), threads=1)
     called = [call for call in calls_of(lambda: bound.probability(X)) if call in listed]
     assert called == listed
     assert len(listed) > 10
