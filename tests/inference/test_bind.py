@@ -1,16 +1,19 @@
-"""The way of one prediction, as CONTRIBUTING tells it."""
+"""Bound forests: the way of one prediction, as CONTRIBUTING tells it, and programs of JAX alone with the same bits."""
 
 import re
+import subprocess
 import sys
+from functools import partial
 
+import jax
+import jax.export
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
+from tests._forests import toy_data, toy_forest
 from tests._rooms import ROOT
-
-pytestmark = pytest.mark.once
 
 
 def calls_of(function) -> list[tuple[str, str]]:
@@ -31,6 +34,7 @@ def calls_of(function) -> list[tuple[str, str]]:
     return list(called)
 
 
+@pytest.mark.once
 def test_the_way_of_one_prediction_is_as_listed(rng):
     section = (ROOT / "CONTRIBUTING.md").read_text().partition("## The way of one prediction")[2].partition("\n## ")[0]
     listed, file = [], ""
@@ -46,3 +50,82 @@ def test_the_way_of_one_prediction_is_as_listed(rng):
     called = [call for call in calls_of(lambda: bound.probability(X)) if call in listed]
     assert called == listed
     assert len(listed) > 10
+
+
+ROWS = (1, 65, 513)
+RULES = {
+    "mean": lambda forest: ju.Mean(),
+    "dempster": lambda forest: ju.DempsterRule(),
+    "evidence": lambda forest: ju.EvidenceAccumulation(forest.prior),
+    "median": lambda forest: ju.Median(),
+    "two": lambda forest: {"mean": ju.Mean(), "vote": ju.Vote()},
+}
+
+
+def rows(n: int) -> np.ndarray:
+    """Rows of three classes' data, some of their values missing."""
+    X = np.resize(toy_data(3)[0], (n, toy_data(3)[0].shape[1])).astype(np.float32)
+    X[::7, 1] = np.nan
+    return X
+
+
+def loaded(exported):
+    """What another process makes of the program's bytes."""
+    return jax.jit(jax.export.deserialize(exported.serialize()).call)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.exhaustive(keep=1)
+def test_the_bits_of_the_bound_forest(name):
+    forest = toy_forest(2 if name in ("dempster", "median") else 3)
+    bound = ju.bind(forest, RULES[name](forest))
+    scores, shares = loaded(bound.export("class_scores")), loaded(bound.export())
+    for n in ROWS:
+        X = rows(n)[:, : forest.n_features]
+        jax.tree.map(np.testing.assert_array_equal, scores(X), bound(X))
+        # Newer compilers round them by the size of the batch, those of the bound forest too.
+        close = partial(np.testing.assert_allclose, rtol=3e-7, atol=2e-7)
+        jax.tree.map(close, shares(X), bound.probability(X))
+
+
+@pytest.mark.parametrize("walk", [pytest.param("levels", marks=pytest.mark.exhaustive), "blocks"])
+def test_a_whole_answer_is_arrays_by_name(walk):
+    bound = ju.bind(toy_forest(3), ju.combiners.UncertaintyDecomposition(), walk=walk)
+    found, expected = loaded(bound.export(None))(rows(9)), bound.answer(rows(9))
+    assert set(found) == {"total", "aleatoric", "epistemic"} == set(expected._fields)
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, getattr(expected, name))
+
+
+@pytest.mark.once
+def test_jax_alone_runs_it(tmp_path):
+    bound = ju.bind(toy_forest(3), ju.Pooling())
+    (tmp_path / "program").write_bytes(bound.export("class_scores").serialize())
+    np.save(tmp_path / "rows.npy", rows(70))
+    program = """
+import sys
+import jax, jax.export, numpy as np
+program = jax.jit(jax.export.deserialize(bytearray(open("program", "rb").read())).call)
+np.save("scores.npy", program(np.load("rows.npy")))
+assert not {"jaxunc", "equinox", "sklearn"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), bound(rows(70)))
+
+
+@pytest.mark.once
+def test_refusals():
+    bound = ju.bind(toy_forest(3), ju.Mean())
+    with pytest.raises(ValueError, match="Did you mean 'probability'"):
+        bound.export("probabilty")
+    with pytest.raises(ValueError, match="this rule has no probability"):
+        ju.bind(toy_forest(3), ju.combiners.UncertaintyDecomposition()).export()
+    with pytest.raises(TypeError, match="is a text; pass a list"):
+        bound.export(platforms="cpu")
+    with pytest.raises(TypeError, match="traced"):
+        jax.jit(lambda bound: bound.export())(bound)
+    program = loaded(bound.export())
+    with pytest.raises(ValueError, match=r"args\[0\]"):
+        program(rows(3)[:, :1])
+    with pytest.raises(ValueError, match="instances"):
+        program(rows(0))
