@@ -114,7 +114,7 @@ def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, n
     y = np.asarray(y)
     what = f"{len(y)} rows" if len(parts) == len(y) else f"{len(parts)} groups (groups=, or equal rows)"
     classes, numbers = np.unique(y[parts], return_counts=True)
-    # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
+    # scikit-learn refuses to stratify a class of one instance; such a class is named below, with a remedy.
     stratify = y[parts] if numbers.min(initial=2) >= 2 else None
     try:
         fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)

@@ -222,8 +222,8 @@ def check_grown_on(
         node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
         cell, number = node * n_classes + position[inside], tree.tree_.node_count
         leaves = tree.tree_.children_left < 0
-        told = (None, times[inside], times[inside] * weight[inside])
-        bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in told))
+        weights = (None, times[inside], times[inside] * weight[inside])
+        bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in weights))
         if not _agrees(tree, leaves, bag):
             raise ValueError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
@@ -244,11 +244,11 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     counts = _leaf_counts(tree, leaves, bag.rows.shape[1])
     if any(_proportional(counts, given) for given in (bag.drawn, bag.weighted)):
         return True
-    if len(counts) > counts.shape[1]:  # weights by class alone are told by the leaves' sizes: then labels differ
+    if len(counts) > counts.shape[1]:  # the leaves' sizes show weights by class alone: then labels differ
         per_class, size = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
         if np.allclose(counts @ per_class, size, rtol=1e-6, atol=0):
             return False
-    # The forest may have been grown with weights that are not told, some of them 0.
+    # The forest may have been grown with weights that are not given, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
     # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
     whole = seen.sum() == sizes.sum()
@@ -286,10 +286,11 @@ def is_ydf_forest(model: Any) -> bool:
 def ydf_bags(
     model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
 ) -> list[np.ndarray]:
-    """Return the positions that each tree of a YDF forest drew, as its learner tells them.
+    """Return the positions that each tree of a YDF forest drew, as its learner has them.
 
     A model keeps neither its seed nor its bags. A learner of the same settings draws the same ones; that it did is
-    checked by the counts of all leaves if X and y are given; else hardly anything tells, and there is a warning.
+    checked by the counts of all leaves if X and y are given; else hardly anything can be checked, and there is a
+    warning.
     """
     known = int(model.data_spec().created_num_rows)
     if known != n:
@@ -333,11 +334,11 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
 
     Trees are evaluated in the order in which they were ready.
     """
-    told = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
-    if not told:
+    counted = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
+    if not counted:
         raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
     drawn = [np.bincount(bag, minlength=n) > 0 for bag in bags]
-    if told[0] not in [int(np.sum(~one)) for one in drawn] or told[-1] != np.sum(~np.all(drawn, axis=0)):
+    if counted[0] not in [int(np.sum(~one)) for one in drawn] or counted[-1] != np.sum(~np.all(drawn, axis=0)):
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
 
@@ -357,8 +358,8 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
         values = _leaf_values(tree.root)
         cell = leaves[bag, t] * len(labels) + position[bag]
         counts = np.bincount(cell, minlength=len(values) * len(labels)).reshape(-1, len(labels))
-        told = np.array([np.multiply(value.probability, value.num_examples) for value in values])
-        if counts.shape != told.shape or not np.allclose(counts, told, rtol=1e-5, atol=1e-3):
+        own = np.array([np.multiply(value.probability, value.num_examples) for value in values])
+        if counts.shape != own.shape or not np.allclose(counts, own, rtol=1e-5, atol=1e-3):
             raise ValueError(
                 f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
                 f"not the rows that this {_KIND} was grown on, or it was grown with weights. {_REMEDY}"
@@ -381,7 +382,7 @@ def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
 
 
 def _leaf_values(root: Any) -> list:
-    """What leaves hold, in the order of YDF's numbers: those of the negative child first."""
+    """The contents of leaves, in the order of YDF's numbers: those of the negative child first."""
     found, waiting = [], [root]
     while waiting:
         node = waiting.pop()

@@ -46,7 +46,7 @@ class Forest(Pickled, eqx.Module):
     all zeros, the counts of inner and padding nodes): whatever depends on the leaf alone is computed per distinct
     vector, of which a grown-out forest with 130 000 leaves has about a thousand.
 
-    Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
+    Empty leaves own no counts: ``empty_leaves`` says what counts instances in one are given (`with_empty_leaves`).
 
     Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_count_set`), such
     as those out of bag. A combiner says by `Combiner.count_sets` which it reads.
@@ -261,8 +261,8 @@ class Forest(Pickled, eqx.Module):
             ``"sum"``: the counts of all leaves that the instance reaches through the leaf's non-empty siblings,
             recursively, summed (the published default). ``"average"``: what a combiner lifts from each of those leaves,
             averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
-            The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost. Modes may be changed
-            back and forth, before or after `count_leaves` and smoothing.
+            The last two are statistics of the leaf: they work under `jax.jit`, too, and at no cost. Modes may be
+            changed back and forth, before or after `count_leaves` and smoothing.
 
         Raises
         ------
@@ -339,7 +339,7 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
 
 
 def _advice(given: Any) -> str:
-    """What to pass instead."""
+    """The advice for an object of another kind."""
     kind = type(given)
     if kind.__module__.partition(".")[0] == "sklearn":
         return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."

@@ -139,7 +139,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
 
     def answer(part: Part, one: Routed, mask) -> PyTree:
         def read(tree, node):
-            # A minimum leaves +inf out: a leaf that says nothing, which in an average is 0.
+            # +inf is the neutral value of a minimum: in an average it is 0.
             found = (plane[code[tree, node]] for plane in planes)
             return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in found)]
 

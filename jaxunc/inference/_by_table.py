@@ -76,7 +76,7 @@ class ByTable(eqx.Module):
 
 
 class TableCall(NamedTuple):
-    """What calls read of an engine, looked up once: a module takes a microsecond for each name, a call of one row 30.
+    """The parts of an engine that calls read, looked up once: each name costs a module 1 µs, and a call of one row 30.
 
     The parts of `PackedTrees` are apart, since JAX takes a tuple apart sooner than a module.
     """

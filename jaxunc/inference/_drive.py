@@ -75,7 +75,7 @@ class Shapes(NamedTuple):
     """The shapes of compiled calls that a batch of any size is cut into."""
 
     single: Chunk
-    """What most instances go through."""
+    """The shape that most instances go through."""
     large: Chunk | None = None
     """For large batches, where calls would be many."""
     small: tuple[Chunk, ...] = ()

@@ -1,4 +1,4 @@
-"""What a combiner lifts from the leaves, and the pure fold over it, for use inside other people's programs.
+"""The leaf table of a combiner, and the pure fold over it, for use inside other people's programs.
 
 `leaf_table` has what is lifted from every leaf; `fold` walks instances through the trees and merges what their leaves
 hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the counts.
@@ -186,7 +186,7 @@ def fold(
     if isinstance(forest, Forest) and forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
-            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', whose leaves have counts."
         )
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = encode_traced(X, trees.columns)

@@ -51,9 +51,8 @@ UNDER_WAY = 2**20
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
-    Raises a ValueError or TypeError as a bound
-    forest does where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No
-    gradient.
+    Raises a ValueError or TypeError as a bound forest does where columns are not the trees' or hold no numbers; of a
+    traced X only the shape is checked. No gradient.
 
     Parameters
     ----------
@@ -82,12 +81,11 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
-    """Class counts of the leaf that each instance ends in, for every tree.
+    """Class counts of the leaf that each instance ends in, for every tree: the tensor that `bind` avoids.
 
-    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the
-    forest's counts; traceable, unless empty leaves are followed. Instances in an empty leaf are given what
-    `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for the mode "average", which
-    averages what a combiner says and not counts, or if the mode "sum" is traced.
+    Differentiable in the forest's counts; traceable, unless empty leaves are followed (`Forest.with_empty_leaves`).
+    Raises as `leaf_index` does, and a ValueError for the mode "average", which averages statistics and not counts, or
+    if the mode "sum" is traced.
 
     Parameters
     ----------
@@ -104,13 +102,14 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     check_is_forest(forest)
     refuse_average(forest)
     values = on_host(forest.trees, X)
+    if values is None:
+        plan = make_plan(forest.trees, missing=True)
+        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
+        return along_instances(in_each, encode_traced(X, forest.trees.columns))
     if isinstance(values, SparseRows):
         trees, values = on_tested(forest.trees, values)
         forest = dataclasses.replace(forest, trees=trees)
-    plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
-    if values is None:
-        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
-        return along_instances(in_each, encode_traced(X, forest.trees.columns))
+    plan = known_plan(forest.trees)
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
         return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
     table, code = forest.leaf_rows()
@@ -212,7 +211,7 @@ def planned_leaf_counts(
     if not is_concrete(X, forest.trees):
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host and cannot be traced. "
-            "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+            "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which do not."
         )
     empty = empty_pairs(forest.trees, leaves)
     rows = np.asarray(leaves)

@@ -28,7 +28,7 @@ class Source(NamedTuple):
     column: int | None
     """The column with what is not 0; None where that is 1."""
     word: int | None = None
-    """The column with a bit for each entry that is not 0; None where nothing is told by bits."""
+    """The column with a bit for each entry that is not 0; None where there are no bits."""
     bit: int = 0
 
 
@@ -94,7 +94,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     exact = {i: part for i, part in planes.items() if kinds[i] == "exact_sum"}
     masses = {i: part[:, 0] for i, part in exact.items() if part.shape[1] == 1}
     one, several = -1, {i: part for i, part in exact.items() if part.shape[1] > 1}
-    mass_of = {i: mass for i, part in several.items() if (mass := told_by(part, masses, one)) is not None}
+    mass_of = {i: mass for i, part in several.items() if (mass := mass_among(part, masses, one)) is not None}
     columns, sources = StoredColumns(), {}
     for i in [i for i in planes if i not in mass_of]:
         # Neutral is 0 in these merges, so that what pads a column has no bits.
@@ -213,8 +213,8 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
     return range(31, int(column.max(initial=0)).bit_length() - 1, -1)
 
 
-def told_by(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray], one: int) -> int | None:
-    """Which of the masses all entries are that are not 0; ``one`` where they are 1, None where they are neither."""
+def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray], one: int) -> int | None:
+    """The number of the mass that all entries have which are not 0; ``one`` where they are 1, None where neither."""
     there = planes != 0
     if np.array_equal(planes, there):
         return one

@@ -1,4 +1,4 @@
-"""What is asked of every model that answers instances, and the read-outs of a forest bound to a combiner.
+"""The members that every model has which answers instances, and the read-outs of a forest bound to a combiner.
 
 `Answering` and `HasColumns` are protocols: files, streams and clusters ask models and answers through them alone.
 `ReadOuts` has the methods `probability`, `score` and so on, each of which is one call of ``_run``.
@@ -37,7 +37,7 @@ class Answering(Protocol):
 
     @property
     def forest(self) -> Forest | None:
-        """The forest whose leaves answer, which other combiners and votes may be asked of; None where there is none."""
+        """The forest whose leaves answer, to be bound to other combiners and votes; None where there is none."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Answering(Protocol):
         ...
 
     def blank_answer(self) -> Any:
-        """An answer for one instance that says nothing: zeros of the right shapes and types."""
+        """An answer for one instance, all zeros, of the right shapes and types."""
         ...
 
     def with_rule(self, combiner: Combiner, /) -> "Answering":
@@ -112,7 +112,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         """The forest that was bound."""
 
     def blank_answer(self) -> AnswerT:
-        """Return an answer for one instance that says nothing: zeros of the right shapes and types."""
+        """Return an answer for one instance, all zeros, of the right shapes and types."""
         return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), self._answer_of_one)
 
     @cached_property
