@@ -33,8 +33,8 @@ SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
     *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
 )
 MADE_BY_OTHERS = {
-    *("from_lightgbm", "from_ydf", "with_interval_tests"),  # their arguments are another library's, or an importer's
-    *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
+    *("from_lightgbm", "from_ydf"),  # their arguments are another library's
+    *("BoundForest", "BoundVote", "BoundSample"),
     *(
         "OobDataset",
         "FitResult",
@@ -42,8 +42,6 @@ MADE_BY_OTHERS = {
         "Together",
         "Forest",
         "Trees",
-        "Forks",
-        "CountSet",
         "Combiner",
         "scorer",
         "MemberSmoothing",

@@ -126,8 +126,8 @@ _MADE_ANEW = {"_given", "_on_tested", "_traceable"}
 class BoundForest(Pickled, ReadOuts[AnswerT]):
     """A forest bound to a combiner: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
-    Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
-    columns alone that some tree tests.
+    A sparse matrix of SciPy (CSR best; what is not stored is 0) is made dense chunk by chunk, and of it the columns
+    alone that some tree tests.
 
     On a CPU the answer for an instance does not depend on the others, on the size of the batch, or on the number of
     threads: bit for bit under JAX 0.10. The compilers of later ones may round the last bit of an exponential by its
@@ -170,7 +170,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def export(
         self, readout: str | None = "probability", *, platforms: Sequence[str] | None = None
     ) -> jax.export.Exported:
-        """Return one program of the forest and the combiner, which runs where JAX is installed and this library is not.
+        """Return one program of the forest and the combiner, which runs by JAX alone, without this library.
 
         Parameters
         ----------
@@ -222,8 +222,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def engine(self) -> Engine:
-        """How the leaves are found, and what the combiner lifts from them; on the host (`jax.device_get`) till it is
-        used.
+        """The engine with arrays of JAX, of one that may lie on the host (`jax.device_get`).
 
         JAX is handed this one, also where it takes the bound forest apart.
         """
@@ -255,9 +254,12 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         mask = None if mask is None else np.asarray(mask)
         engine = self._engine(missing)
         if isinstance(engine, ByTable):
-            if missing not in self._calls:
-                self._calls[missing] = engine.call()
-            return answer_by_table(self._calls[missing], self.combiner, readout, values, mask, self.threads)
+            call = self._calls.get(missing)
+            if call is None:
+                call = engine.call()
+                if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
+                    self._calls[missing] = call
+            return answer_by_table(call, self.combiner, readout, values, mask, self.threads)
         if isinstance(engine, ByRows):
             return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)
         return answer_traced(engine, self.combiner, readout, values, mask)

@@ -1,7 +1,12 @@
-"""The nodes of trees packed for walking: one 8-byte element per node, and the top of each tree spread out.
+"""The nodes of trees packed for walking: one 8-byte element per node, and the top of each tree apart.
 
-A walk goes by *places*: those of the exits of the top come first, each a copy of the node behind it, then the nodes. An
-exit's number is its place, so that nothing is looked up between the top and the rest.
+A walk goes by *places*, as `jaxunc.inference` draws them: first those of the exits, then those of the nodes.
+
+The top holds the tallest inner nodes of a tree, which hang together, since a parent is taller than its children
+(`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
+that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
+to a node: tests of one category against the others have children in common. Such nodes, and all below them, are left
+to the walk.
 """
 
 import weakref
