@@ -82,15 +82,11 @@ def as_grid(mesh: Mesh) -> Grid:
     if not devices.size:
         raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
     process_of = tuple(tuple(int(device.process_index) for device in row) for row in devices)
-    me = _process_at(devices)
+    me = jax.process_index(devices.flat[0].client.platform)
     # The same devices; on axes of the type Explicit, which is what `make_mesh` makes, not every operation is defined.
     grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, me)
     _check_processes(grid)
     return grid
-
-
-def _process_at(devices: np.ndarray) -> int:
-    return jax.process_index(devices.flat[0].client.platform)
 
 
 def _check_processes(grid: Grid) -> None:

@@ -185,6 +185,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         shards = InstanceShards(grid, len(values))
@@ -273,7 +274,7 @@ def _packed_of(bound: BoundForest) -> PackedTrees:
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
-            "forest.with_empty_leaves('parent') or 'zeros', which packed."
+            "forest.with_empty_leaves('parent') or 'zeros', whose leaves have counts."
         )
     if isinstance(engine, ByTable):
         return engine.packed
