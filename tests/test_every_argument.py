@@ -38,8 +38,8 @@ FOR_OTHERS = {
 }
 """Names that other rooms import, and whose arguments users reach."""
 MADE_BY_OTHERS = {
-    *("from_lightgbm", "from_ydf", "with_interval_tests"),  # their arguments are another library's, or an importer's
-    *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
+    *("from_lightgbm", "from_ydf"),  # their arguments are another library's
+    *("BoundForest", "BoundVote", "BoundSample"),
     *(
         "OobDataset",
         "FitResult",
@@ -47,8 +47,6 @@ MADE_BY_OTHERS = {
         "Together",
         "Forest",
         "Trees",
-        "Forks",
-        "CountSet",
         "Combiner",
         "scorer",
         "MemberSmoothing",

@@ -15,7 +15,7 @@ STRONG = re.compile(
 )
 NO_CLAIM = "says nothing of answers"
 TOLD = {
-    "jaxunc imports the forest exactly": "inference/test_exact.py::test_leaves",
+    "jaxunc imports the forest exactly": "inference/test_leaves.py::test_leaves",
     "tensor never exists": "inference/test_compiled.py::test_a_fold_needs_twenty_megabytes_at_most",
     "trees and classes never exists": "inference/test_compiled.py::test_a_fold_needs_twenty_megabytes_at_most",
     "so does always deciding": "test_page_numbers.py::test_sets_of_classes",
@@ -29,12 +29,12 @@ TOLD = {
     "Answers are those of the same dense data, to the bit": "estimators/test_sparse.py::test_counts",
     "ju.load gives it back, answers bit for bit": "storage/test_round_trip.py::test_bound_forests",
     "they come, exactly": "tables/test_columns.py::test_traced_numbers_are_compared_as_they_are",
-    "class scores to the bit": "inference/test_export.py::test_the_bits_of_the_bound_forest",
+    "class scores to the bit": "inference/test_bind.py::test_the_bits_of_the_bound_forest",
     "Those trees are never grown": "transduction/test_algorithms.py::test_the_same_integers",
     "no table that keeps a mean exactly": NO_CLAIM,
     "holds this to the bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "It need not be the nearest float": "combiners/test_unanimous.py::test_how_far_a_mean_is_from_the_true_one",
-    "*Finish* never asks how many trees": "inference/test_streaming.py::test_a_mask_drops_trees",
+    "*Finish* never asks how many trees": "inference/test_fold.py::test_a_mask_drops_trees",
     "Files are data and never code": "storage/test_round_trip.py::test_own_classes_are_refused_unless_they_are_passed",
     "each rule's answers the same bits alone and among others": "test_page_numbers.py::test_a_gpu",
     'always = {"always one class"': NO_CLAIM,

@@ -1,10 +1,21 @@
 """Counts of instances in the leaves of trees: of which instances, and in which trees."""
 
 from ._copies import OwnCounts, as_groups, copies_of, first_of_each, first_of_equals, rows_together, together
-from ._kinds import COUNTS, PureLeavesWarning, calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+from ._count_leaves import count_leaves
+from ._counts_modes import (
+    COUNTS,
+    PureLeavesWarning,
+    TooFewUnseenError,
+    as_many_trees,
+    calibration_split,
+    check_counts_mode,
+    check_unseen,
+    counted_forest,
+    of_classes,
+    shares_of_classes,
+    warn_of_pure_leaves,
+)
 from ._leave_one_out import leave_one_out
 from ._out_of_bag import has_bags, mask_of_each, oob_mask
-from ._recount import count_leaves
-from ._unseen import TooFewUnseenError, as_many_trees, check_unseen, of_classes, shares_of_classes
 
 __all__ = ["PureLeavesWarning", "count_leaves", "leave_one_out", "oob_mask"]

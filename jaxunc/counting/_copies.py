@@ -14,8 +14,8 @@ SURE = 10
 """Number of rows whose multiplicities have a common factor: by chance all do once in 2^10 cases at most."""
 AGREE = 0.25
 """Share of the distinct rows that agree with another in a part of the columns, where values are few."""
-TOLD = 0.01
-"""Share of the rows that are copies, from which on it is told."""
+WARNED = 0.01
+"""Share of the rows that are copies, from which on there is a warning."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
@@ -51,7 +51,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
     if groups is not None:
         return as_groups(groups, len(position))
     groups = copies_of(values if isinstance(values, SparseRows) else np.asarray(values), position)
-    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= TOLD * len(groups):
+    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= WARNED * len(groups):
         warn(
             f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
             "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "

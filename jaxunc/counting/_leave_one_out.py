@@ -65,7 +65,7 @@ def leave_one_out(
     forest
         The forest, recounted with exactly these instances, labels, weights and mask.
     combiner
-        The rule.
+        The combiner.
     X, y, sample_weight, tree_mask
         The arguments that `count_leaves` was given. Under a trace y holds positions in ``forest.class_labels``.
     groups
@@ -75,7 +75,7 @@ def leave_one_out(
     Returns
     -------
     PyTree
-        The rule's `Answer` (or whatever else its ``answer`` is), one entry per instance in their order.
+        The combiner's `Answer` (or whatever else its ``answer`` is), one entry per instance in their order.
 
     Raises
     ------
@@ -84,12 +84,12 @@ def leave_one_out(
 
     Notes
     -----
-    The rule's own prior keeps the instance (a prior without it would tell its label). Leaves that held it alone are
+    The combiner's own prior keeps the instance (a prior without it would tell its label). Leaves that held it alone are
     empty. Taking an instance out makes the other classes look a little more frequent: with few large leaves the ranking
     is pushed below chance, with the small leaves of grown-out trees it is not.
 
     Block by block through ``[block trees classes]``, one core; float32 counts are exact up to 2²⁴. Traceable and
-    differentiable in the rule and the forest's counts, then in one block, unless empty leaves are followed.
+    differentiable in the combiner and the forest's counts, then in one block, unless empty leaves are followed.
     """
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
     combiner = as_rule(combiner)
@@ -97,7 +97,7 @@ def leave_one_out(
     if combiner.count_sets != (OWN,):
         raise ValueError(
             f"{type(combiner).__name__} reads the counts {combiner.count_sets}; the own label can be taken out of the "
-            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.oob_dataset."
+            "forest's own counts alone. Rows for such combiners are made by jaxunc.learning.oob_dataset."
         )
     refuse_average(forest)
     if traced:

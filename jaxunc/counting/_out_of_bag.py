@@ -1,38 +1,38 @@
-"""Out-of-bag instances: those that a tree was not grown on."""
+"""Out-of-bag instances: those that a tree was not grown on.
 
-from typing import Any
+`oob_mask` reads a model's bags. Bags hold positions, so it checks that the given rows are those that the forest was
+grown on, in their order: put into the leaves by the bags, they have to give the leaves' own counts (`check_grown_on`).
+The bags of YDF's forests are drawn anew by its learner, and compared with what the model keeps (`ydf_bags`).
+"""
+
+import importlib
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_integer
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+from jaxunc._checks import as_weights, check_integer, warn
+from jaxunc.tables import (
+    Columns,
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    SparseRows,
+    as_frame,
+    as_labels,
+    class_positions,
+    encode_rows,
+    is_sparse,
+    plain_table,
+)
 
 from ._copies import as_groups, rows_together, together
-from ._grown_on import check_grown_on
-from ._ydf_bags import is_ydf_forest, ydf_bags, ydf_cells
 
+TREES = 3
+"""Number of trees whose counts are compared: the first, the last (which another ``fit`` may have grown), and one
+between."""
 
-def has_bags(model: Any) -> bool:
-    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
-    if is_ydf_forest(model):
-        return bool(model.out_of_bag_evaluations())
-    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
-        return False
-    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
-
-
-def samples_anew(model: Any) -> str | None:
-    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
-
-    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
-    """
-    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
-        return None
-    return (
-        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
-        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
-        "class_weight='balanced_subsample'), whose bags are known."
-    )
+_KIND = "RandomForestModel"
 
 
 def oob_mask(
@@ -148,6 +148,12 @@ def oob_mask(
     return _outside(bags, n, groups)
 
 
+def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
+    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
+    # YDF's bags are known by comparing alone.
+    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
+
+
 def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
@@ -155,7 +161,268 @@ def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.nd
     return together(mask, groups)
 
 
-def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
-    # YDF's bags are known by comparing alone.
-    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
+def has_bags(model: Any) -> bool:
+    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
+    if is_ydf_forest(model):
+        return bool(model.out_of_bag_evaluations())
+    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
+        return False
+    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+
+
+def samples_anew(model: Any) -> str | None:
+    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
+
+    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
+    """
+    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
+        return None
+    return (
+        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
+        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
+        "class_weight='balanced_subsample'), whose bags are known."
+    )
+
+
+class _Bag(NamedTuple):
+    """Contents of a tree's leaves, filled by its bag with the given rows: each array ``[leaves classes]``."""
+
+    rows: np.ndarray
+    """Number of distinct rows."""
+    drawn: np.ndarray
+    """Number of rows, each as often as it was drawn."""
+    weighted: np.ndarray
+    """Weight of the rows, each as often as it was drawn."""
+
+
+def check_grown_on(
+    model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
+) -> tuple[np.ndarray | SparseRows, np.ndarray]:
+    """Return the given rows and their classes' positions, which by a model's bags give its leaves' own counts.
+
+    Raises a ValueError unless they do.
+
+    Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+    values = encode_rows(X, columns).values
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    position = class_positions(tuple(np.asarray(model.classes_).tolist()), y)
+    if len(position) != len(values):
+        raise ValueError(f"y has {len(position)} labels for {len(values)} instances; pass one label per instance.")
+    weight, n_classes = as_weights(sample_weight, len(values)), len(model.classes_)
+    for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
+        tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
+        inside = np.flatnonzero(times)
+        # Each row once, however often it was drawn: ``times`` counts it.
+        own = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
+        if hasattr(model, "estimators_features_"):
+            own = own[:, model.estimators_features_[t]]
+        node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
+        cell, number = node * n_classes + position[inside], tree.tree_.node_count
+        leaves = tree.tree_.children_left < 0
+        weights = (None, times[inside], times[inside] * weight[inside])
+        bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in weights))
+        if not _agrees(tree, leaves, bag):
+            raise ValueError(
+                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
+                f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is "
+                "known by their positions alone, so with rows in another order labels leak. Pass X and y just as they "
+                "went into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of "
+                "bag: for rows that were held out take 'held_out'."
+            )
+    return values, position
+
+
+def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
+    """Return whether a bag may have given the counts of a tree's leaves."""
+    sizes = tree.tree_.n_node_samples[leaves]
+    seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows  # by sample weights, or by copies of rows
+    if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
+        return bool(np.array_equal(seen.sum(axis=1), sizes))
+    counts = _leaf_counts(tree, leaves, bag.rows.shape[1])
+    if any(_proportional(counts, given) for given in (bag.drawn, bag.weighted)):
+        return True
+    if len(counts) > counts.shape[1]:  # the leaves' sizes show weights by class alone: then labels differ
+        per_class, size = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
+        if np.allclose(counts @ per_class, size, rtol=1e-6, atol=0):
+            return False
+    # The forest may have been grown with weights that are not given, some of them 0.
+    absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
+    # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
+    whole = seen.sum() == sizes.sum()
+    too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
+    return not (too_few or (whole and absent.any()))
+
+
+def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the counts of leaves by the classes of the whole model.
+
+    Those classes are positions in the model's list where a bagged tree missed some.
+    """
+    own = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
+    if own.shape[1] == n_classes:
+        return own
+    counts = np.zeros((len(own), n_classes))
+    counts[:, np.asarray(tree.classes_, np.int64)] = own
+    return counts
+
+
+def _proportional(counts: np.ndarray, given: np.ndarray) -> bool:
+    """Return whether counts are equal but for a factor by class: class weights, which may differ from tree to tree."""
+    whole = given.sum(axis=0)
+    factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
+    return bool(np.allclose(counts, given * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
+
+
+def is_ydf_forest(model: Any) -> bool:
+    """Return whether a model is a random forest of YDF for classification, which may have bags."""
+    kind = type(model)
+    is_forest = kind.__module__.partition(".")[0] == "ydf" and kind.__name__ == _KIND
+    return is_forest and model.task().name == "CLASSIFICATION"
+
+
+def ydf_bags(
+    model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
+) -> list[np.ndarray]:
+    """Return the positions that each tree of a YDF forest drew, as its learner has them.
+
+    A model keeps neither its seed nor its bags. A learner of the same settings draws the same ones; that it did is
+    checked by the counts of all leaves if X and y are given; else hardly anything can be checked, and there is a
+    warning.
+    """
+    known = int(model.data_spec().created_num_rows)
+    if known != n:
+        raise ValueError(f"n={n}, but model was fitted on {known} instances; pass the number of training instances.")
+    is_assumed = learner is None
+    if is_assumed:
+        package: Any = importlib.import_module("ydf")
+        learner = package.RandomForestLearner(label=model.label(), num_trees=model.num_trees())
+    if not hasattr(learner, "in_bag_example_indices"):
+        raise TypeError(
+            f"learner is a {type(learner).__name__}, which tells no bags; pass the RandomForestLearner of YDF 0.14 or "
+            "later that trained the model."
+        )
+    try:
+        drawn = [learner.in_bag_example_indices(num_examples=n, tree_idx=t) for t in range(model.num_trees())]
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"YDF's learner does not tell the bags of this model: {error}") from error
+    bags = [np.asarray(bag, np.int64) for bag in drawn]
+    if X is None:
+        _check_evaluations(model, bags, n)
+        if is_assumed:
+            warn(
+                "YDF's models keep no seed: these are the bags of its default one, and without X and y little tells "
+                "whether they are the model's. Pass X and y, or the learner."
+            )
+    else:
+        _check_leaves(model, bags, X, y, n)
+    return bags
+
+
+_REMEDY = (
+    "Pass the learner that trained the model, if its random_seed or its bootstrap is not YDF's default: "
+    "forest.with_count_set('oob', "
+    "count_leaves(forest, X, y, tree_mask=oob_mask(model, n, X=X, y=y, learner=learner))). "
+    "For rows that were held out take 'held_out'."
+)
+
+
+def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
+    """Raise a ValueError if YDF's evaluations count other instances out of the bags: of one tree, and of all.
+
+    Trees are evaluated in the order in which they were ready.
+    """
+    counted = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
+    if not counted:
+        raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
+    drawn = [np.bincount(bag, minlength=n) > 0 for bag in bags]
+    if counted[0] not in [int(np.sum(~one)) for one in drawn] or counted[-1] != np.sum(~np.all(drawn, axis=0)):
+        raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
+
+
+def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None, n: int) -> None:
+    """Raise a ValueError unless the instances, put into the leaves of all trees by the bags, give their counts."""
+    labels = tuple(model.label_classes())
+    position = _positions(model, y)
+    if len(position) != n:
+        raise ValueError(
+            f"y has {len(position)} labels, but model was fitted on {n} instances; pass all, in their order."
+        )
+    try:
+        leaves = np.asarray(model.predict_leaves(_dataset(model, X, len(position))))
+    except (ValueError, TypeError, RuntimeError, KeyError, AttributeError) as error:
+        raise ValueError(f"YDF cannot read X as the columns {model.input_feature_names()}: {error}") from error
+    for t, (bag, tree) in enumerate(zip(bags, model.iter_trees(), strict=True)):
+        values = _leaf_values(tree.root)
+        cell = leaves[bag, t] * len(labels) + position[bag]
+        counts = np.bincount(cell, minlength=len(values) * len(labels)).reshape(-1, len(labels))
+        own = np.array([np.multiply(value.probability, value.num_examples) for value in values])
+        if counts.shape != own.shape or not np.allclose(counts, own, rtol=1e-5, atol=1e-3):
+            raise ValueError(
+                f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
+                f"not the rows that this {_KIND} was grown on, or it was grown with weights. {_REMEDY}"
+            )
+
+
+def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return a number for each value of each column, ``[instances features]``, and each instance's class."""
+    position = _positions(model, y)
+    columns = _dataset(model, X, len(position))
+    values = [np.unique(columns[one.name].astype(str), return_inverse=True)[1] for one in model.input_features()]
+    return np.stack(values, axis=1).astype(np.float32), position
+
+
+def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
+    """Return each instance's class; the labels of YDF's models are texts."""
+    if y is None:
+        raise ValueError("y is None, but X is given; pass the labels, too.")
+    return class_positions(tuple(model.label_classes()), np.asarray(as_labels(y)).astype(str))
+
+
+def _leaf_values(root: Any) -> list:
+    """The contents of leaves, in the order of YDF's numbers: those of the negative child first."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_leaf:
+            found.append(node.value)
+        else:
+            waiting += [node.pos_child, node.neg_child]
+    return found
+
+
+def _dataset(model: Any, X: Any, n: int) -> Any:
+    """Return X as YDF reads it, with a column of labels, which it asks for and does not read."""
+    features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
+    table = X.toarray() if is_sparse(X) else plain_table(X)
+    if (frame := as_frame(table)) is not None:
+        _check_columns(list(frame.columns), [one.name for one in features])
+        _check_rows(frame.shape[0], n)
+        # What has columns of its own kind keeps their types.
+        is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
+        kept = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
+        return {**{one.name: np.asarray(kept[one.name]) for one in features}, model.label(): label}
+    values = np.asarray(table)
+    if values.ndim != 2 or values.shape[1] != len(features):
+        raise ValueError(
+            f"X has shape {values.shape}; pass instances [instances features], of {len(features)} features."
+        )
+    _check_rows(len(values), n)
+    columns = {one.name: values[:, j] for j, one in enumerate(features)}
+    for one in features:
+        if one.semantic.name == "BOOLEAN":
+            columns[one.name] = np.asarray(columns[one.name], np.float64) > 0
+    return {**columns, model.label(): label}
+
+
+def _check_columns(given: list, known: list[str]) -> None:
+    for many, said in ((0, "lacks"), (2, "has several times")):
+        if wrong := [name for name in known if min(given.count(name), 2) == many]:
+            raise ValueError(f"X {said} {wrong[:5]} ({len(wrong)} in all); its columns are {given[:10]}.")
+
+
+def _check_rows(given: int, n: int) -> None:
+    if given != n:
+        raise ValueError(f"X has {given} instances and y {n} labels; pass one label for each.")

@@ -1,10 +1,7 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
-from ._counting import OWN, CountSet
-from ._forest import Forest
-from ._forks import MODES, counts_of_forks
-from ._given import check_is_forest
+from ._forest import MODES, OWN, CountSet, Forest, check_is_forest
 from ._interval_tests import (
     IntervalNode,
     Intervals,
@@ -13,21 +10,7 @@ from ._interval_tests import (
     reached_nodes,
     with_interval_tests,
 )
-from ._trees import Forks, Trees
+from ._trees import Forks, Trees, counts_of_forks
 from ._validity import check_forest, check_trees, validity
 
-__all__ = [
-    "MODES",
-    "OWN",
-    "CountSet",
-    "Forest",
-    "Forks",
-    "Intervals",
-    "TreeNodes",
-    "Trees",
-    "assemble",
-    "check_forest",
-    "check_trees",
-    "validity",
-    "with_interval_tests",
-]
+__all__ = ["Forest", "Trees"]

@@ -1,4 +1,4 @@
-"""A forest: trees, and the class counts of their leaves."""
+"""A forest: trees, and the class counts of their leaves, of one set of instances or of several."""
 
 import dataclasses
 from functools import reduce
@@ -14,9 +14,29 @@ from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concret
 from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
-from ._counting import OWN, CountSet, side_by_side
-from ._forks import MODES, counts_of_forks
-from ._trees import Trees
+from ._trees import Trees, counts_of_forks
+
+OWN = "own"
+"""Name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
+
+MODES = ("sum", "average", "parent", "zeros")
+"""Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
+siblings: the sum of their counts, or the average of what they say. The others take the counts of the parent, or no
+counts at all."""
+
+LARGEST_SQUARE = 2**24
+"""Largest number of pairs of rows that are marked in a table instead of being sorted."""
+
+
+class CountSet(eqx.Module):
+    """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
+
+    count_table: Num[Array, "distinct columns"]
+    """Distinct count vectors; row 0 is all zeros."""
+    code: Int32[Array, "trees nodes"]
+    """Row of ``count_table`` for each node."""
+    fork_counts: Num[Array, "padded_forks columns"] | None = None
+    """Counts of the multi-way tests, where something reads them."""
 
 
 class Forest(Pickled, eqx.Module):
@@ -26,10 +46,10 @@ class Forest(Pickled, eqx.Module):
     all zeros, the counts of inner and padding nodes): whatever depends on the leaf alone is computed per distinct
     vector, of which a grown-out forest with 130 000 leaves has about a thousand.
 
-    Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
+    Empty leaves own no counts: ``empty_leaves`` says what counts instances in one are given (`with_empty_leaves`).
 
     Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_count_set`), such
-    as those out of bag. A rule says by `Combiner.count_sets` which it reads.
+    as those out of bag. A combiner says by `Combiner.count_sets` which it reads.
     """
 
     trees: Trees
@@ -96,7 +116,7 @@ class Forest(Pickled, eqx.Module):
         return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """The own count vectors that leaves may have, and the row of each leaf among them: what rules lift.
+        """The own count vectors that leaves may have, and the row of each leaf among them: what combiners lift.
 
         The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
 
@@ -154,12 +174,12 @@ class Forest(Pickled, eqx.Module):
         return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
 
     def with_count_set(self, name: str, counted: "Forest") -> "Forest":
-        """Return the same forest with further counts of its leaves, for rules that read several.
+        """Return the same forest with further counts of its leaves, for combiners that read several.
 
         Parameters
         ----------
         name
-            Name of the counts, by which rules ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
+            Name of the counts, by which combiners ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
         counted
             A forest of the same trees, whose own counts are taken: ``count_leaves(forest, X, y,
             tree_mask=oob_mask(model, len(y), X=X, y=y))``.
@@ -192,7 +212,7 @@ class Forest(Pickled, eqx.Module):
     def reading(self, names: tuple[str, ...]) -> "Forest":
         """Return the same trees with the named counts, side by side in the columns of ``count_table``.
 
-        For what looks up leaves, and hands their columns to a rule. Traceable.
+        For what looks up leaves, and hands their columns to a combiner. Traceable.
 
         Raises a ValueError if there are no counts of such a name.
 
@@ -218,7 +238,7 @@ class Forest(Pickled, eqx.Module):
         return CountSet(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior: NumbersLike) -> "Forest":
-        """Return the same forest with other prior class probabilities, for rules that read ``forest.prior``."""
+        """Return the same forest with other prior class probabilities, for combiners that read ``forest.prior``."""
         check_numbers("prior", prior)
         prior = jnp.asarray(prior, self.prior.dtype)
         if prior.shape != self.prior.shape:
@@ -239,10 +259,10 @@ class Forest(Pickled, eqx.Module):
         ----------
         mode
             ``"sum"``: the counts of all leaves that the instance reaches through the leaf's non-empty siblings,
-            recursively, summed (the published default). ``"average"``: what a rule lifts from each of those leaves,
+            recursively, summed (the published default). ``"average"``: what a combiner lifts from each of those leaves,
             averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
-            The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost. Modes may be changed
-            back and forth, before or after `count_leaves` and smoothing.
+            The last two are statistics of the leaf: they work under `jax.jit`, too, and at no cost. Modes may be
+            changed back and forth, before or after `count_leaves` and smoothing.
 
         Raises
         ------
@@ -269,3 +289,67 @@ class Forest(Pickled, eqx.Module):
 def _same(first: Any, second: Any) -> bool:
     a, b = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
+
+
+def side_by_side(first: CountSet, second: CountSet) -> CountSet:
+    """Join two countings into one with the columns of both (traceable).
+
+    Where values are known, each distinct pair of rows is kept once.
+    """
+    if is_concrete(first, second):
+        table, code = _distinct_pairs(first, second)
+    else:
+        rows = [one.count_table[one.code].reshape(first.code.size, -1) for one in (first, second)]
+        table = jnp.concatenate(_of_one_dtype(*rows), axis=1)
+        code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
+    forks = None
+    if first.fork_counts is not None and second.fork_counts is not None:
+        forks = jnp.concatenate(_of_one_dtype(first.fork_counts, second.fork_counts), axis=1)
+    return CountSet(table, code, forks)
+
+
+def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
+    tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
+    a, b = (np.asarray(one.code, np.int64) for one in (first, second))
+    n_second = len(tables[1])
+    # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
+    pair = (a * n_second + b).ravel()
+    if len(tables[0]) * n_second <= LARGEST_SQUARE:
+        present = np.zeros(len(tables[0]) * n_second, bool)
+        present[pair] = present[0] = True  # row 0 is that of no counts, as in every forest
+        pairs, code = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[pair]
+    else:
+        pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
+        code = code[1:]
+    table = padded_table(np.concatenate([tables[0][pairs // n_second], tables[1][pairs % n_second]], axis=1))
+    return table, jnp.asarray(code.reshape(a.shape), jnp.int32)
+
+
+def _of_one_dtype(first: Array, second: Array) -> list[Array]:
+    dtype = counts_dtype(first, second)
+    return [first.astype(dtype), second.astype(dtype)]
+
+
+def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False) -> None:
+    """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
+    if isinstance(given, Forest) or (or_trees and isinstance(given, Trees)):
+        return
+    kind = type(given).__name__
+    raise TypeError(f"{name} is a {kind}. {_advice(given)}")
+
+
+def _advice(given: Any) -> str:
+    """The advice for an object of another kind."""
+    kind = type(given)
+    if kind.__module__.partition(".")[0] == "sklearn":
+        return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+    if kind.__module__.startswith("jaxunc.additive"):
+        return (
+            "Its leaves hold values, and its trees correct each other: no combiner merges such trees. Ask its raw and "
+            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y)."
+        )
+    if kind.__module__.startswith("jaxunc.estimators"):
+        return "Pass its forest_, which it has once it is fitted."
+    if isinstance(getattr(given, "forest", None), Forest):
+        return "Pass its forest."
+    return "Pass a Forest, such as jaxunc.from_sklearn(model)."

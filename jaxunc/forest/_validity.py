@@ -14,9 +14,7 @@ from jaxtyping import Array, Bool
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
 
-from ._forest import Forest
-from ._forks import MODES
-from ._given import check_is_forest
+from ._forest import MODES, Forest, check_is_forest
 from ._trees import Trees
 
 CACHED_NODES = 2**18
@@ -24,6 +22,94 @@ CACHED_NODES = 2**18
 
 DEEPEST = 2**16
 """Largest depth: no learned tree is as deep, and one that is would only take forever to walk."""
+
+
+def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
+    """Return each invariant of trees or of a forest by name and whether it holds; traceable.
+
+    Invariants of forks are checked by `check_trees` alone.
+
+    Parameters
+    ----------
+    forest
+        Trees alone, or a forest with its counts.
+    """
+    check_is_forest(forest, or_trees=True)
+    return _holding(forest, jnp)
+
+
+def check_trees(trees: Trees) -> Trees:
+    """Return the trees, or raise a ValueError that names every invariant that does not hold."""
+    if not isinstance(trees, Trees):
+        raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
+    _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
+    _raise_if_broken(trees, "trees", _OF_TREES)
+    if not _forks_are_whole(trees):
+        raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
+    return trees
+
+
+def check_forest(forest: Forest) -> Forest:
+    """Return the forest, or raise a ValueError that names every invariant that does not hold."""
+    check_is_forest(forest)
+    trees = forest.trees
+    names = ("feature", "threshold", "child", "missing_right")
+    _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
+    _check_classes(forest)
+    _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
+    if not _forks_are_whole(trees):
+        raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
+    n_forks = 0 if trees.forks is None else trees.forks.number
+    for one in (forest, *forest.further.values()):
+        if one.fork_counts is not None and len(one.fork_counts) < n_forks:
+            raise ValueError(
+                f"fork_counts has {len(one.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
+            )
+    return forest
+
+
+def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
+    if isinstance(forest, Forest):
+        return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
+    # On the host a few trees at a time, which stay in the cache; in a program all at once.
+    step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
+    parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
+    return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
+
+
+def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
+    broken = [checks[name][1] for name, one in _holding(checked, np).items() if not one]
+    if broken:
+        raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
+
+
+def _check_shapes(arrays: dict[str, Array]) -> None:
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) != 1 or any(len(shape) != 2 or shape[1] < 2 for shape in shapes.values()):
+        raise ValueError(
+            f"node arrays of a forest must share one shape (trees, nodes), two nodes at least, but have {shapes}."
+        )
+
+
+def _codes(forest: Forest) -> dict[str, Array]:
+    return {"code": forest.code} | {f"further[{name!r}].code": one.code for name, one in forest.further.items()}
+
+
+def _check_classes(forest: Forest) -> None:
+    """Check that there are as many columns as classes, and that the way with empty leaves exists."""
+    number = len(forest.class_labels)
+    shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
+    tables = {"fork_counts": forest.fork_counts}
+    for name, one in forest.further.items():
+        tables |= {f"further[{name!r}].count_table": one.count_table, f"further[{name!r}].fork_counts": one.fork_counts}
+    shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
+    columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
+    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() != number:
+        raise ValueError(
+            f"the forest has {number} class labels, but its arrays have shapes {shapes}; expected a column of counts "
+            "for each class, and one prior probability."
+        )
+    check_one_of("empty_leaves", forest.empty_leaves, MODES)
 
 
 class _Nodes:
@@ -138,103 +224,19 @@ _OF_TREES = {
         "a walk of tree_depth tests, fewer than there are nodes, must end in a leaf",
     ),
 }
+
+
 _OF_COUNTS = {
     "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
     "counts_admissible": (_counts_admissible, "class counts and n_samples must be finite and >= 0"),
     "prior_is_distribution": (_prior_is_distribution, "prior must hold probabilities that add to 1"),
 }
+
+
 _FORKS = (
     "the children and the empty leaves of every multi-way test must together be all that lies below its node, once "
     "each, or instances would be routed on without end"
 )
-
-
-def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
-    """Return each invariant of trees or of a forest by name and whether it holds; traceable.
-
-    Invariants of forks are checked by `check_trees` alone.
-
-    Parameters
-    ----------
-    forest
-        Trees alone, or a forest with its counts.
-    """
-    check_is_forest(forest, or_trees=True)
-    return _holding(forest, jnp)
-
-
-def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
-    if isinstance(forest, Forest):
-        return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
-    # On the host a few trees at a time, which stay in the cache; in a program all at once.
-    step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
-    parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
-    return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
-
-
-def check_trees(trees: Trees) -> Trees:
-    """Return the trees, or raise a ValueError that names every invariant that does not hold."""
-    if not isinstance(trees, Trees):
-        raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
-    _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
-    _raise_if_broken(trees, "trees", _OF_TREES)
-    if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
-    return trees
-
-
-def check_forest(forest: Forest) -> Forest:
-    """Return the forest, or raise a ValueError that names every invariant that does not hold."""
-    check_is_forest(forest)
-    trees = forest.trees
-    names = ("feature", "threshold", "child", "missing_right")
-    _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
-    _check_classes(forest)
-    _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
-    if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
-    n_forks = 0 if trees.forks is None else trees.forks.number
-    for one in (forest, *forest.further.values()):
-        if one.fork_counts is not None and len(one.fork_counts) < n_forks:
-            raise ValueError(
-                f"fork_counts has {len(one.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
-            )
-    return forest
-
-
-def _codes(forest: Forest) -> dict[str, Array]:
-    return {"code": forest.code} | {f"further[{name!r}].code": one.code for name, one in forest.further.items()}
-
-
-def _check_classes(forest: Forest) -> None:
-    """Check that there are as many columns as classes, and that the way with empty leaves exists."""
-    number = len(forest.class_labels)
-    shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
-    tables = {"fork_counts": forest.fork_counts}
-    for name, one in forest.further.items():
-        tables |= {f"further[{name!r}].count_table": one.count_table, f"further[{name!r}].fork_counts": one.fork_counts}
-    shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
-    columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
-    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() != number:
-        raise ValueError(
-            f"the forest has {number} class labels, but its arrays have shapes {shapes}; expected a column of counts "
-            "for each class, and one prior probability."
-        )
-    check_one_of("empty_leaves", forest.empty_leaves, MODES)
-
-
-def _check_shapes(arrays: dict[str, Array]) -> None:
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if len(set(shapes.values())) != 1 or any(len(shape) != 2 or shape[1] < 2 for shape in shapes.values()):
-        raise ValueError(
-            f"node arrays of a forest must share one shape (trees, nodes), two nodes at least, but have {shapes}."
-        )
-
-
-def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    broken = [checks[name][1] for name, one in _holding(checked, np).items() if not one]
-    if broken:
-        raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
 
 def _forks_are_whole(trees: Trees) -> bool:

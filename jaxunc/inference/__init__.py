@@ -1,32 +1,45 @@
-"""Instances → leaves, and the leaves' statistics merged on the way."""
+"""Instances → leaves, and the leaves' statistics merged on the way.
 
-from ._answering import Answering, HasColumns, OfForest
+Read `_bind`, `_by_table`, `_packed_trees` and `_walk`, in this order: the way of a prediction. The words there, by a
+tree of three tests::
+
+    node 0: x0 > 3?
+         ├─ no   node 1: leaf                       top:    the tests of the nodes 0, 1, 2
+         └─ yes  node 2: x1 > 5?
+                      ├─ no   node 3: x0 > 9?       exits:  0  1  2  3
+                      │            ├─ no   node 5   lead to 1  1  3  4
+                      │            └─ yes  node 6
+                      └─ yes  node 4: leaf          places: 0  1  2  3 | 4  5  6  7  8  9  10
+                                                    nodes:  1  1  3  4 | 0  1  2  3  4  5  6
+
+*Top*: the uppermost tests of a tree, which are made for all instances of a block, one test after the other and without
+a branch. Here those of the first two levels (a leaf's test always says no); else of the 31 tallest nodes.
+*Exit*: an edge that leaves the top, numbered from the left. The answers of the top's tests leave one exit.
+*Place*: where a walk is. The first places are the exits, each a copy of the node behind it, and then come the nodes.
+So an exit's number is a place at once. An instance (5, 2) leaves the top by exit 2, a copy of node 3; it answers no
+there, and arrives at place 9, which is node 5.
+*Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
+cut into planes, which are looked up by places.
+*Carry*: the planes of the trees so far, merged, for each instance.
+"""
+
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
-from ._drive import Chunk, Part, Shapes, cut, drive, over_rows, spread
-from ._fold import fold
-from ._host_program import HostProgram
-from ._index import leaf_index, leaf_index_on_host, planned_leaf_index
-from ._leaf_table import leaf_table
-from ._leaves import leaf_counts, planned_leaf_counts, refuse_average
-from ._mask import as_mask
+from ._by_table import ByTable, HostProgram, shapes_of
+from ._drive import Chunk, Part, Shapes, cut, drive, on_tested, over_rows, spread
+from ._fold import as_mask, fold, leaf_table
+from ._leaves import (
+    leaf_counts,
+    leaf_index,
+    leaf_index_on_host,
+    planned_leaf_counts,
+    planned_leaf_index,
+    refuse_average,
+)
 from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
-from ._read_outs import READOUTS, ReadOuts
-from ._streamed import Streamed, shapes_of
-from ._tested import on_tested
+from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
 from ._walk import Walk, block_size, by_column, default_walk, unrolled_depth, walk_levels, walk_pairs, walk_tree
 
-__all__ = [
-    "Answering",
-    "BoundForest",
-    "Carry",
-    "HasColumns",
-    "PackedTrees",
-    "bind",
-    "fold",
-    "leaf_counts",
-    "leaf_index",
-    "leaf_table",
-]
+__all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]

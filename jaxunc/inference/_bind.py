@@ -1,12 +1,19 @@
-"""A forest and a rule bound together: the fast way to score data."""
+"""A forest and a combiner bound together: the fast way to score data.
+
+`bind` chooses an engine: `ByTable` nearly always; `ByRows` where its leaf table would be too large or empty leaves are
+followed; `Traced` inside of someone's program. Each has a function that says the steps of its answer, and
+`BoundForest._run` calls it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, TypeVar, get_args, overload
+from functools import cached_property, partial
+from typing import Any, TypeAlias, TypeVar, get_args, overload
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
+from jax import export, lax
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
@@ -15,15 +22,13 @@ from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
 
-from ._by_rows import ByRows
-from ._engine import Driver, Engine, Traced
-from ._export import exported
-from ._mask import as_mask
+from ._by_rows import ByRows, answer_by_rows
+from ._by_table import ByTable, TableCall, answer_by_table
+from ._drive import tested
+from ._fold import Traced, answer_traced, as_mask, merge_lifted
 from ._packed_trees import of_jax
 from ._read_outs import READOUTS, ReadOuts
-from ._streamed import Streamed
-from ._tested import tested
-from ._walk import Walk, default_walk
+from ._walk import FEW, Walk, default_walk
 
 EachT = TypeVar("EachT")
 
@@ -39,7 +44,7 @@ def bind(
 def bind(
     forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, walk: Walk | None = None
 ) -> "BoundForest[Any]":
-    """Prepare a forest for scoring by one rule, or by several at once.
+    """Prepare a forest for scoring by one combiner, or by several at once.
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
 
@@ -48,7 +53,7 @@ def bind(
     forest
         The forest.
     combiner
-        The rule; or rules by name, which share one routing and answer by name.
+        The combiner; or combiners by name, which share one routing and answer by name.
     threads
         Host threads that drive compiled chunks on CPU; default one per core that this process may use.
     walk
@@ -68,7 +73,7 @@ def bind(
         If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Combiner` (a class, a name), or
         ``threads`` is no integer.
     ValueError
-        If the rule does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
+        If the combiner does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
 
     Notes
     -----
@@ -101,32 +106,35 @@ def bind(
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
-    return BoundForest(_engine(forest, combiner, walk or default_walk()), combiner, threads or cores())
-
-
-def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
+    walk = walk or default_walk()
     if not is_concrete(forest, combiner):
-        return Traced.of(forest, combiner)
-    engine = Streamed if Streamed.suits(forest, combiner, walk) else ByRows
-    return engine.of(forest, combiner, walk)
+        engine = Traced.of(forest, combiner)
+    elif ByTable.suits(forest, combiner, walk):
+        engine = ByTable.of(forest, combiner, walk)
+    else:
+        engine = ByRows.of(forest, combiner, walk)
+    return BoundForest(engine, combiner, threads or cores())
 
+
+Engine: TypeAlias = ByTable | ByRows | Traced
+"""A way from instances to answers: a forest, and what the combiner lifts from it. To finish is the combiner's part."""
 
 _MADE_ANEW = {"_given", "_on_tested", "_traceable"}
 
 
 @jax.tree_util.register_pytree_with_keys_class
 class BoundForest(Pickled, ReadOuts[AnswerT]):
-    """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
+    """A forest bound to a combiner: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
-    Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
-    columns alone that some tree tests.
+    A sparse matrix of SciPy (CSR best; what is not stored is 0) is made dense chunk by chunk, and of it the columns
+    alone that some tree tests.
 
     On a CPU the answer for an instance does not depend on the others, on the size of the batch, or on the number of
     threads: bit for bit under JAX 0.10. The compilers of later ones may round the last bit of an exponential by its
     place.
 
-    A pytree of an engine and a rule: it may be passed to programs. There it has no gradient; to differentiate in the
-    rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
+    A pytree of an engine and a combiner: it may be passed to programs. There it has no gradient; to differentiate in
+    the combiner's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
@@ -134,7 +142,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
-        self._drivers: dict[bool, Driver] = {}
+        self._calls: dict[bool, TableCall] = {}
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -155,19 +163,19 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             The program, not yet compiled.
         """
         engine = self._engine(missing)
-        if not isinstance(engine, Streamed):
+        if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
         return engine.lower(n_instances)
 
     def export(
         self, readout: str | None = "probability", *, platforms: Sequence[str] | None = None
     ) -> jax.export.Exported:
-        """Return one program of the forest and the rule, which runs where JAX is installed and this library is not.
+        """Return one program of the forest and the combiner, which runs by JAX alone, without this library.
 
         Parameters
         ----------
         readout
-            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for all that the rule
+            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for all that the combiner
             answers.
         platforms
             Where it is to run, such as ``("cpu", "cuda")``; default: where this process computes. The forest is walked
@@ -185,9 +193,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Raises
         ------
         TypeError
-            If the forest or the rule is traced, or ``platforms`` is a text.
+            If the forest or the combiner is traced, or ``platforms`` is a text.
         ValueError
-            If the rule has no such read-out, or the forest's empty leaves are followed, which the host drives.
+            If the combiner has no such read-out, or the forest's empty leaves are followed, which the host drives.
 
         Notes
         -----
@@ -210,11 +218,11 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError(f"platforms={platforms!r} is a text; pass a list of them: [{platforms!r}].")
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
-        return exported(self._engine(True), self.combiner, readout, platforms)
+        return _exported(self._engine(True), self.combiner, readout, platforms)
 
     @cached_property
     def engine(self) -> Engine:
-        """How the leaves are found, and what the rule lifts from them; on the host (`jax.device_get`) till it is used.
+        """The engine with arrays of JAX, of one that may lie on the host (`jax.device_get`).
 
         JAX is handed this one, also where it takes the bound forest apart.
         """
@@ -226,10 +234,11 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another rule, driven by as many threads."""
+        """Return the forest bound to another combiner, driven by as many threads."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Encode the instances, and let the engine answer; where something is traced, inside of that program."""
         columns, n_trees = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
@@ -243,7 +252,17 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
                 return narrow._run(Encoded(values.of(kept, narrow._expected[0]), missing), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
-        return self._driver(missing)(readout, values, mask, self.threads)
+        engine = self._engine(missing)
+        if isinstance(engine, ByTable):
+            call = self._calls.get(missing)
+            if call is None:
+                call = engine.call()
+                if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
+                    self._calls[missing] = call
+            return answer_by_table(call, self.combiner, readout, values, mask, self.threads)
+        if isinstance(engine, ByRows):
+            return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)
+        return answer_traced(engine, self.combiner, readout, values, mask)
 
     @cached_property
     def _expected(self) -> tuple[Columns, int]:
@@ -254,43 +273,38 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
         """The function for someone's program: one program of its own where that is `vmap` or `grad` without `jit`.
 
-        Run operation by operation, rules would round otherwise than in one program.
+        Run operation by operation, combiners would round otherwise than in one program.
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
-            return read_answer(self.combiner.finish(self._engine(True).merge(self.combiner, X, mask)), readout)
+            return read_answer(self.combiner.finish(_merge(self._engine(True), self.combiner, X, mask)), readout)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
         """The forest by the columns that its trees test, and their places; None where it is this one."""
-        trees, kept = tested(self.engine.forest.trees)
+        engine = self.engine
+        trees, kept = tested(engine.forest.trees)
         if kept is None:
             return self, None
-        return BoundForest(self.engine.on(trees), self.combiner, self.threads), kept
-
-    def _driver(self, missing: bool) -> Driver:
-        if missing in self._drivers:
-            return self._drivers[missing]
-        engine = self._engine(missing)
-        driver = engine.driver(self.combiner)
-        if is_concrete(engine):
-            self._drivers[missing] = driver
-        return driver
+        if isinstance(engine, Traced):
+            raise NotImplementedError("Sparse data need a forest that was bound outside of a program.")
+        return BoundForest(engine.on(trees), self.combiner, self.threads), kept
 
     def _engine(self, missing: bool) -> Engine:
-        if not missing:
-            return self.engine
+        engine = self.engine
+        if not missing or not isinstance(engine, ByTable):  # the others take missing values as they are
+            return engine
         if self._engine_for_missing is None:
-            made = self.engine.for_missing()
+            made = engine.for_missing()
             if not is_concrete(made):
                 return made
             self._engine_for_missing = made
         return self._engine_for_missing
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
-        """The engine and the rule; threads are no part of what is traced."""
+        """The engine and the combiner; threads are no part of what is traced."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
@@ -303,7 +317,59 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
         kept = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
-        return kept | {"engine": self.engine, "_drivers": {}}
+        return kept | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
+
+
+def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
+    """The merged statistic inside someone's program; the engine is for missing values."""
+    if isinstance(engine, ByTable):
+        # What was lifted is constant: gradients need the combiner to be bound in the program.
+        return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
+    return merge_lifted(engine.forest, combiner, X, mask)  # refused where empty leaves are followed
+
+
+EXPORTED_BLOCKS = (FEW, 512, 2048)
+"""Instances that an exported program walks together: the least that takes all, or the largest."""
+
+
+def _exported(
+    engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
+) -> export.Exported:
+    """Return the program of an engine that takes missing values; the forest is part of it."""
+
+    def answer(x: jax.Array) -> PyTree:
+        # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
+        bound, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
+
+        def answer_block(x: jax.Array) -> PyTree:
+            return _named(read_answer(own.finish(_merge(bound, own, x, None)), readout))
+
+        n = x.shape[0]
+        # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
+        chosen = sum((jnp.asarray(n) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
+        return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x)
+
+    (n,) = export.symbolic_shape("instances")
+    rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
+    with own_settings():
+        return export.export(jax.jit(answer), platforms=platforms)(rows)
+
+
+def _in_blocks(answer_block, size: int, x: jax.Array) -> PyTree:
+    """Answers for all instances, block by block, the last one padded."""
+    n, n_features = x.shape
+    number = (n + size - 1) // size
+    blocks = jnp.pad(x, ((0, number * size - n), (0, 0))).reshape(number, size, n_features)
+    answers = lax.map(answer_block, blocks)
+    return jax.tree.map(lambda array: array.reshape(number * size, *array.shape[2:])[:n], answers)
+
+
+def _named(answer: PyTree) -> PyTree:
+    """An array as it is, of more a dictionary: what loads the program knows no types of this library."""
+    if isinstance(answer, jax.Array):
+        return answer
+    leaves = jax.tree_util.tree_leaves_with_path(answer)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

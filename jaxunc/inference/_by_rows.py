@@ -1,11 +1,15 @@
 """The engine without a leaf table: rows of what is lifted from the distinct counts, one for each instance and tree.
 
-For forests whose leaf table would be large, and for those whose empty leaves are followed: what an instance finds
-behind one is a further row, appended before lift where counts are summed, after it where what they say is averaged.
+For forests whose leaf table would be large, and for those whose empty leaves are followed. The row of an instance that
+ends in one is a further row: of counts, where those of the leaves that it reaches are summed (then it is lifted as all
+others are); of a statistic, where what those leaves say is averaged.
+
+`answer_by_rows` says the steps: route a stretch of instances block by block, make the rows, and merge those of each
+block in one program, `_merge_rows`.
 """
 
 import dataclasses
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,10 +24,8 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
-from ._engine import Driver, Engine, Traced
-from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
-from ._index import planned_leaf_index
-from ._leaf_table import leaf_table
+from ._fold import Traced, leaf_table
+from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
 from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 
@@ -42,12 +44,16 @@ class Routed(NamedTuple):
     """Of the counts that each pair of ``empty`` reaches, where they are summed."""
 
 
-class ByRows(Engine):
+RowsAnswer = Callable[[Part, Routed, Any], PyTree]
+"""(part, where its instances went, its mask) → its answer."""
+
+
+class ByRows(eqx.Module):
     """A forest whose leaves are looked up by their rows."""
 
     forest: Forest
     read: Forest
-    """The forest with the counts that the rule reads as its own."""
+    """The forest with the counts that the combiner reads as its own."""
     plan: Plan
     walk: Walk = eqx.field(static=True)
 
@@ -58,104 +64,94 @@ class ByRows(Engine):
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
-    def for_missing(self) -> "ByRows":
-        """It takes them as it is."""
-        return self
-
     def on(self, trees: Trees) -> "ByRows":
         """Return the engine of the same trees by other columns."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
         forest, read = (dataclasses.replace(one, trees=trees) for one in (self.forest, self.read))
         return ByRows(forest, read, plan, self.walk)
 
-    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-        """Merge as for traced forests: refused where empty leaves are followed."""
-        return Traced(self.forest).merge(combiner, X, mask)
 
-    def driver(self, combiner: Combiner) -> Driver:
-        """Return the driver, which goes stretch by stretch, and in each block by block."""
-        return partial(self._drive, combiner)
+def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    """Answer any number of instances ``[instances features]`` of the host, stretch by stretch, each block by block."""
+    forest, read = engine.forest, engine.read
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
+    table, code = (np.asarray(part) for part in read.leaf_rows())
+    threads = threads if engine.walk == "blocks" else 1
 
-    def _drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-        values = values if isinstance(values, SparseRows) else np.asarray(values)
-        size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
-        table, code = (np.asarray(part) for part in self.read.leaf_rows())
-        threads = threads if self.walk == "blocks" else 1
-
-        def score(stretch: Part) -> PyTree:
-            parts = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1)
-            x, in_mask = (
-                values[stretch.start : stretch.stop],
-                None if mask is None else mask[stretch.start : stretch.stop],
-            )
-            routed = dict(zip(parts, spread(threads)(lambda part: self._route(part.of(x)), parts), strict=True))
-            if self.forest.follows_forks and self.forest.empty_leaves == "average":
-                answer = self._averages(combiner, readout, x, code)
-            else:
-                answer = self._sums(combiner, readout, table, code, routed)
-            # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
-            return drive_on_host(lambda part: answer(part, routed[part], part.of(in_mask)), parts, threads)
-
-        return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
-
-    def _route(self, x) -> Routed:
-        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, x, self.walk))
-        if not self.forest.follows_forks:
-            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.read.count_table.shape[1])))
-        empty = empty_pairs(self.forest.trees, leaves)
-        summed = self.forest.empty_leaves == "sum"
-        return Routed(leaves, empty, counts_reached(self.read, self.plan, x, empty) if summed else np.zeros(0))
-
-    def _sums(self, combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> Any:
-        """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
-        sums = [one.sums for one in routed.values()]
-        distinct, place = distinct_rows(np.concatenate(sums))
-        places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
-        behind = dict(zip(routed, places, strict=True))
-        own, reached = jnp.asarray(table), padded_table(distinct)
-        dtype = counts_dtype(own, reached)  # of integers a rule may lift other planes than of floats
-        tables = own.astype(dtype), reached.astype(dtype)
-        by_tree = has_tree_fields(combiner)
-        counts = np.concatenate([np.asarray(one) for one in tables])
-        stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, one) for one in tables))
-
-        def answer(part: Part, one: Routed, mask) -> PyTree:
-            rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
-            rows[one.empty.instance, one.empty.tree] = behind[part]
-            if by_tree:
-                return combine_counts(combiner, counts[rows], readout, mask)
-            return _merge_rows(combiner, stat, rows, readout, mask)
-
-        return answer
-
-    def _averages(self, combiner: Combiner, readout: str | None, x, code) -> Any:
-        """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
-        if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
-            stat = jax.tree.map(np.asarray, leaf_table(self.forest, combiner))
-            code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
+    def score(stretch: Part) -> PyTree:
+        parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
+        x, in_mask = values[within], None if mask is None else mask[within]
+        routed = dict(zip(parts, spread(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        if forest.follows_forks and forest.empty_leaves == "average":
+            answer = _with_averages(engine, combiner, readout, x, code)
         else:
-            stat = jax.tree.map(np.asarray, lift_rows(combiner, self.read.leaf_rows()[0]))
-        parts, structure = jax.tree.flatten(stat)
-        is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
-        planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]
+            answer = _with_sums(combiner, readout, table, code, routed)
+        # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
+        return drive_on_host(lambda part: answer(part, routed[part], part.of(in_mask)), parts, threads)
 
-        def answer(part: Part, one: Routed, mask) -> PyTree:
-            def read(tree, node):
-                # A minimum leaves +inf out: a leaf that says nothing, which in an average is 0.
-                found = (plane[code[tree, node]] for plane in planes)
-                return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in found)]
+    return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
-            sizes, *sums = sums_reached(self.forest.trees, self.plan, part.of(x), one.empty, read)
-            number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
-            rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
-            rows[one.empty.instance, one.empty.tree] = beyond + np.arange(len(sizes))
-            longer = iter(
-                _with_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True)
-            )
-            whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
-            return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
 
-        return answer
+def _route(engine: ByRows, x) -> Routed:
+    forest = engine.forest
+    leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
+    if not forest.follows_forks:
+        return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.read.count_table.shape[1])))
+    empty = empty_pairs(forest.trees, leaves)
+    summed = forest.empty_leaves == "sum"
+    return Routed(leaves, empty, counts_reached(engine.read, engine.plan, x, empty) if summed else np.zeros(0))
+
+
+def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> RowsAnswer:
+    """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
+    sums = [one.sums for one in routed.values()]
+    distinct, place = distinct_rows(np.concatenate(sums))
+    places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
+    behind = dict(zip(routed, places, strict=True))
+    own, reached = jnp.asarray(table), padded_table(distinct)
+    dtype = counts_dtype(own, reached)  # of integers a combiner may lift other planes than of floats
+    tables = own.astype(dtype), reached.astype(dtype)
+    by_tree = has_tree_fields(combiner)
+    counts = np.concatenate([np.asarray(one) for one in tables])
+    stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, one) for one in tables))
+
+    def answer(part: Part, one: Routed, mask) -> PyTree:
+        rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
+        rows[one.empty.instance, one.empty.tree] = behind[part]
+        if by_tree:
+            return combine_counts(combiner, counts[rows], readout, mask)
+        return _merge_rows(combiner, stat, rows, readout, mask)
+
+    return answer
+
+
+def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
+    """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
+    if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
+        stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
+        code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
+    else:
+        stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.read.leaf_rows()[0]))
+    parts, structure = jax.tree.flatten(stat)
+    is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
+    planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]
+
+    def answer(part: Part, one: Routed, mask) -> PyTree:
+        def read(tree, node):
+            # +inf is the neutral value of a minimum: in an average it is 0.
+            found = (plane[code[tree, node]] for plane in planes)
+            return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in found)]
+
+        sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), one.empty, read)
+        number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
+        rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
+        rows[one.empty.instance, one.empty.tree] = beyond + np.arange(len(sizes))
+        longer = iter(_longer(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
+        whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
+        return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
+
+    return answer
 
 
 @jit(static_argnames=("readout", "is_plane"))
@@ -186,7 +182,7 @@ def _behind(first: Any, second: Any) -> Any:
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
-def _with_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
+def _longer(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
     """A plane's rows, and behind them averages, padded to their number."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])

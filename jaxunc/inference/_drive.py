@@ -1,10 +1,14 @@
 """Many instances through programs of few shapes: cut, padded, on several threads, trimmed and joined again.
 
-What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device, an
-operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
+`cut` makes the parts, `Part.of` has the rows of one of them, and `drive` runs a function for each and joins the
+answers. What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device,
+an operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
 `jax.device_put` is none.
+
+Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +21,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import outside_traces
+from jaxunc._numerics import KeptWhileAlive
+from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
+
+from ._walk import BLOCKS, Walk, block_size
 
 
 class Chunk(NamedTuple):
@@ -67,11 +75,27 @@ class Shapes(NamedTuple):
     """The shapes of compiled calls that a batch of any size is cut into."""
 
     single: Chunk
-    """What most instances go through."""
+    """The shape that most instances go through."""
     large: Chunk | None = None
     """For large batches, where calls would be many."""
     small: tuple[Chunk, ...] = ()
     """For what is left, ascending."""
+
+
+SMALL = (1, 8, 64, 256, 512)
+"""Instances of the small shapes on a CPU. One runs in the thread that calls. Up to 64 all trees are walked at once, at
+a price that hardly depends on the number of instances: so steps are wide there. Beyond, time grows with instances,
+padding among them, and steps are narrower. What lies between 512 and 2048 goes through several calls of 512."""
+
+
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int) -> Shapes:
+    """The shapes of calls that walk so many trees, on so many columns of keys; ``most``: stretches of a large call."""
+    size = block_size(walk, n_trees, n_columns)
+    if walk == "levels":
+        least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
+        return Shapes(middle, Chunk(size, size), (least,))
+    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
+    return Shapes(Chunk(BLOCKS[0], size), Chunk(most * BLOCKS[0], size), small)
 
 
 MOST_SMALL = 3
@@ -186,3 +210,57 @@ def join(parts: Sequence[np.ndarray]) -> np.ndarray:
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
+
+
+MOST_DENSE = 2**23
+"""Values that a call makes dense, where instances are sparse and the columns many."""
+
+
+class Tested(NamedTuple):
+    """Trees by the columns that they test."""
+
+    trees: Trees
+    """The same trees, which number those columns alone."""
+    kept: np.ndarray | None
+    """The places of those columns among all; None where all are tested, and the trees are as they were."""
+
+
+def tested(trees: Trees) -> Tested:
+    """Return trees that have values by the columns that they test: of sparse data no others are made dense."""
+    arrays = (trees.feature, trees.threshold, trees.child)
+    return _TESTED.get(arrays, trees.columns, lambda: _by_tested(trees))
+
+
+_TESTED: KeptWhileAlive[Tested] = KeptWhileAlive()
+
+
+def _by_tested(trees: Trees) -> Tested:
+    feature, child = np.asarray(trees.feature), np.asarray(trees.child)
+    inner = child != np.arange(trees.n_nodes)
+    # One at least, so that there is something to make dense: trees of leaves alone test nothing.
+    kept = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
+    if len(kept) >= trees.n_features:
+        return Tested(trees, None)
+    feature = np.where(inner, np.searchsorted(kept, feature), np.minimum(feature, 0))  # of empty leaves their forks
+    fewer = jax.device_put(feature.astype(np.int32))
+    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(kept)), kept)
+
+
+def on_tested(trees: Trees, values):
+    """Return trees and instances: where these are `SparseRows`, both by the columns tested."""
+    if not isinstance(values, SparseRows):
+        return trees, values
+    narrow, kept = tested(trees)
+    return narrow, values.of(kept, narrow.columns)
+
+
+def bounded(shapes: Shapes, values) -> Shapes:
+    """The shapes of calls; for `SparseRows` those that make few values dense at a time, or the least."""
+    if not isinstance(values, SparseRows):
+        return shapes
+    most = MOST_DENSE // max(values.shape[1], 1)
+    fits = lambda chunk: chunk.rows <= most  # noqa: E731
+    if fits(shapes.single):
+        return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
+    small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]
+    return Shapes(small[-1], None, small[:-1]) if small else shapes._replace(large=None)

@@ -1,23 +1,133 @@
-"""The pure, traceable fold, for use inside other people's programs."""
+"""The leaf table of a combiner, and the pure fold over it, for use inside other people's programs.
 
+`leaf_table` has what is lifted from every leaf; `fold` walks instances through the trees and merges what their leaves
+hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the counts.
+"""
+
+import math
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jaxtyping import Array, Int32, Num
 
-from jaxunc._checks import check_bool, check_numbers, check_one_of
+from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
 from jaxunc._numerics import along_instances, jit, own_settings
 from jaxunc._types import PyTree
+from jaxunc.combiners import (
+    Combiner,
+    Together,
+    as_rule,
+    check_own_scorers,
+    check_tree_fields,
+    columns_of,
+    has_tree_fields,
+    lift_rows,
+    lift_tree,
+    read_answer,
+    tree_axes,
+    warn_if_sizes_are_lost,
+)
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import InstancesLike, MaskLike, encode_traced
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, encode_traced
 
-from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
 from ._plan import Plan, column_keys, make_plan, node_at
 from ._planes import cut, rejoin
 from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+
+LARGEST_LEAF_TABLE = 2**30
+"""Bytes that a leaf table may take on the host before it costs more memory than it saves time."""
+
+
+def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
+    """Return what a combiner lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and
+    ``[trees]``.
+
+    Computed per distinct count vector, unless fields of the combiner differ from tree to tree. For `fold`;
+    differentiable in the combiner and the forest's counts. Raises a ValueError if the combiner does not suit the forest
+    (its number of classes, of trees, the counts that it reads).
+
+    Parameters
+    ----------
+    forest
+        The forest, whose counts the combiner reads.
+    combiner
+        The combiner.
+    """
+    combiner = as_rule(combiner)
+    table, code = _checked_rows(forest, combiner)
+    warn_if_sizes_are_lost(combiner, table)
+    if not _is_by_rows(combiner, table):
+        check_own_scorers(combiner, table)
+        return _lift_table(combiner, table, code)
+    return _spread(_lift(combiner, table), code)
+
+
+def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
+    """Return what a combiner lifts from each distinct count vector, and which of them each node has.
+
+    None where it has no values on the host, or differs from tree to tree. Raises as `leaf_table` does.
+    """
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return None
+    lifted = _lift(combiner, table)
+    if not is_concrete(lifted):  # inside someone's program
+        return None
+    warn_if_sizes_are_lost(combiner, table)
+    return lifted, code
+
+
+def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
+    check_is_forest(forest)
+    forest = forest.reading(combiner.count_sets)
+    check_tree_fields(combiner, forest.n_trees)
+    # Arrays alone: a forest's labels are no reason to compile again.
+    return forest.leaf_rows()
+
+
+def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
+    return not has_tree_fields(combiner) and is_concrete(combiner, table)
+
+
+def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift the rows. Combiners of one kind share a program, also where they stand side by side."""
+    if not isinstance(combiner, Together):
+        check_own_scorers(combiner, table)
+        return lift_rows(combiner, table)
+    rules, given = combiner.rules, combiner.count_sets
+    return {name: _lift(rule, columns_of(table, given, rule.count_sets)) for name, rule in rules.items()}
+
+
+@jit
+def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
+    if has_tree_fields(combiner):
+        return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
+    return _spread(lift_tree(combiner, table), code)
+
+
+@jit
+def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
+    """Spread values of distinct count vectors over the nodes that have them."""
+    return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
+
+
+def is_large(forest: Forest, combiner: Combiner) -> bool:
+    """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
+    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
+    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+
+
+def _bytes(lifted: PyTree) -> int:
+    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
 def fold(
@@ -41,7 +151,7 @@ def fold(
         The forest, or its trees.
     leaf_table
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
-        ``[trees]``: what a rule lifts from a forest (`leaf_table`), or anything of that shape.
+        ``[trees]``: what a combiner lifts from a forest (`leaf_table`), or anything of that shape.
     X
         Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge
@@ -76,7 +186,7 @@ def fold(
     if isinstance(forest, Forest) and forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
-            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', whose leaves have counts."
         )
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = encode_traced(X, trees.columns)
@@ -94,10 +204,47 @@ def fold(
     return rejoin(layout, *merged)
 
 
+def as_mask(mask, n_instances: int, n_trees: int):
+    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
+    if mask is None:
+        return None
+    refuse_masked("tree_mask", mask)
+    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")
+    if mask.shape != (n_instances, n_trees):
+        raise ValueError(f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees).")
+    return mask
+
+
+def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
+    """The merged statistic inside someone's program, of X with missing values: lifted and merged anew."""
+    encoded = Encoded(X, True)
+    return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
+
+
+class Traced(eqx.Module):
+    """The engine of a traced combiner or forest."""
+
+    forest: Forest
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
+        """Make the engine; refuse a combiner that does not suit the forest."""
+        jax.eval_shape(leaf_table, forest, combiner)
+        return cls(forest)
+
+
+def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
+    """Answer instances that are not traced, where the forest or the combiner is."""
+    return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
-    return PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec).merged(x, mask)
+    packed = PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec)
+    return packed.results(packed.carried(x, mask))
 
 
 def _forward(spec, plan, planes, scalars, x, mask):
@@ -171,4 +318,6 @@ def _scalar_gradients(spec, scalars, merged, cotangents, mask):
 
 
 _fold.defvjp(_forward, _backward)
+
+
 _fold_jitted = jit(_fold, static_argnums=0)

@@ -1,31 +1,91 @@
-"""The counts of the leaves that instances fall into."""
+"""The leaf that each instance falls into, tree by tree, and its counts; and the leaves behind an empty one.
+
+`leaf_index` and `leaf_counts` are for users. What has a plan already calls `planned_leaf_index` and
+`planned_leaf_counts`. The second half follows instances from empty leaves through the other children of their multi-way
+test. How many leaves an instance reaches that way depends on the data, so the host drives it; each round walks all
+pairs of an instance and a tree that are under way.
+"""
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num
+from jax import lax
+from jaxtyping import Array, Float32, Int32, Num, Shaped
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_one_of, is_concrete
 from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
-from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import InstancesLike, SparseRows, encode_traced
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
 
-from ._following import counts_reached, empty_pairs, follow, round_up
-from ._index import leaf_index_on_host, on_host, planned_leaf_index
-from ._plan import Plan, known_plan, make_plan
-from ._tested import on_tested
+from ._drive import Part, bounded, call_shapes, cut, drive_on_host, on_tested
+from ._plan import Plan, column_keys, known_plan, make_plan, node_at
+from ._walk import (
+    Walk,
+    are_few,
+    block_size,
+    by_column,
+    default_walk,
+    over_blocks,
+    unrolled_depth,
+    walk_few,
+    walk_levels,
+    walk_pairs,
+    walk_tree,
+)
+
+CHUNK_BLOCKS = 8
+"""Blocks of a large call on the host."""
+
+SMALLEST_ROUND = 1024
+"""Pairs, or instances, that a round is padded to at least."""
+
+UNDER_WAY = 2**20
+"""Leaves that are walked to at a time."""
+
+
+def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
+    """The node that each instance ends in, for every tree.
+
+    Raises a ValueError or TypeError as a bound forest does where columns are not the trees' or hold no numbers; of a
+    traced X only the shape is checked. No gradient.
+
+    Parameters
+    ----------
+    trees
+        The trees, or a forest of them.
+    X
+        Instances ``[instances features]``, NumPy, JAX, pandas or a sparse matrix. They are compared as float32; NaN is
+        a missing value, ±inf and subnormals are compared exactly.
+    walk
+        As for `bind`.
+
+    Returns
+    -------
+    Int32[Array, "instances trees"]
+        Places of leaves among the nodes of each tree.
+    """
+    check_is_forest(trees, "trees", or_trees=True)
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
+    trees = trees.trees if isinstance(trees, Forest) else trees
+    if (values := on_host(trees, X)) is not None:
+        trees, values = on_tested(trees, values)
+        return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
+    plan = make_plan(trees, missing=True)
+    return along_instances(lambda x: planned_leaf_index(trees, plan, x, walk), encode_traced(X, trees.columns))
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
-    """Class counts of the leaf that each instance ends in, for every tree.
+    """Class counts of the leaf that each instance ends in, for every tree: the tensor that `bind` avoids.
 
-    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the
-    forest's counts; traceable, unless empty leaves are followed. Instances in an empty leaf are given what
-    `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for the mode "average", which
-    averages what a rule says and not counts, or if the mode "sum" is traced.
+    Differentiable in the forest's counts; traceable, unless empty leaves are followed (`Forest.with_empty_leaves`).
+    Raises as `leaf_index` does, and a ValueError for the mode "average", which averages statistics and not counts, or
+    if the mode "sum" is traced.
 
     Parameters
     ----------
@@ -42,17 +102,87 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     check_is_forest(forest)
     refuse_average(forest)
     values = on_host(forest.trees, X)
+    if values is None:
+        plan = make_plan(forest.trees, missing=True)
+        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
+        return along_instances(in_each, encode_traced(X, forest.trees.columns))
     if isinstance(values, SparseRows):
         trees, values = on_tested(forest.trees, values)
         forest = dataclasses.replace(forest, trees=trees)
-    plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
-    if values is None:
-        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
-        return along_instances(in_each, encode_traced(X, forest.trees.columns))
+    plan = known_plan(forest.trees)
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
         return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
     table, code = forest.leaf_rows()
     return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
+
+
+def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | SparseRows | None:
+    """The instances if they and the trees have values and do not lie on an accelerator; sparse ones as rows.
+
+    Those of the host are cut into calls of few shapes; others go through a program of their number.
+    """
+    if not is_concrete(trees, X):
+        return None
+    values = encode_rows(X, trees.columns, infinite=True).values
+    if isinstance(values, SparseRows):
+        return values
+    return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
+
+
+def leaf_index_on_host(
+    trees: Trees,
+    plan: Plan,
+    values: Float32[np.ndarray, "instances features"] | SparseRows,
+    walk: Walk | None = None,
+    then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
+) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
+    """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
+    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features, CHUNK_BLOCKS)
+    return drive_on_host(
+        lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
+        cut(len(values), bounded(shapes, values), 1),
+        1,
+        ahead=jax.default_backend() != "cpu",
+    )
+
+
+def planned_leaf_index(
+    trees: Trees,
+    plan: Plan,
+    X: Num[Array | np.ndarray, "instances features"],
+    walk: Walk | None = None,
+    part: Part | None = None,
+):
+    """`leaf_index` by a plan that is made already, with missing values; of a part only the blocks that are filled."""
+    walk = walk or default_walk()
+    number = None if part is None or part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+    block = None if part is None or number is None else part.chunk.block
+    return _leaf_index(plan, X, number, block=block, walk=walk, depth=unrolled_depth(walk, trees))
+
+
+@jit(static_argnames=("block", "walk", "depth"))
+def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
+    """Find the leaves of all blocks, or of so many of this size."""
+    n, n_trees = x.shape[0], plan.nodes.shape[0]
+    size = block or block_size(walk, n_trees, 2 * x.shape[1])
+
+    def one(out, start, _):
+        rows = min(size, n)
+        keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
+        if walk == "levels":
+            first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
+            leaves = walk_levels(plan, keys, depth) - first
+        elif are_few(rows, n_trees):
+            first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
+            leaves = jax.vmap(node_at)(plan, walk_few(plan, keys) - first).T
+        else:
+            rows_of_keys = by_column(keys)
+            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731
+            leaves = lax.scan(leaf_of, None, plan)[1].T
+        return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
+
+    out = jnp.zeros((n, n_trees), jnp.int32)
+    return over_blocks(one, out, n, size, number) if n else out
 
 
 @jit
@@ -67,7 +197,7 @@ def refuse_average(forest: Forest) -> None:
     if forest.follows_forks and forest.empty_leaves == "average":
         raise ValueError(
             "empty leaves of the mode 'average' have no counts of their own: the scores of several leaves are "
-            "averaged. Bind a rule, or choose forest.with_empty_leaves('sum')."
+            "averaged. Bind a combiner, or choose forest.with_empty_leaves('sum')."
         )
 
 
@@ -81,7 +211,7 @@ def planned_leaf_counts(
     if not is_concrete(X, forest.trees):
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host and cannot be traced. "
-            "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+            "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which do not."
         )
     empty = empty_pairs(forest.trees, leaves)
     rows = np.asarray(leaves)
@@ -100,3 +230,94 @@ def planned_leaf_counts(
         tree, node = np.pad(empty.tree[pair], more), np.pad(node, more)
         counts = counts.at[instance, tree].add(forest.count_table[forest.code[tree, node]], mode="drop")
     return counts
+
+
+class Empty(NamedTuple):
+    """The pairs of an instance and a tree that end in an empty leaf."""
+
+    instance: np.ndarray
+    tree: np.ndarray
+    fork: np.ndarray
+    """The multi-way test of the leaf."""
+
+
+def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
+    """Which instances end in an empty leaf of which trees."""
+    feature = np.asarray(trees.feature)[np.arange(trees.n_trees), np.asarray(leaves)]
+    instance, tree = np.nonzero(feature < 0)
+    return Empty(instance, tree, -1 - feature[instance, tree])
+
+
+def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Route the pairs on through the siblings of their leaves, recursively; the plan has missing values.
+
+    Yields pairs (their places in ``empty``, ascending) and leaves that they reach, some at a time: where more than
+    ``UNDER_WAY`` are to be walked to, pairs are taken in parts, a pair that does so by itself as well. The order in
+    which a pair's leaves come depends on the pair alone.
+    """
+    assert trees.forks is not None
+    feature, first, node = (np.asarray(part) for part in (trees.feature, trees.forks.first, trees.forks.node))
+    X = np.asarray(X, np.float32)
+    keys = _keys(np.pad(X, ((0, round_up(len(X)) - len(X)), (0, 0))))
+    todo = [(np.arange(len(empty.fork)), empty.fork)]
+    while todo:
+        pair, at = todo.pop()
+        members = first[at + 1] - first[at]
+        if members.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
+            todo += [(pair[part], at[part]) for part in reversed(_halves(pair))]
+            continue
+        place = np.arange(members.sum()) - np.repeat(np.cumsum(members) - members, members)
+        start = node[np.repeat(first[at], members) + place]
+        pair = np.repeat(pair, members)
+        leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], start)
+        at = -1 - feature[empty.tree[pair], leaf]
+        done = at < 0
+        if done.any():
+            yield pair[done], leaf[done]
+        if not done.all():
+            todo.append((pair[~done], at[~done]))
+
+
+def _halves(pair: np.ndarray) -> tuple[slice, slice]:
+    """Two parts of sorted pairs, none of which is in both unless there is but one."""
+    middle = len(pair) // 2
+    begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
+    cut = int(begin or (end if end < len(pair) else middle))
+    return slice(cut), slice(cut, None)
+
+
+def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
+    """Sum ``read(tree, node)``, ``[leaves ...]`` each, over the leaves that each pair reaches."""
+    none = np.zeros(0, np.int64)
+    sums = [np.zeros((len(empty.fork), *part.shape[1:])) for part in read(none, none)]
+    for pair, node in follow(trees, plan, X, empty):
+        here, place = slice(pair[0], pair[-1] + 1), pair - pair[0]
+        for whole, part in zip(sums, read(empty.tree[pair], node), strict=True):
+            columns = part.reshape(len(pair), -1).T
+            added = [np.bincount(place, weights=column) for column in columns]
+            whole[here] += np.stack(added, axis=1).reshape(-1, *part.shape[1:])
+    return sums
+
+
+def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
+    """Counts of the leaves that each pair reaches, summed: ``[pairs classes]``, exact below 2⁵³."""
+    table, code = np.asarray(forest.count_table), np.asarray(forest.code)
+    return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
+
+
+def round_up(n: int) -> int:
+    """The length to which so many pairs, or instances, are padded: few lengths make few programs."""
+    return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
+
+
+def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The leaves below inner nodes, for one instance each."""
+    n = len(start)
+    parts = (np.pad(part.astype(np.int32), (0, round_up(n) - n)) for part in (instance, tree, start))
+    return np.asarray(_walk_padded(plan, keys, *parts))[:n]
+
+
+_walk_padded = jit(walk_pairs)
+
+
+_keys = jit(partial(column_keys, missing=True))

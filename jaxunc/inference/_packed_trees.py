@@ -1,14 +1,18 @@
-"""Routing that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
+"""The walk that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
 
     leaf table  --cut-->  planes [trees nodes], numbers per tree [trees]  --pack-->  tables, two planes in an element
-    instances  --walk-->  leaves  --look up-->  values  --merge-->  carry  --result-->  statistic
+    instances  --walk-->  places of leaves  --look up-->  values  --merge-->  carry  --results-->  statistic
 
-Step by step: `PackedTrees.start` → `PackedTrees.advance`, once or by parts of the trees → `PackedTrees.result`. A range
-of packed trees is packed trees again; carries of trees that follow each other are joined by `PackedTrees.join`.
+The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`: block by block of instances, all
+trees are walked, their values looked up, and merged into the *carry* (the contributions of the trees so far).
 
 An instance's answer is made of its own row alone, and on a CPU its trees are merged one by one in their order. So there
-it depends to the last bit neither on blocks nor on the parts that `advance` was given. `join`, and the one reduction of
-accelerators, round float sums in another order; all other merges are exact.
+it depends to the last bit neither on blocks nor on parts of the trees. The one reduction of accelerators, and `join`,
+round float sums in another order; all other merges are exact.
+
+Part by part, too: `start` → `advance` by one range of trees (`of_trees`) after the other → `result`, and `join` for
+carries of neighbouring ranges. No call of this package goes that way: it is for loops of one's own over forests that
+come in parts, and the tests show by it that parts give the bits of the whole.
 """
 
 import dataclasses
@@ -44,7 +48,6 @@ from ._walk import (
 
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
-
 
 _ARRAYS = ("plan", "tables", "scalars", "totals")
 
@@ -114,17 +117,6 @@ class PackedTrees(eqx.Module):
         tables = _spread_by_place(columns, code, plan, layout)
         return cls(plan, tables, scalars, merge_scalars(layout.scalars, scalars), spec)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
-        return {name: jax.tree.map(np.asarray, part) for name, part in zip(_ARRAYS, self.arrays, strict=True)} | {
-            "spec": self.spec
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        with jax.enable_x64(True):
-            arrays = {name: jax.tree.map(jnp.asarray, state[name]) for name in _ARRAYS}
-        vars(self).update(state | arrays)
-
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All arrays, in the order of the fields; what is left is the structure."""
@@ -135,34 +127,113 @@ class PackedTrees(eqx.Module):
         """Number of trees."""
         return self.plan.nodes.shape[0]
 
-    def for_missing(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
-        spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=make_plan(trees, missing=True, top=self.plan.top), spec=spec)
+    def merge(
+        self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
+    ) -> PyTree:
+        """Return the statistic of all trees.
 
-    def by_columns(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees with other numbers of columns, which ``trees`` have."""
-        return dataclasses.replace(self, plan=make_plan(trees, missing=self.spec.missing, top=self.plan.top))
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``, float32.
+        tree_mask
+            Trees that count for an instance, ``[instances trees]``; default: all.
+        blocks
+            The number of instances in a block, and the number of blocks, which may be traced. Default: all instances,
+            in blocks of the walk's own size.
+        """
+        return self.result(self.carried(X, tree_mask, blocks))
 
-    def of_trees(self, start: int, stop: int) -> "PackedTrees":
-        """Return the packed trees ``start … stop - 1``."""
-        arrays = (self.plan, self.tables, self.scalars)
-        plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
-        totals = merge_scalars(self.spec.layout.scalars, scalars)
-        return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
+    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
+        """Return the carry of all trees; ``blocks`` as for `merge`."""
+        n_planes = len(self.spec.layout.planes.kinds)
+        both = self._include(None, X, tree_mask, blocks)
+        return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
-    def padded(self, more: int) -> "PackedTrees":
-        """Return the same with ``more`` trees behind the others that contribute nothing: one leaf, neutral values."""
+    def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
+        """Merge all trees block by block: without a carry from the start, with one behind the trees of that."""
+        spec, n = self.spec, X.shape[0]
+        # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
+        merging = spec.layout.planes if mask is None else spec.layout.both
+        # Missing values have each column twice (`make_plan`), which a block has to hold.
+        columns = X.shape[1] * (1 + spec.missing)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns), n), None)
+        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        # A collected plane is the only one with a second axis: its length is how many trees the carry holds already.
+        seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
 
-        def longer(neutral: list[float], arrays: list[Any]) -> list[Any]:
-            pairs = zip(neutral, arrays, strict=True)
-            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), n, a.dtype)]) for n, a in pairs]
+        def block(out, start, _):
+            # Keys are made of one block at a time: those of all instances would be as large as the data again.
+            keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
+            keys = keys_of(rows(X, start), missing=spec.missing)
+            in_mask = None if mask is None else rows(mask, start)
+            before = merging.start([(size,)] * len(merging.kinds))
+            if carry is not None:
+                before = jax.tree.map(lambda whole: rows(whole, start), carry)
+            on_host = self._few if are_few(size, self.n_trees) else self._by_tree
+            merge_block = on_host if spec.walk == "blocks" else self._by_level
+            found = merge_block(merging, before, keys, in_mask)
+            if size == n:
+                return found
+            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
 
-        # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
+        # Collected planes are filled, not joined: they have their final width at once.
+        out = merging.start([(n,)] * len(merging.kinds))
+        wide = lambda acc, c: (jnp.full((n, seen + self.n_trees), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
+        out = [wide(acc, c) for acc, c in zip(merging.planes, out, strict=True)]
+        return over_blocks(block, out, n, size, number) if n else out
+
+    def _by_tree(self, merging: Merging, carry, keys, mask):
+        """Scan over the trees in their order, carrying the merge."""
+        # A row for each column: the walk reads the same column's neighbours for many instances of a block.
+        block, keys = len(keys), by_column(keys)
+
+        def visit(tree):
+            plan, tables, scalars, in_mask = tree
+            # Only a mask has use for them; without one they are never read, and the compiler drops them.
+            scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
+            return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
+
+        return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
+
+    def _few(self, merging: Merging, carry, keys, mask):
+        """Walk all trees at once, then scan over the values of their leaves, in the order of the trees."""
+        place = walk_few(self.plan, keys)
+        scalars = [jnp.broadcast_to(s[:, None], place.shape) for s in self.scalars]
+        in_mask = None if mask is None else mask.T
+        found = [take(table.reshape(-1), place) for table in self.tables]
+
+        def visit(tree):
+            found, scalars, in_mask = tree
+            return self._contributions(merging, found, scalars, in_mask)
+
+        return merging.scan(visit, carry, (found, scalars, in_mask), unroll=STEPS)
+
+    def _by_level(self, merging: Merging, carry, keys, mask):
+        """Walk all trees at once, and merge them by one reduction."""
+        # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
+        place = walk_levels(self.plan, keys, self.spec.depth)
+        scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
+        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
+        return merging.reduce(carry, values, axis=1)
+
+    def _values(self, merging: Merging, tables, scalars, place, mask):
+        """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
+        return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
+
+    def _contributions(self, merging: Merging, found, scalars, mask):
+        """Return the same of elements of the tables that were found."""
+        values = planes_of(found, self.spec.layout)
+        return values if mask is None else merging.mask([*values, *scalars], mask)
+
+    def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
+        """Return each plane, and each number per tree, of the merged statistic."""
         layout = self.spec.layout
-        tables = pack(longer(neutral_columns(layout), unpack(self.tables, layout)), layout)
-        scalars = longer([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
-        return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
+        return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
+
+    def result(self, carry: Carry) -> PyTree:
+        """Return the merged statistic in the structure that `Combiner.finish` takes."""
+        return rejoin(self.spec.layout, *self.results(carry))
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
         """Return the carry of no tree."""
@@ -207,119 +278,45 @@ class PackedTrees(eqx.Module):
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def result(self, carry: Carry) -> PyTree:
-        """Return the merged statistic, as `Combiner.finish` takes it."""
-        return rejoin(self.spec.layout, *self.results(carry))
+    def for_missing(self, trees: Trees) -> "PackedTrees":
+        """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
+        spec = self.spec._replace(missing=True)
+        return dataclasses.replace(self, plan=make_plan(trees, missing=True, top=self.plan.top), spec=spec)
 
-    def merge(
-        self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
-    ) -> PyTree:
-        """Return the statistic of all trees.
+    def by_columns(self, trees: Trees) -> "PackedTrees":
+        """Return the same packed trees with other numbers of columns, which ``trees`` have."""
+        return dataclasses.replace(self, plan=make_plan(trees, missing=self.spec.missing, top=self.plan.top))
 
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, float32.
-        tree_mask
-            Trees that count for an instance, ``[instances trees]``; default: all.
-        blocks
-            The number of instances in a block, and the number of blocks, which may be traced. Default: all instances,
-            in blocks of the walk's own size.
-        """
-        return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
+    def of_trees(self, start: int, stop: int) -> "PackedTrees":
+        """Return the packed trees ``start … stop - 1``."""
+        arrays = (self.plan, self.tables, self.scalars)
+        plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
+        totals = merge_scalars(self.spec.layout.scalars, scalars)
+        return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
 
-    def merged(
-        self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
-    ) -> tuple[list[Any], list[Any]]:
-        """Return the statistic of all trees, plane by plane and number by number."""
-        return self.results(self.carried(X, tree_mask, blocks))
+    def padded(self, more: int) -> "PackedTrees":
+        """Return the same with ``more`` trees behind the others that contribute nothing: one leaf, neutral values."""
 
-    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
-        """Return the carry of all trees, as `advance` has it from the start; ``blocks`` as for `merge`."""
-        n_planes = len(self.spec.layout.planes.kinds)
-        both = self._include(None, X, tree_mask, blocks)
-        return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
+        def longer(neutral: list[float], arrays: list[Any]) -> list[Any]:
+            pairs = zip(neutral, arrays, strict=True)
+            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), n, a.dtype)]) for n, a in pairs]
 
-    def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
-        """Return each plane, and each number per tree, as `Combiner.finish` sees it."""
+        # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
         layout = self.spec.layout
-        return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
+        tables = pack(longer(neutral_columns(layout), unpack(self.tables, layout)), layout)
+        scalars = longer([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
+        return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
-    def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
-        """Merge all trees block by block: without a carry from the start, with one behind the trees of that."""
-        spec, n = self.spec, X.shape[0]
-        # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
-        merging = spec.layout.planes if mask is None else spec.layout.both
-        # Missing values have each column twice (`make_plan`), which a block has to hold.
-        columns = X.shape[1] * (1 + spec.missing)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns), n), None)
-        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
-        # A collected plane is the only one with a second axis: its length is how many trees the carry holds already.
-        seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
+        return {name: jax.tree.map(np.asarray, part) for name, part in zip(_ARRAYS, self.arrays, strict=True)} | {
+            "spec": self.spec
+        }
 
-        def block(out, start, _):
-            # Keys are made of one block at a time: those of all instances would be as large as the data again.
-            keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
-            keys = keys_of(rows(X, start), missing=spec.missing)
-            in_mask = None if mask is None else rows(mask, start)
-            before = merging.start([(size,)] * len(merging.kinds))
-            if carry is not None:
-                before = jax.tree.map(lambda whole: rows(whole, start), carry)
-            on_host = self._few if are_few(size, self.n_trees) else self._by_tree
-            merge_block = on_host if spec.walk == "blocks" else self._by_level
-            found = merge_block(merging, before, keys, in_mask)
-            if size == n:
-                return found
-            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
-
-        # Collected planes are filled, not joined: they have their final width at once.
-        out = merging.start([(n,)] * len(merging.kinds))
-        wide = lambda acc, c: (jnp.full((n, seen + self.n_trees), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
-        out = [wide(acc, c) for acc, c in zip(merging.planes, out, strict=True)]
-        return over_blocks(block, out, n, size, number) if n else out
-
-    def _values(self, merging: Merging, tables, scalars, place, mask):
-        """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
-        return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
-
-    def _contributions(self, merging: Merging, found, scalars, mask):
-        """Return the same of elements of the tables that were found."""
-        values = planes_of(found, self.spec.layout)
-        return values if mask is None else merging.mask([*values, *scalars], mask)
-
-    def _by_tree(self, merging: Merging, carry, keys, mask):
-        """Scan over the trees in their order, carrying the merge."""
-        # A row for each column: the walk reads the same column's neighbours for many instances of a block.
-        block, keys = len(keys), by_column(keys)
-
-        def visit(tree):
-            plan, tables, scalars, in_mask = tree
-            # Only a mask has use for them; without one they are never read, and the compiler drops them.
-            scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
-            return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
-
-        return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
-
-    def _few(self, merging: Merging, carry, keys, mask):
-        """Walk all trees at once, then scan over what they say, in their order."""
-        place = walk_few(self.plan, keys)
-        scalars = [jnp.broadcast_to(s[:, None], place.shape) for s in self.scalars]
-        in_mask = None if mask is None else mask.T
-        found = [take(table.reshape(-1), place) for table in self.tables]
-
-        def visit(tree):
-            found, scalars, in_mask = tree
-            return self._contributions(merging, found, scalars, in_mask)
-
-        return merging.scan(visit, carry, (found, scalars, in_mask), unroll=STEPS)
-
-    def _by_level(self, merging: Merging, carry, keys, mask):
-        """Walk all trees at once, and merge them by one reduction."""
-        # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
-        place = walk_levels(self.plan, keys, self.spec.depth)
-        scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
-        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
-        return merging.reduce(carry, values, axis=1)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with jax.enable_x64(True):
+            arrays = {name: jax.tree.map(jnp.asarray, state[name]) for name in _ARRAYS}
+        vars(self).update(state | arrays)
 
 
 @jit(static_argnums=2)

@@ -1,8 +1,12 @@
-"""The read-outs that every forest bound to a rule has."""
+"""The members that every model has which answers instances, and the read-outs of a forest bound to a combiner.
+
+`Answering` and `HasColumns` are protocols: files, streams and clusters ask models and answers through them alone.
+`ReadOuts` has the methods `probability`, `score` and so on, each of which is one call of ``_run``.
+"""
 
 import abc
 from functools import cached_property
-from typing import Any, Generic, overload
+from typing import Any, Generic, Protocol, overload, runtime_checkable
 
 import jax
 import numpy as np
@@ -11,19 +15,96 @@ from jaxtyping import Array, PyTree
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest
-from jaxunc.tables import InstancesLike, MaskLike
+from jaxunc.tables import Columns, InstancesLike, MaskLike
 
-from ._answering import OfForest
+
+@runtime_checkable
+class Answering(Protocol):
+    """A model that answers instances: a bound or sharded forest, a bound vote, a training set that takes them in.
+
+    A classifier of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else.
+    """
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        ...
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order in which answers have them."""
+        ...
+
+    @property
+    def forest(self) -> Forest | None:
+        """The forest whose leaves answer, to be bound to other combiners and votes; None where there is none."""
+        ...
+
+    @property
+    def combiner(self) -> Combiner | None:
+        """The combiner that answers; None where there is none."""
+        ...
+
+    def answer(self, X: Any, /) -> Any:
+        """The answer for instances ``[instances features]``: any number of them compiles nothing new."""
+        ...
+
+    def blank_answer(self) -> Any:
+        """An answer for one instance, all zeros, of the right shapes and types."""
+        ...
+
+    def with_rule(self, combiner: Combiner, /) -> "Answering":
+        """Return the model with another combiner."""
+        ...
+
+
+class OfForest:
+    """Columns and class labels of a model, read from its forest."""
+
+    forest: Any
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.forest.trees.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order in which answers have them."""
+        return self.forest.class_labels
+
+
+@runtime_checkable
+class HasColumns(Protocol):
+    """An answer that can be written as columns of a table."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of outputs that `columns` has: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
+        ...
+
+    def columns(self, output: str, /) -> dict[str, Any]:
+        """NumPy arrays by the names of columns.
+
+        Places of classes are called "class"; ``[instances classes]`` are numbers by class, or sets of classes as bools.
+
+        Parameters
+        ----------
+        output
+            One of ``outputs``, such as ``"probability"``.
+        """
+        ...
+
 
 READOUTS = (None, "class_scores", "score", "probability", "log_probability")
 """Names of read-outs; None is the whole answer."""
 
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
-    """The read-outs of a rule, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
+    """The read-outs of a combiner, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
 
     combiner: Combiner[AnswerT]
-    """The rule."""
+    """The combiner."""
 
     @property
     @abc.abstractmethod
@@ -31,12 +112,12 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         """The forest that was bound."""
 
     def blank_answer(self) -> AnswerT:
-        """Return an answer for one instance that says nothing: zeros of the right shapes and types."""
+        """Return an answer for one instance, all zeros, of the right shapes and types."""
         return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), self._answer_of_one)
 
     @cached_property
     def _answer_of_one(self) -> PyTree:
-        """Shapes and types of an answer for one instance, kept since the rule is traced for them."""
+        """Shapes and types of an answer for one instance, kept since the combiner is traced for them."""
         columns = self.forest.n_classes * len(self.combiner.count_sets)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
@@ -54,7 +135,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return what the rule's call does: class scores ``[instances classes]`` for nearly all."""
+        """Return what the combiner's call does: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
     @overload
@@ -105,8 +186,8 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """Return the forest bound to another rule, in the same way."""
+        """Return the forest bound to another combiner, in the same way."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """One read-out, or the whole answer for None."""
+        """One read-out, or the whole answer for None: in `BoundForest`, and in `ShardedForest` of `jaxunc.parallel`."""

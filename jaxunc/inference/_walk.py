@@ -1,4 +1,4 @@
-"""Walking instances to their leaves, in the way that suits the backend.
+"""Walking instances to their leaves, in the way that suits the backend (the words: `jaxunc.inference`).
 
 * *blocks* (CPU): one tree at a time over a block of instances that stays in the cache, each tree to its own depth.
 * *levels* (GPU, TPU): all trees at once, one level per kernel; blocks are as large as the memory allows.
@@ -24,7 +24,7 @@ BLOCKS = (2048, 1024, 512, 256)
 SPLIT_BYTES = 2**19
 """XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
 
-FEW, FEW_LANES = 64, 2**17
+FEW, FEW_PAIRS = 64, 2**17
 """Instances of a block, and those times trees, up to which all trees are walked at once on a CPU."""
 
 LEAST_ENTERED = 32
@@ -53,7 +53,7 @@ def default_walk() -> Walk:
 
 def are_few(block: int, n_trees: int) -> bool:
     """Whether a block of so many instances walks all trees at once on a CPU."""
-    return block <= FEW and block * n_trees <= FEW_LANES
+    return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
@@ -93,8 +93,8 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
-    lane, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
-    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
+    instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
+    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
     one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
@@ -104,15 +104,15 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
 def walk_few(plan: Plan, keys: Int32[Array, "block columns"]) -> Int32[Array, "trees block"]:
     """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
 
-    All trees go down together, since a step of a loop costs as much as hundreds of lanes; for one instance as many as
-    leave the program a cheap one (`CHEAP_TREES`).
+    All trees go down together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree. For
+    one instance as many go as leave the program a cheap one (`CHEAP_TREES`).
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
     rows = by_column(keys) if block >= LEAST_ENTERED else keys.T
     nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    lane = jnp.arange(block, dtype=jnp.int32)
-    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
+    instance = jnp.arange(block, dtype=jnp.int32)
+    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
 
     def down(first, size, place, depth):
         start = (first + jnp.arange(size, dtype=jnp.int32)[:, None]) * n_places
@@ -135,7 +135,11 @@ def walk_few(plan: Plan, keys: Int32[Array, "block columns"]) -> Int32[Array, "t
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """The exit of the top: all its tests on whole rows, which costs less than a gather for each."""
+    """The exit by which each instance of a block leaves the top of one tree.
+
+    Each test of the top is made for all instances at once, on the row of its column: no gather. Where it goes right it
+    rules out the exits on its left; the first exit that remains is the one.
+    """
     block = keys.shape[1] - GAP
     left = jnp.full(block, -1, jnp.int32)
     for i in range(tree.top_key.shape[0]):

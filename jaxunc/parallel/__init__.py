@@ -1,6 +1,5 @@
-"""Answers over many devices and hosts, the same as on one: instances and trees dealt out over a mesh."""
+"""Answers over many devices and hosts, the same as on one: instances and trees distributed over a mesh."""
 
-from ._shard import shard
-from ._sharded_forest import ShardedForest
+from ._shard import ShardedForest, shard
 
-__all__ = ["ShardedForest", "shard"]
+__all__ = ["shard"]

@@ -1,20 +1,54 @@
-"""A bound forest dealt out over a mesh of devices."""
+"""A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import Pickled, ceil_div
 from jaxunc._types import AnswerT
-from jaxunc.inference import BoundForest
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest
+from jaxunc.inference import (
+    READOUTS,
+    BoundForest,
+    ByRows,
+    ByTable,
+    PackedTrees,
+    Part,
+    ReadOuts,
+    as_mask,
+    cut,
+    default_walk,
+    shapes_of,
+)
+from jaxunc.tables import encode_instances
 
-from ._grid import as_grid
-from ._sharded_forest import ShardedForest
+from ._device_programs import (
+    InstanceShards,
+    Placed,
+    Program,
+    finish_chunk,
+    merge_and_finish,
+    merge_chunk,
+    on_every_device,
+    place,
+    stretch_of,
+    trees_per_shard,
+)
+from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
 
-def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
-    r"""Deal a bound forest out over many devices, of one process or of many.
+def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
+    r"""Distribute a bound forest over many devices, of one process or of many.
 
-    Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances
-    through its trees; what they contributed is joined in the order of the trees, by each merge's own rule
+    Along the mesh's axis ``'data'`` instances are distributed, along ``'tree'`` trees. Each device walks its instances
+    through its trees; what they contributed is joined in the order of the trees, by each merge's own join
 
     .. math:: c = (\dots (c_1 \oplus c_2) \oplus \dots) \oplus c_S
 
@@ -23,7 +57,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     Parameters
     ----------
     bound
-        A bound forest, as `bind` returns it, of any rule.
+        A bound forest, as `bind` returns it, of any combiner.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
         'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest
@@ -42,9 +76,9 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
         If ``bound`` is no `BoundForest`, or ``mesh`` no mesh of devices.
     ValueError
         If the axes of the mesh are others, or this process has none of its devices. If processes share places along
-        'data' in part, or there are more places along 'tree' than trees; if the forest or the rule is traced; if empty
-        leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError in
-        all processes if one refused its data or their calls do not fit together.
+        'data' in part, or there are more places along 'tree' than trees; if the forest or the combiner is traced; if
+        empty leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError
+        in all processes if one refused its data or their calls do not fit together.
 
     Notes
     -----
@@ -79,8 +113,8 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     grid = as_grid(mesh)
     if not is_concrete(bound.engine, bound.combiner):
         raise ValueError(
-            "the forest or its rule is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, or "
-            "use jaxunc.inference.PackedTrees in a shard_map of your own."
+            "the forest or its combiner is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, "
+            "or use jaxunc.inference.fold in a shard_map of your own."
         )
     n_trees = bound.forest.n_trees
     if grid.n_tree > n_trees:
@@ -90,3 +124,160 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
             "('data', 'tree'))."
         )
     return ShardedForest(bound, grid)
+
+
+class ShardedForest(Pickled, ReadOuts[AnswerT]):
+    """A bound forest distributed by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
+
+    Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
+    answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
+    the bound forest's to the last bit.
+    """
+
+    def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
+        self.bound: BoundForest[AnswerT] = bound
+        self.combiner: Combiner[AnswerT] = bound.combiner
+        packed = _packed_of(bound)
+        self._grid, self._packed = grid, packed
+        self._combiner = on_every_device(grid, bound.combiner)
+        self._placed: dict[bool, Placed] = {False: place(grid, packed)}
+
+    @property
+    def forest(self) -> Forest:
+        """The forest that was bound."""
+        return self.bound.forest
+
+    @property
+    def mesh(self) -> Mesh:
+        """Mesh of the devices, with the axes ``('data', 'tree')``."""
+        return self._grid.mesh
+
+    @property
+    def arrays(self) -> list[jax.Array]:
+        """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
+        return jax.tree.leaves(self._placed[False].arrays)
+
+    def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
+        """Return the forest bound to another combiner, over the same devices."""
+        return ShardedForest(self.bound.with_rule(combiner), self._grid)
+
+    def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
+        """The program that routes, merges and joins chunks of a batch of so many instances: ``.compile()`` it.
+
+        For those who measure. The instances are those of all processes together.
+
+        Parameters
+        ----------
+        n_instances
+            Number of instances, ≥ 1.
+        missing
+            Whether the data may hold missing values.
+
+        Returns
+        -------
+        jax.stages.Lowered
+            The program, not yet compiled.
+        """
+        part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
+        placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
+        x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
+        number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
+
+    def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
+        values, mask, calls = self._agreed(X, tree_mask, readout)
+        grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
+        shards = InstanceShards(grid, len(values))
+        # Every process runs as many parts as the one with most instances: a collective waits for all of them.
+        longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
+        parts = self._parts(longest, placed.spec.missing)
+        if mask is not None:
+            padding = grid.n_tree * trees_per_shard(grid, mask.shape[1]) - mask.shape[1]
+            mask = np.pad(mask, ((0, 0), (0, padding)))
+
+        def score(part: Part) -> PyTree:
+            x = shards.of(part, values)
+            in_mask = None if mask is None else shards.of(part, mask, None, "tree")
+            number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+            inputs = (placed.arrays, placed.totals, x, in_mask, number)
+            program = self._program(placed, part)
+            if placed.spec.walk == "levels":
+                return merge_and_finish(program, self._combiner, readout, *inputs)
+            return finish_chunk(grid, self._combiner, readout, merge_chunk(program, *inputs))
+
+        return shards.collected(parts, self._one_ahead(score, parts, shards))
+
+    def _one_ahead(self, score, parts: list[Part], shards: InstanceShards):
+        """Yield the answers on the host; an accelerator has the next part while one is fetched.
+
+        (On the host programs that wait for each other could take all of its threads.)
+        """
+        # On a CPU the devices share the cores: a further part would only slow the one that is fetched.
+        ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
+        under_way = []
+        for part in parts:
+            under_way.append(score(part))
+            if len(under_way) > ahead:
+                yield shards.fetched(under_way.pop(0))
+        yield from map(shards.fetched, under_way)
+
+    def _agreed(self, X, tree_mask, readout: str | None):
+        """Return this process's data, checked, and what all processes are about to do."""
+        if not is_concrete(X, tree_mask):
+            raise TypeError(
+                "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
+                "bound forest, or jaxunc.inference.fold in a shard_map of your own."
+            )
+        forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
+        values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
+        try:
+            found, missing = encode_instances(X, forest.trees.columns)
+            values = np.asarray(found)
+            mask = as_mask(tree_mask, len(values), forest.n_trees)
+            mask = None if mask is None else np.asarray(mask)
+        # Not raised yet: the others must hear of it first, else they would wait for this process without end.
+        except (TypeError, ValueError) as caught:
+            error = caught
+        # Processes that share instances must have passed the same ones; a checksum tells without sending them.
+        sums = digest(values, mask) if self._grid.spans else 0
+        own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
+        calls = calls_of_all(self._grid, own)
+        if error is not None:
+            raise error
+        return values, mask, calls
+
+    def _program(self, placed: Placed, part: Part) -> Program:
+        block = None if part.chunk.rows == part.chunk.block else part.chunk.block
+        return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
+
+    def _parts(self, n_instances: int, missing: bool) -> list[Part]:
+        """Cut so many instances of one device into parts."""
+        spec = self._packed.spec._replace(missing=missing)
+        n_trees = trees_per_shard(self._grid, self._packed.n_trees)
+        return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
+
+    def _for(self, missing: bool) -> Placed:
+        if missing not in self._placed:
+            trees = self.bound.forest.trees
+            with jax.default_device(next(iter(trees.feature.devices()))):
+                self._placed[missing] = place(self._grid, self._packed.for_missing(trees))
+        return self._placed[missing]
+
+    def __repr__(self) -> str:
+        forest, combiner = self.bound.forest, type(self.bound.combiner).__name__
+        return f"ShardedForest({forest!r}, {combiner}, data={self._grid.n_data}, tree={self._grid.n_tree})"
+
+
+def _packed_of(bound: BoundForest) -> PackedTrees:
+    engine, forest = bound.engine, bound.forest
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
+            "forest.with_empty_leaves('parent') or 'zeros', whose leaves have counts."
+        )
+    if isinstance(engine, ByTable):
+        return engine.packed
+    # A leaf table that is large for one device is less for each of several.
+    walk = engine.walk if isinstance(engine, ByRows) else default_walk()
+    return ByTable.of(forest, bound.combiner, walk).packed

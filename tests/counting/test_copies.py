@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.counting import as_groups, calibration_split, check_unseen, copies_of, leave_one_out, oob_mask, together
-from jaxunc.counting._unseen import as_many_trees
+from jaxunc.counting._counts_modes import as_many_trees
 from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
 

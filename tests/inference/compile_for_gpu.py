@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 
 import jaxunc as ju
-from jaxunc.inference._streamed import merge_and_finish
+from jaxunc.inference._by_table import merge_and_finish
 from jaxunc.tables import Columns
 
 H200 = """
@@ -90,12 +90,12 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     engine = engine.for_missing() if missing else engine
     rows = rows or engine.shapes().large.rows
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-    rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.stream.arrays))
+    rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
 
     def program(rule, *given):
         with jax.enable_x64(False):
-            return merge_and_finish.function(engine.stream.spec, rule, readout, *given)
+            return merge_and_finish.function(engine.packed.spec, rule, readout, *given)
 
     with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
         traced = jax.jit(program).trace(rule, arrays, x, in_mask)

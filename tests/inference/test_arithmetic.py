@@ -105,7 +105,7 @@ def test_on_the_host(forest, walk):
 def test_what_was_packed_is_no_float(forest, name):
     """A moving average, or half precision and back, rounds a rule's own numbers; nodes and leaf tables it leaves."""
     engine = ju.bind(forest, RULES[name]).engine
-    assert not [leaf for leaf in jax.tree.leaves((engine.stream.plan, engine.stream.tables)) if is_float(leaf)]
+    assert not [leaf for leaf in jax.tree.leaves((engine.packed.plan, engine.packed.tables)) if is_float(leaf)]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_arithmetic_with_bits_is_refused(forest, operation):
     bound = ju.bind(forest, ju.Mean())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX says that integers of 64 bits are cut
-        nodes = operation(bound.engine.stream.plan.nodes)
-    broken = eqx.tree_at(lambda bound: bound.engine.stream.plan.nodes, bound, nodes)
+        nodes = operation(bound.engine.packed.plan.nodes)
+    broken = eqx.tree_at(lambda bound: bound.engine.packed.plan.nodes, bound, nodes)
     if nodes.dtype == jnp.int64:  # nothing added, in the 64-bit mode
         np.testing.assert_array_equal(broken.probability(X[:9]), bound.probability(X[:9]))
     else:

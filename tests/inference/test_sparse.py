@@ -13,10 +13,10 @@ import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.inference import BoundForest, _tested
+from jaxunc.inference import BoundForest, _drive
 from jaxunc.inference._by_rows import ByRows
+from jaxunc.inference._by_table import ByTable
 from jaxunc.inference._drive import Chunk, Shapes
-from jaxunc.inference._streamed import Streamed
 from tests import _rules
 from tests._compilations import compilations
 from tests._exhaustive import a_few_of
@@ -69,7 +69,7 @@ def test_numbers_of_rows_and_engines(walk, by_rows):
     forest, X = sparse_forest(3), sparse_data()
     rule = ju.EvidenceAccumulation(forest.prior)
     bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
-    assert isinstance(bound.engine, ByRows if by_rows else Streamed)
+    assert isinstance(bound.engine, ByRows if by_rows else ByTable)
     for n in SIZES:
         assert_equal(bound(X[:n]), bound(X[:n].toarray()))
     missing = sparse_data(missing=True)
@@ -95,7 +95,7 @@ def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
     dense = {n: np.asarray(ju.bind(forest, ju.Mean()).probability(X[:n].toarray())) for n in (1, 65, 300)}
     leaves = np.asarray(ju.leaf_index(forest, X.toarray()))
     for most in (1, 10 * N_COLUMNS, 70 * N_COLUMNS):
-        monkeypatch.setattr(_tested, "MOST_DENSE", most)
+        monkeypatch.setattr(_drive, "MOST_DENSE", most)
         bound = ju.bind(forest, ju.Mean())
         for n, expected in dense.items():
             np.testing.assert_array_equal(bound.probability(X[:n]), expected)
@@ -107,11 +107,11 @@ def test_shapes_that_are_bounded():
     rows = ju.tables.encode_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
     chunk = lambda n: Chunk(n, 64)
     shapes = Shapes(chunk(2048), chunk(8192), (chunk(1), chunk(64), chunk(512)))
-    assert _tested.bounded(shapes, np.zeros((5, 2**13))) == shapes
-    assert _tested.bounded(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
-    assert _tested.bounded(shapes, rows.of(np.arange(2**10), ju.tables.Columns(2**10))) == shapes
-    assert _tested.bounded(shapes, rows.of(np.arange(2**11), ju.tables.Columns(2**11))) == shapes._replace(large=None)
-    assert _tested.bounded(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
+    assert _drive.bounded(shapes, np.zeros((5, 2**13))) == shapes
+    assert _drive.bounded(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
+    assert _drive.bounded(shapes, rows.of(np.arange(2**10), ju.tables.Columns(2**10))) == shapes
+    assert _drive.bounded(shapes, rows.of(np.arange(2**11), ju.tables.Columns(2**11))) == shapes._replace(large=None)
+    assert _drive.bounded(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
 
 
 @pytest.mark.once

@@ -15,7 +15,7 @@ import pytest
 from jax import export
 
 import jaxunc as ju
-from jaxunc.inference._streamed import merge_and_finish
+from jaxunc.inference._by_table import merge_and_finish
 from jaxunc.voting._rounds import _votes
 
 from .compile_for_gpu import shapes_of_forest
@@ -67,7 +67,7 @@ def exported(forest, rule, *, missing=False, mask=False, walk="levels") -> str:
     in_mask = placed(bool, ROWS, N_TREES) if mask else None
     program = export.export(merge_and_finish.jitted, platforms=["tpu"])
     x = placed(jnp.float32, ROWS, N_COLUMNS)
-    return program(engine.stream.spec, rule, None, engine.stream.arrays, x, in_mask).mlir_module()
+    return program(engine.packed.spec, rule, None, engine.packed.arrays, x, in_mask).mlir_module()
 
 
 @pytest.mark.parametrize("missing_and_mask", [False, True])

@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
-from jaxunc.counting._kinds import counted_forest
+from jaxunc.counting._counts_modes import counted_forest
 from jaxunc.learning import oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses

@@ -15,7 +15,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.combiners._lift import has_tree_fields
 from jaxunc.combiners._merge import merge_kinds
-from jaxunc.inference import _leaf_table
+from jaxunc.inference import _fold
 from jaxunc.inference._by_rows import ByRows
 from tests._compilations import compilations
 from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
@@ -180,7 +180,7 @@ def test_every_readout():
 def test_a_device_has_its_own_trees_alone(n_tree):
     n_trees = 16
     one = ju.bind(forest_with_all_leaves(n_trees), ju.Pooling())
-    whole = sum(array.nbytes for array in jax.tree.leaves(one.engine.stream.arrays[:3]))
+    whole = sum(array.nbytes for array in jax.tree.leaves(one.engine.packed.arrays[:3]))
     sharded = ju.shard(one, grid(8 // n_tree, n_tree))
     on_device = dict.fromkeys(jax.devices(), 0)
     for array in sharded.arrays:
@@ -208,7 +208,7 @@ def test_more_places_than_trees():
 @pytest.mark.once
 def test_a_leaf_table_that_would_be_large(monkeypatch):
     """One device looks leaves up by their rows then; several have a share of the table each."""
-    monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
+    monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
     other = ju.bind(forest_with_all_leaves(), ju.Mean())
     assert isinstance(other.engine, ByRows)
     check_close(ju.shard(other, grid(2, 4))(data(30)), mean()(data(30)))

@@ -6,7 +6,7 @@ from functools import partial
 import jax
 
 import jaxunc as ju
-from jaxunc.inference._streamed import merge_and_finish
+from jaxunc.inference._by_table import merge_and_finish
 
 from .forests import make_forest, make_rows, mean_path
 from .timing import WALK, Case, Cases, from_host, on_device, repeats, timed
@@ -79,7 +79,7 @@ def _call(forest: ju.Forest, depth: int, rows: int, form: str, quick: bool) -> C
     def measure() -> dict:
         rule = ju.Mean()
         bound = ju.bind(forest, rule, walk=WALK)
-        stream = bound.engine.stream
+        stream = bound.engine.packed
         spec = stream.spec if form == "unrolled" else stream.spec._replace(depth=-1)
         X, run = make_rows(rows), merge_and_finish.jitted
         start = time.perf_counter()

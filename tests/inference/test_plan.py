@@ -10,8 +10,11 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.inference import _plan
-from jaxunc.inference._treelets import MOST_TESTS, Top, tallest
+from jaxunc._numerics import order_key
+from jaxunc.forest import TreeNodes, lay_out
+from jaxunc.inference import _plan, by_column, column_keys, make_plan, walk_tree
+from jaxunc.inference._plan import MOST_TESTS, Top, tallest
+from jaxunc.inference._walk import _enter
 from tests._forests import toy_data, toy_forest
 
 TREES, WALKS = 5, 10
@@ -91,7 +94,7 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
     """Its plan for missing values, made inside, has the same places."""
     X = toy_data(2)[0]
     bound = ju.bind(toy_forest(2), ju.Mean())
-    assert bound.engine.stream.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
+    assert bound.engine.packed.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
     with_missing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
     found = jax.jit(lambda bound, X: bound(X))
     np.testing.assert_array_equal(found(bound, with_missing), bound(with_missing))
@@ -132,3 +135,23 @@ def test_plans_of_leaf_indices_are_kept_while_their_trees_are():
     del forest
     gc.collect()
     assert len(_plan._PLANS) == before
+
+
+@pytest.mark.once
+def test_the_drawn_tree():
+    """What `jaxunc.inference` shows of places and exits."""
+    three, five, nine = np.asarray(order_key(jnp.array([3.0, 5.0, 9.0])))
+    nodes = TreeNodes(
+        feature=np.array([0, 0, 1, 0, 0, 0, 0]),
+        threshold=np.array([three, 0, five, nine, 0, 0, 0]),
+        left=np.array([1, -1, 3, 5, -1, -1, -1]),
+        right=np.array([2, -1, 4, 6, -1, -1, -1]),
+        missing_right=np.zeros(7, bool),
+    )
+    plan = make_plan(lay_out([nodes], ju.tables.Columns(2))[0], missing=False)
+    np.testing.assert_array_equal(plan.top.tests, [[0, 1, 2]])
+    np.testing.assert_array_equal(plan.top.entry, [[1, 1, 3, 4]])
+    keys = by_column(column_keys(jnp.array([[5.0, 2.0]]), missing=False))
+    tree = jax.tree.map(lambda array: array[0], plan)
+    assert _enter(tree, keys).tolist() == [2]
+    assert walk_tree(tree, keys).tolist() == [9]

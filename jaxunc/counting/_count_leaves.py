@@ -92,7 +92,8 @@ def count_leaves(
     counts = _counted(trees, values, leaves, labels, weights, tree_mask, n_classes)
     fork_counts = None
     if trees.forks is not None:
-        # Instances in empty leaves are counted in the test itself; the leaves stay empty, as they are for every rule.
+        # Instances in empty leaves are counted in the test itself; the leaves stay empty, as they are for every
+        # combiner.
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _leaf_table, leaf_table
+from jaxunc.inference import _fold, leaf_table
 from jaxunc.inference._by_rows import ByRows
 from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
@@ -76,7 +76,7 @@ def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance
     X = toy_data(n_classes)[0]
     mask = np.arange(len(X) * TREES).reshape(-1, TREES) % 3 > 0
     expected = ju.bind(forest, rule).answer(X, tree_mask=mask)
-    monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
+    monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
     bound = ju.bind(forest, rule)
     check_same(tolerance, name, bound.answer(X, tree_mask=mask), expected)
     assert isinstance(bound.engine, ByRows)
@@ -532,7 +532,7 @@ def test_a_bound_forest_is_a_pytree(tolerance):
         assert one.forest.n_trees == TREES
         assert "BoundForest" in repr(one)
         again = jax.tree.map(lambda a: a, one)
-        assert (again.threads, again.engine.stream.spec) == (one.threads, one.engine.stream.spec)
+        assert (again.threads, again.engine.packed.spec) == (one.threads, one.engine.packed.spec)
         through = jax.jit(lambda bound, X: bound.answer(X))(one, jnp.asarray(X))
         for a, b in zip(jax.tree.leaves(through), jax.tree.leaves(one.answer(X)), strict=True):
             tolerance.check(a, b, scale=1.0)

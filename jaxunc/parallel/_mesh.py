@@ -1,11 +1,20 @@
-"""A mesh of devices as this library reads it: who has which instances and which trees."""
+"""A mesh of devices as this library reads it (`Grid`), and the agreement of its processes before they run a program.
 
+A process that ran another program, or none, would leave the others waiting for ever. So each says first what it is
+about to do (`Call`), and all of them refuse what does not fit.
+"""
+
+import zlib
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+from jaxunc._numerics import jit
+from jaxunc.inference import READOUTS
 
 AXES = ("data", "tree")
 HOW = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
@@ -22,12 +31,12 @@ class Grid(NamedTuple):
 
     @property
     def n_data(self) -> int:
-        """Number of parts into which instances are dealt."""
+        """Number of parts over which instances are distributed."""
         return len(self.process_of)
 
     @property
     def n_tree(self) -> int:
-        """Number of parts into which trees are dealt."""
+        """Number of parts over which trees are distributed."""
         return len(self.process_of[0])
 
     @property
@@ -65,7 +74,7 @@ def as_grid(mesh: Mesh) -> Grid:
         raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {HOW}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
         raise ValueError(
-            f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are dealt out) and "
+            f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are distributed) and "
             f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
         )
     # In one order of axes, whichever the mesh has.
@@ -73,15 +82,11 @@ def as_grid(mesh: Mesh) -> Grid:
     if not devices.size:
         raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
     process_of = tuple(tuple(int(device.process_index) for device in row) for row in devices)
-    me = _process_at(devices)
+    me = jax.process_index(devices.flat[0].client.platform)
     # The same devices; on axes of the type Explicit, which is what `make_mesh` makes, not every operation is defined.
     grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, me)
     _check_processes(grid)
     return grid
-
-
-def _process_at(devices: np.ndarray) -> int:
-    return jax.process_index(devices.flat[0].client.platform)
 
 
 def _check_processes(grid: Grid) -> None:
@@ -100,4 +105,75 @@ def _check_processes(grid: Grid) -> None:
                     f"{sorted(rows_of[first])} and {sorted(rows_of[second])}, overlap in part: each process "
                     "has its own instances, so two of them must have the same rows or none in common. Choose a size of "
                     "'tree' that divides the devices of a process, or is a multiple of them."
+                )
+
+
+class Call(NamedTuple):
+    """A call, as its process sees it."""
+
+    refused: int
+    """Whether the data were refused by the process, 0 or 1."""
+    n_instances: int
+    missing: int
+    """Whether a value is missing, 0 or 1."""
+    masked: int
+    """Whether there is a tree mask, 0 or 1."""
+    readout: int
+    """Place of the read-out in `READOUTS`."""
+    digest: int
+    """Checksum of the data and the mask."""
+
+
+def digest(*arrays: np.ndarray | None) -> int:
+    """Return a checksum of arrays, below 2³¹."""
+    found = 0
+    for array in arrays:
+        found = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, found)
+    return found >> 1
+
+
+def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
+    """Return the call of each process of the mesh; raises a ValueError in every process unless they fit together."""
+    if grid.is_alone:
+        return {grid.me: own}
+    sharding = grid.sharding(AXES)
+    rows = np.asarray([own], np.int32)
+    # A row for each device of the mesh; a process with several devices says the same with each.
+    sent = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
+    received = np.asarray(_to_all(grid)(sent))
+    senders = [process for row in grid.process_of for process in row]
+    calls = {process: Call(*map(int, row)) for process, row in zip(senders, received, strict=True)}
+    _check(grid, calls)
+    return calls
+
+
+@lru_cache
+def _to_all(grid: Grid):
+    """Return the program by which all processes receive what each has sent."""
+    return jit(lambda rows: rows, out_shardings=grid.sharding())
+
+
+def _check(grid: Grid, calls: dict[int, Call]) -> None:
+    # Who refused raises its own error; the others raise this one. So nobody waits for a program that will not run.
+    if refused := [process for process, call in calls.items() if call.refused and process != grid.me]:
+        if not calls[grid.me].refused:
+            raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
+        return
+    for name, say in (("masked", bool), ("readout", lambda place: READOUTS[place] or "answer")):
+        found = {process: say(getattr(call, name)) for process, call in calls.items()}
+        if len(set(found.values())) > 1:
+            what = {"masked": "whether there is a tree_mask", "readout": "which read-out is asked for"}[name]
+            raise ValueError(
+                f"processes differ in {what}: {found}. All processes of the mesh make the same calls, in the same "
+                "order."
+            )
+    for first in calls:
+        for second in calls:
+            same = grid.rows_of(first) == grid.rows_of(second)
+            # Not the first field: a refusal was handled above.
+            if same and calls[first][1:] != calls[second][1:]:
+                raise ValueError(
+                    f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "
+                    f"mesh spans them), but passed other data: {calls[first].n_instances} and "
+                    f"{calls[second].n_instances} rows. Pass the same instances to both."
                 )

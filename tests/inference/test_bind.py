@@ -1,5 +1,6 @@
-"""Bound forests as programs of JAX alone: any number of rows, the same bits."""
+"""Bound forests: the way of one prediction, as CONTRIBUTING tells it, and programs of JAX alone with the same bits."""
 
+import re
 import subprocess
 import sys
 from functools import partial
@@ -8,9 +9,53 @@ import jax
 import jax.export
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
+from tests._rooms import ROOT
+
+
+def calls_of(function) -> list[tuple[str, str]]:
+    """Files and functions of the package in the order in which they are called, in this thread."""
+    called = {}
+
+    def note(frame, event, _):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(package):
+            called[path.removeprefix(package), frame.f_code.co_qualname] = None
+
+    package, before = f"{ROOT / 'jaxunc'}/", sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return list(called)
+
+
+@pytest.mark.once
+def test_the_way_of_one_prediction_is_as_listed(rng):
+    section = (
+        (ROOT / ".github" / "CONTRIBUTING.md")
+        .read_text()
+        .partition("## The way of one prediction")[2]
+        .partition("\n## ")[0]
+    )
+    listed, file = [], ""
+    for name in re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\d+\. .*", section, re.M))):
+        if name.endswith(".py"):
+            file = name
+        else:
+            listed.append((file, name))
+    # Of shapes that no other test has: its programs are traced here.
+    X = rng.normal(size=(100, 37)).astype(np.float32)
+    model = RandomForestClassifier(11, random_state=0).fit(X, np.arange(100) % 7)
+    bound = ju.bind(ju.from_sklearn(model), ju.Mean(), threads=1)
+    called = [call for call in calls_of(lambda: bound.probability(X)) if call in listed]
+    assert called == listed
+    assert len(listed) > 10
+
 
 ROWS = (1, 65, 513)
 RULES = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _following, _leaf_table
+from jaxunc.inference import _fold, _leaves
 from jaxunc.inference._by_rows import ByRows
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
@@ -71,9 +71,9 @@ def test_leaves_are_followed_in_parts(mode, monkeypatch):
     queries[::2, 1], queries[::3, 3] = 9, 3
     bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
     whole = bound(queries), ju.leaf_counts(forest.with_empty_leaves("sum"), queries)
-    walks = mock.Mock(wraps=_following._walk_on)
-    monkeypatch.setattr(_following, "_walk_on", walks)
-    monkeypatch.setattr(_following, "UNDER_WAY", 5)
+    walks = mock.Mock(wraps=_leaves._walk_on)
+    monkeypatch.setattr(_leaves, "_walk_on", walks)
+    monkeypatch.setattr(_leaves, "UNDER_WAY", 5)
     np.testing.assert_array_equal(bound(queries), whole[0])
     np.testing.assert_array_equal(ju.leaf_counts(forest.with_empty_leaves("sum"), queries), whole[1])
     members = np.diff(forest.trees.forks.first).max()
@@ -159,7 +159,7 @@ def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch)
     for mode in ju.forest.MODES:
         forest = grown.with_empty_leaves(mode)
         expected = ju.bind(forest, ju.Pooling()).answer(queries)
-        monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
+        monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
         bound = ju.bind(forest, ju.Pooling())
         assert isinstance(bound.engine, ByRows)
         for a, b in zip(jax.tree.leaves(bound.answer(queries)), jax.tree.leaves(expected), strict=True):

@@ -1,0 +1,240 @@
+"""The values of ``counts=``: which instances the counts of the leaves are taken from, and if these suffice.
+
+`counted_forest` makes a fitted model's forest with such counts. Out of bag, rows of every class have to be left out by
+enough trees to speak for it (`check_unseen`), and as often as those of the others (`as_many_trees`).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import check_one_of, check_within, warn
+from jaxunc.forest import Forest
+from jaxunc.inference import leaf_index
+from jaxunc.tables import class_positions
+
+from ._copies import first_of_each
+from ._count_leaves import count_leaves
+from ._out_of_bag import has_bags, is_ydf_forest, mask_of_each, oob_mask, samples_anew
+
+COUNTS = ("inbag", "train", "oob", "held_out")
+
+FEWEST = 5
+"""Number of trees without a row, in the mean over the rows of a class, below which they say too little of it."""
+
+MOST = 2000
+"""Number of trees up to which more are advised."""
+
+UNEQUAL = 0.8
+"""Share of the trees without a row of the class that is out of bag most often, below which classes differ."""
+
+
+class PureLeavesWarning(UserWarning):
+    """Every leaf holds a single class, so its counts cannot tell how uncertain it is."""
+
+
+class TooFewUnseenError(ValueError):
+    """Rows of some class are in nearly every bag."""
+
+
+class Counted(NamedTuple):
+    """A forest with the counts that were asked for."""
+
+    forest: Forest
+    mask: np.ndarray | None
+    """Whether an instance was counted in a tree, ``[instances trees]``; None if each was in all."""
+    sample_weight: np.ndarray | None
+    """Weight of each instance in the counts; None if all weigh 1."""
+
+
+def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
+    """Raise a ValueError unless the forest can have such counts, before the work of fitting it."""
+    check_one_of("counts", counts, COUNTS)
+    if counts != "inbag" and not has_data:
+        raise ValueError(
+            f"counts={counts!r} needs data, but the forest came fitted and fit was given none: call fit(X, y) with "
+            + ("other instances." if counts == "held_out" else "those that it was fitted on.")
+        )
+    if counts != "oob":
+        return
+    name = type(model).__name__
+    if not (is_ydf_forest(model) or hasattr(type(model), "estimators_samples_")):
+        raise ValueError(
+            f"counts='oob' needs a forest with bags, and {name} has none. "
+            "Take counts='held_out', or a RandomForestClassifier."
+        )
+    if said := samples_anew(model):
+        raise ValueError(f"counts='oob': {said}")
+    if not has_bags(model):
+        raise ValueError(
+            f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False (or, of YDF, no "
+            "out-of-bag evaluations). "
+            "Set bootstrap=True, or take counts='held_out'."
+        )
+
+
+def counted_forest(
+    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None
+) -> Counted:
+    """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
+
+    ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
+    is known; ``groups`` are for `oob_mask`.
+    """
+    if counts == "inbag":
+        return Counted(forest, None, sample_weight)
+    weights = _as_the_forest_weighs(model, y, sample_weight)
+    if counts != "oob":
+        return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
+    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
+    alone = mask_of_each(model, len(y), X, y)
+    position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
+    check_unseen(mask, alone, position, forest.class_labels)
+    leaves = leaf_index(forest, X) if leaves is None else leaves
+    if not together and (weights is None or np.all(weights == weights[0])):
+        return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
+    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
+    weights = np.ones(len(y)) if weights is None else weights
+    prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
+    weights = _as_often_out_of_bag(weights, y, mask)
+    counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
+    return Counted(counted.with_prior(prior), mask, weights)
+
+
+def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of a fitting part and of a calibration part, with every class in both.
+
+    Rows of one group (a number for each row) go into the same part.
+    """
+    check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
+    from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
+
+    parts = np.arange(len(y)) if groups is None else first_of_each(groups)
+    y = np.asarray(y)
+    what = f"{len(y)} rows" if len(parts) == len(y) else f"{len(parts)} groups (groups=, or equal rows)"
+    classes, numbers = np.unique(y[parts], return_counts=True)
+    # scikit-learn refuses to stratify a class of one instance; such a class is named below, with a remedy.
+    stratify = y[parts] if numbers.min(initial=2) >= 2 else None
+    try:
+        fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)
+    except ValueError:  # too few instances for one of every class in both parts
+        try:
+            fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+        except ValueError as error:
+            raise ValueError(
+                f"counts='held_out' needs rows to fit the forest and others to be counted, but held_out_size={size} "
+                f"puts all of {what} into one part. Pass more of them, change held_out_size, or take counts='oob'."
+            ) from error
+    if groups is not None:
+        fitted, counted = (np.flatnonzero(np.isin(groups, groups[part])) for part in (fitted, counted))
+    for part, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
+        if len(absent := np.setdiff1d(classes, y[part])):
+            raise ValueError(
+                f"counts='held_out' leaves no instance of class {absent[0]} {use}: y holds it "
+                f"in {numbers[classes == absent[0]][0]} of {what}. Change held_out_size={size}, or take counts='oob'."
+            )
+    return np.asarray(fitted), np.asarray(counted)
+
+
+def _as_the_forest_weighs(model, y, sample_weight):
+    """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
+    from sklearn.utils.class_weight import compute_sample_weight  # slow to import, and rarely needed
+
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None:
+        return sample_weight
+    by_class = compute_sample_weight("balanced" if isinstance(class_weight, str) else class_weight, y)
+    return by_class if sample_weight is None else by_class * sample_weight
+
+
+def _as_often_out_of_bag(weights, y, mask):
+    """Return weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are rarely out of them."""
+    weights, shares = np.array(weights, float), mask.mean(axis=1)
+    for label in np.unique(y):
+        own = y == label
+        weights[own] *= shares.mean() / max(shares[own].mean(), 1 / mask.size)
+    return weights
+
+
+def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
+    """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
+    if counts in ("inbag", "train") and np.all(np.sum(np.asarray(forest.count_table) > 0, axis=1) <= 1):
+        warn(
+            "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
+            "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "
+            "from a lucky one. Take counts='oob' or 'held_out', or larger leaves (min_samples_leaf).",
+            PureLeavesWarning,
+        )
+
+
+def shares_of_classes(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return how often rows of each class are out of bag, ``[classes]``; NaN for classes without rows."""
+    numbers = np.bincount(position, minlength=n_classes)
+    return np.bincount(position, mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
+
+
+def check_unseen(mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labels: tuple) -> None:
+    """Raise a ValueError if rows of some class are in nearly every bag, and rows as such are not.
+
+    ``alone`` is the mask of rows that are not kept together with others of their group.
+    """
+    shares, n_trees = shares_of_classes(mask, position, len(labels)), mask.shape[1]
+    own_shares = shares_of_classes(alone, position, len(labels))
+    usual = max(np.nanmax(own_shares), np.nanmax(shares))
+    numbers = np.bincount(position, minlength=len(labels))
+    # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
+    least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
+    few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST]
+    if not few:
+        return
+    never, own = ~mask.any(axis=1), position == few[0]
+    by_weight = _BY_WEIGHT if own_shares[few[0]] < UNEQUAL * usual else ""
+    together = _TOGETHER if shares[few[0]] < own_shares[few[0]] else ""
+    raise TooFewUnseenError(
+        f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
+        f"({np.sum(never & own)} of {np.sum(own)} of none), where {usual * n_trees:.2g} are usual: too few to say how "
+        f"its rows are answered by trees that have not seen them.{by_weight}{together} "
+        f"{_more_trees(shares[few[0]])} Rows that were held out ('held_out') need no bags."
+    )
+
+
+_BY_WEIGHT = (
+    " Bags are drawn by weight (class_weight='balanced' or sample_weight, since scikit-learn 1.9): take "
+    "class_weight='balanced_subsample', which draws all rows alike, or no weights."
+)
+
+_TOGETHER = (
+    " Rows of one group are out of bag only together, the more rarely the larger it is: those that groups= puts "
+    "together, and without groups= rows that repeat others. Pass smaller groups, and each row once."
+)
+
+
+def _more_trees(share: float) -> str:
+    """Return how many trees give rows enough of them without the row, with a margin for chance, where so many do."""
+    needed = math.ceil(1.2 * FEWEST / share / 50) * 50 if share > 0 else math.inf
+    return f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
+
+
+def as_many_trees(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the mask with fewer trees for rows of classes that are out of bag more often: as many as for the others.
+
+    Where their number tells the class, combiners learn to read it: the largest of many probabilities is larger.
+    """
+    shares = shares_of_classes(mask, position, n_classes)
+    numbers = np.bincount(position, minlength=n_classes)
+    # Beyond chance: five standard deviations of a class's share.
+    chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(numbers * mask.shape[1], 1))
+    least, most = np.nanargmin(shares), np.nanargmax(shares)
+    if shares[least] + chance[least] >= UNEQUAL * shares[most]:
+        return mask
+    kept = shares[least] / shares
+    return mask & (np.random.default_rng(0).random(mask.shape) < kept[position, None])
+
+
+def of_classes(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
+    """Return how many rows of each class are not kept, in brackets; nothing if classes differ by chance alone."""
+    sizes, lost = (np.bincount(which, minlength=len(labels)) for which in (position, position[~kept]))
+    if lost.max() < 3 or np.all(lost <= 2 * sizes * lost.sum() / sizes.sum()):
+        return ""
+    return f" ({', '.join(f'{lost[c]} of {sizes[c]} of class {labels[c]!r}' for c in np.argsort(-lost)[:5])})"

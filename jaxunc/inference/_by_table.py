@@ -1,0 +1,178 @@
+"""The usual engine: a table of what the combiner lifts from every leaf, looked up and merged on the walk.
+
+`answer_by_table` says the steps of a call: cut the instances into parts of few shapes, and for each part run the
+compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import PyTree
+
+from jaxunc._numerics import jit
+from jaxunc.combiners import Combiner, read_answer
+from jaxunc.forest import Forest, Trees
+
+from ._drive import Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
+from ._fold import is_large, leaf_table, lifted_rows
+from ._packed_trees import PackedTrees, Spec
+from ._walk import BLOCKS, Walk, are_few
+
+CHUNK_BLOCKS = 4
+"""Blocks of a large call."""
+
+MOST_COLLECTED = 2**22
+"""Values per plane that are collected at a time: one for each instance and tree."""
+
+
+class ByTable(eqx.Module):
+    """Trees packed for walking, and the leaf table."""
+
+    forest: Forest
+    packed: PackedTrees
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
+        """Lift, and pack."""
+        if (by_rows := lifted_rows(forest, combiner)) is not None:
+            lifted, code = by_rows
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk))
+        table = leaf_table(forest, combiner)
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk))
+
+    @staticmethod
+    def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
+        """Whether a leaf's counts are all that an answer needs, and the leaf table is worth its memory."""
+        return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
+
+    def for_missing(self) -> "ByTable":
+        """Return the engine with a plan for missing values, which costs a quarter more time."""
+        return ByTable(self.forest, self.packed.for_missing(self.forest.trees))
+
+    def on(self, trees: Trees) -> "ByTable":
+        """Return the engine of the same trees by other columns: their leaf table is shared."""
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees))
+
+    def call(self) -> "TableCall":
+        """Look up what a call reads."""
+        packed = self.packed
+        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features)
+        return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
+
+    def lower(self, n_instances: int) -> jax.stages.Lowered:
+        """The program that merges chunks of so many instances."""
+        call = self.call()
+        chunk = cut(n_instances, call.shapes, 1)[0].chunk
+        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
+        number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
+
+
+class TableCall(NamedTuple):
+    """The parts of an engine that calls read, looked up once: each name costs a module 1 µs, and a call of one row 30.
+
+    The parts of `PackedTrees` are apart, since JAX takes a tuple apart sooner than a module.
+    """
+
+    spec: Spec
+    arrays: tuple
+    n_trees: int
+    shapes: Shapes
+
+
+def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    """Answer any number of instances ``[instances features]`` of the host, or of an accelerator."""
+    spec, arrays, n_trees, shapes = call
+    on_host = spec.walk == "blocks"
+
+    def score(part: Part) -> PyTree:
+        number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+        rows = part.of(values), part.of(mask)
+        # On the host as two programs: finishing does not depend on the size of the forest, and many combiners take
+        # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
+        if on_host and not are_few(part.chunk.rows, n_trees):
+            merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
+            return _finish_chunk(combiner, readout, merged)
+        return merge_and_finish(spec, combiner, readout, arrays, *rows)
+
+    # An accelerator takes parts one after the other, and threads share none: the larger, the better.
+    parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
+    if isinstance(values, jax.Array) and not on_host:
+        return drive_on_device(score, parts)
+    return drive(score, parts, threads, ahead=not on_host)
+
+
+def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
+    """The shapes of calls for so many packed trees."""
+    if spec.walk == "levels":
+        return call_shapes("levels", n_trees, 2 * n_features, CHUNK_BLOCKS)
+    shapes = call_shapes("blocks", n_trees, n_features * (1 + spec.missing), CHUNK_BLOCKS)
+    most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
+    if not most:
+        return Shapes(shapes.small[-2], None, shapes.small[:-2])
+    return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
+
+
+OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
+"""Walking takes a sixth less time; cores with shorter vectors split them. Values are the same."""
+
+
+class HostProgram:
+    """A jitted function of known values, which no other program calls; compiled for the widest vectors of a CPU."""
+
+    def __init__(self, function: Callable[..., Any], **static: Any):
+        self.function, self.static = function, static
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        """Run it."""
+        return self.jitted(*args, **settings)
+
+    @cached_property
+    def jitted(self) -> Any:
+        """The function jitted, with the compiler's options where the backend is a CPU and its version knows them."""
+        return jit(self.function, compiler_options=OPTIONS if _are_known() else None, **self.static)
+
+
+@cache
+def _are_known() -> bool:
+    if jax.default_backend() != "cpu":
+        return False
+    try:
+        jax.jit(lambda x: x, compiler_options=OPTIONS).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
+    """The merged statistic of a chunk."""
+    plan, tables, scalars, totals = arrays
+    return PackedTrees(plan, tables, scalars, totals, spec).merge(
+        x, mask, None if n_blocks is None else (block, n_blocks)
+    )
+
+
+@partial(HostProgram, static_argnums=(0, 2))
+def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask) -> PyTree:
+    """The answers of a chunk in one program."""
+    plan, tables, scalars, totals = arrays
+    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask)
+    if len(x) > 1:
+        return read_answer(combiner.finish(stat), readout)
+    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
+    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
+    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
+    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
+
+
+@jit(static_argnums=1)
+def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
+    return read_answer(combiner.finish(merged), readout)
