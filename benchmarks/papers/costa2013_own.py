@@ -4,7 +4,7 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from jaxunc.transduction._one_tree import SplitLimits, best_test
+from jaxunc.transduction._entropy_trees import SplitLimits, best_test
 from jaxunc.transduction._presorted import Presorted, presort
 
 

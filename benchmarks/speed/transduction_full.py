@@ -18,10 +18,17 @@ import numpy as np
 
 from benchmarks.data import load
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
-from jaxunc.transduction._cuts import LOWEST, find_cuts, value_counts
-from jaxunc.transduction._entropy_table import entropy_table
-from jaxunc.transduction._one_tree import SplitLimits, _scores, best_test, split
-from jaxunc.transduction._presorted import Presorted, Queries, as_queries, own_queries, presort
+from jaxunc.transduction._entropy_trees import SplitLimits, _scores, best_test, entropy_table, split
+from jaxunc.transduction._presorted import (
+    LOWEST,
+    Presorted,
+    Queries,
+    as_queries,
+    find_cuts,
+    own_queries,
+    presort,
+    value_counts,
+)
 
 LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = {

@@ -1,23 +1,26 @@
 """Certainty of a class, by the trees that are induced once the instance has been given each label."""
 
+import time
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_bool, check_class_axis, check_counts
+from jaxunc._checks import check_bool, check_class_axis, check_counts, check_one_of
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.inference import over_rows
-from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NominalLike
 
-from ._algorithms import check_algorithm, descend
-from ._entropy_table import entropy_table
-from ._grouped import KeptNodes
-from ._grow import checked_limits
+from ._dense import dense_work, descend_dense
+from ._entropy_trees import checked_limits, entropy_table
+from ._grouped import KeptNodes, descend_grouped
+from ._nodes import descend_nodes, table_bytes
 from ._pairs import Pairs, PairsProgress
 from ._presorted import Presorted, as_queries, presort
-from ._settings import InductionSettings
+from ._scores import InductionSettings
 
 
 def transductive_certainty(
@@ -324,3 +327,153 @@ def _check_combiner(combiner: Combiner | None) -> None:
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "
             "(TransductiveTreeClassifier takes names.)"
         )
+
+
+# The three algorithms of transduction, which give the same counts, and the choice between them.
+
+ALGORITHMS = ("auto", "grouped", "nodes", "dense")
+
+MOST_WORK = {"host": 2**30, "accelerator": 2**40}
+"""Products of the dense algorithm's first step, beyond which shared samples cost less than rows of their own."""
+
+LEAST_PAIRS = 2**24
+"""Pairs times instances, below which programs for an accelerator are hardly worth compiling."""
+
+MOST_BYTES = 2**30
+"""Largest size of the whole training set's table on an accelerator, in bytes."""
+
+
+def check_algorithm(algorithm: str) -> None:
+    """Raise a ValueError unless the algorithm has a name that is known."""
+    check_one_of("algorithm", algorithm, ALGORITHMS)
+
+
+def descend(pairs: Pairs, algorithm: str, kept: KeptNodes | None = None) -> None:
+    """Follow all pairs down to their leaves; the grouped algorithm takes nodes that were kept, and keeps further ones.
+
+    Raises
+    ------
+    ValueError
+        If the algorithm is dense, and a feature is numeric.
+    """
+    place = "host" if jax.default_backend() == "cpu" else "accelerator"
+    if algorithm == "auto":
+        algorithm = chosen_algorithm(pairs, place)
+    if algorithm == "dense":
+        if len(pairs.sample.numeric):
+            raise ValueError(
+                f"algorithm='dense' is for nominal features alone, and {len(pairs.sample.numeric)} of "
+                f"{pairs.sample.columns.number} are numeric; pass algorithm='auto', or name all of them in nominal."
+            )
+        descend_dense(pairs, on_host=place == "host")
+    elif algorithm == "nodes":
+        descend_nodes(pairs)
+    else:
+        descend_grouped(pairs, kept)
+
+
+def chosen_algorithm(pairs: Pairs, place: str) -> str:
+    """Return the form that ``"auto"`` stands for, on the host or on an accelerator."""
+    if 0 < dense_work(pairs) <= MOST_WORK[place]:
+        return "dense"
+    is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES
+    return "nodes" if place == "accelerator" and is_worth else "grouped"
+
+
+# A training set that takes instances in, asked like a bound forest.
+
+
+class LabelAverage(NamedTuple):
+    """Class probabilities, and the class that they name."""
+
+    probability: Float[np.ndarray, "instances classes"]
+    """The mean over the labels that an instance was given: `label_average`."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "probability")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The place of the most probable class, or the probabilities by class."""
+        return {output: self.probability.argmax(axis=1) if output == "class" else self.probability}
+
+
+class BoundSample:
+    """A training set and how trees are induced on it: each instance is inserted with each label.
+
+    Parameters
+    ----------
+    sample
+        The training set, sorted.
+    combiner
+        How the leaves of the labels become probabilities; None: the mean of Laplace's estimates.
+    candidates, min_samples_leaf, algorithm
+        As for `transductive_certainty`.
+    block_size
+        Instances that are inserted at a time; memory grows with it.
+    progress
+        Called with how many instances of how many are done.
+    """
+
+    forest: None = None
+    """No forest: every instance has trees of its own."""
+
+    def __init__(
+        self,
+        sample: Presorted,
+        combiner: Combiner | None,
+        *,
+        candidates: str,
+        min_samples_leaf: int,
+        algorithm: str,
+        block_size: int,
+        progress: Callable[[PairsProgress], object] | None = None,
+    ):
+        self.sample: Presorted = sample
+        self.combiner: Combiner | None = combiner
+        self.progress: Callable[[PairsProgress], object] | None = progress
+        self.settings: dict[str, Any] = {
+            "candidates": candidates,
+            "min_samples_leaf": min_samples_leaf,
+            "algorithm": algorithm,
+            "block_size": block_size,
+        }
+        self._induced = settings_of(sample, candidates, min_samples_leaf)
+        self._kept = KeptNodes.of(sample)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.sample.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order of probabilities."""
+        return tuple(self.sample.class_labels)
+
+    def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
+        """The counts of the leaves, by the label that the instance was given."""
+        check_progress(self.progress)
+        k, size = self.sample.n_classes, self.settings["block_size"]
+        queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        began = time.perf_counter()
+        for begin in range(0, queries.n, size):
+            block = queries.rows(slice(begin, begin + size))
+            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["algorithm"], self._kept))
+            if self.progress is not None:
+                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - began))
+        return np.concatenate(parts)
+
+    def answer(self, X: Any) -> LabelAverage:
+        """The class probabilities of instances ``[instances features]``."""
+        counts = self.leaf_counts(X)
+        return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
+
+    def blank_answer(self, n_instances: int = 1) -> LabelAverage:
+        """An answer that says nothing: zeros of the right shapes and types."""
+        return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
+
+    def with_rule(self, combiner: Combiner) -> "BoundSample":
+        """Return the training set with another rule for the leaves of an instance."""
+        return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)

@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from ._leave_one_out_tests import OwnTests
-from ._nominal_tests import NominalTests
-from ._numeric_tests import InsertedTests
-from ._pairs import Pairs
+from ._grouped_tests import InsertedTests, NominalTests, OwnTests
+from ._pairs import Pairs, Samples
 from ._presorted import Presorted, Queries
-from ._samples import Samples
 from ._scores import Change
 
 MOST_VALUES = 2**18

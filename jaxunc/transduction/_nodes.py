@@ -10,10 +10,8 @@ import numpy as np
 from jaxunc._numerics import padded_rows, power_of_two
 
 from ._grouped import by_number
-from ._node_choice import choose
-from ._node_tables import Known, Rules, tables
-from ._pairs import Pairs
-from ._samples import Samples
+from ._node_tests import Known, Rules, choose, tables
+from ._pairs import Pairs, Samples
 from ._scores import Change
 
 SMALLEST, FACTOR = 64, 4

@@ -1,14 +1,27 @@
-"""Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
-
-NumPy's arrays and JAX's alike: all algorithms read the rules of this file.
-"""
+"""Settings of the induction of trees."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from ._cuts import LOWEST, parts_classes
+from ._presorted import LOWEST, parts_classes
+
+
+class InductionSettings(NamedTuple):
+    """Settings of the induction of trees."""
+
+    boundaries: bool
+    """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
+    min_samples_leaf: int
+    """Least number of instances on each side of a test, the inserted one among them."""
+    entropy: Int64[np.ndarray, " sizes"]
+    """Entropies as integers: `jaxunc.transduction.entropy_table`."""
+
+
+# Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
+#
+# NumPy's arrays and JAX's alike: all algorithms read the rules of this file.
 
 
 class Change(NamedTuple):

@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.transduction._entropy_table import binary_places, entropy_table
+from jaxunc.transduction._entropy_trees import binary_places, entropy_table
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 import jaxunc as ju
-from jaxunc.transduction import _grouped, _numeric_tests, leave_one_out_leaf_counts, transductive_leaf_counts
+from jaxunc.transduction import _grouped, _grouped_tests, leave_one_out_leaf_counts, transductive_leaf_counts
 from tests._golden import golden
 from tests.transduction._slow import drawn_set, slow_leaf
 
@@ -110,7 +110,7 @@ def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_sampl
         kept.append(len(contenders(cuts, *others)) / max(len(cuts.row), 1))
         return np.arange(len(cuts.row))
 
-    contenders = _numeric_tests.contenders
+    contenders = _grouped_tests.contenders
     with mock.patch.object(_grouped, "MOST_VALUES", 60), mock.patch.object(_numeric_tests, "contenders", every_cut):
         alone = call()
     for found, expected in zip(together, alone, strict=True):
