@@ -14,8 +14,8 @@ from jaxunc.inference import BoundForest, bind
 from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
+from ._classifier import LogProbabilities
 from ._counted_forest import CountedForest
-from ._log_probabilities import LogProbabilities
 
 
 class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):

@@ -28,10 +28,16 @@ from jaxunc.voting import (
     predict_until_settled,
 )
 
-from ._counted_forest import CountedForest, CountedSample, n_trees_of
-from ._parameters import check_rule
-from ._rule_classifier import RuleClassifier, rule_for
-from ._taken_models import has_own_counts, is_from_elsewhere, same_trees, taken_forest
+from ._classifier import RuleClassifier, check_rule, rule_for
+from ._counted_forest import (
+    CountedForest,
+    CountedSample,
+    has_own_counts,
+    is_from_elsewhere,
+    n_trees_of,
+    same_trees,
+    taken_forest,
+)
 
 _UNLEARNED = "mixture"
 """The default rule where nothing is learned."""

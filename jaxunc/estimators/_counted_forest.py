@@ -1,4 +1,4 @@
-"""Fitting a forest and counting in its leaves, whatever is then made of the counts."""
+"""Which models classifiers of a forest take, and the forest that they count in: asked here for all of them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -9,9 +9,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
+from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.combiners import Combiner
 from jaxunc.counting import (
     COUNTS,
@@ -25,12 +26,86 @@ from jaxunc.counting import (
 )
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
+from jaxunc.interop import from_any, library_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import Columns, as_csr, class_positions, encode_rows, is_sparse, plain_table
 
-from ._parameters import checked_weights
-from ._tables import labels_given, validated
-from ._taken_models import check_own_counts, classes_of, has_own_counts, is_taken, taken_forest
+from ._classifier import checked_weights, labels_given, validated
+
+_VALUES_ALONE = ("xgboost", "lightgbm", "catboost")
+"""Libraries whose leaves never hold counts."""
+
+
+def is_taken(model: Any, *, fitted: bool) -> bool:
+    """Return whether a model may be fitted, or taken as it is: what is wrong with it otherwise its importer says."""
+    if isinstance(model, type):
+        return False
+    return isinstance(model, BaseEstimator) or (
+        fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
+    )
+
+
+def is_from_elsewhere(model: Any) -> bool:
+    """Return whether a model is none of scikit-learn: it tells no bags, and is not grown again on parts of the data."""
+    return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
+
+
+def taken_forest(model: Any) -> Forest:
+    """Return the forest of a fitted model: with its own counts, or with none where its leaves hold values.
+
+    Raises a TypeError for what is no classifier, and a ValueError for what is not fitted, and for boosted trees.
+    """
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    name, found = type(model).__name__, from_any(model)
+    if isinstance(found, Forest):
+        return found
+    if found.class_labels is None:
+        raise TypeError(
+            f"estimator is a {name} that predicts numbers; pass one of classes. For sums of a regressor: "
+            "jaxunc.from_any(model).predict(X)."
+        )
+    if not found.is_forest:
+        stages = found.n_trees // found.trees_per_stage
+        raise ValueError(
+            f"estimator is a {name} whose {stages} stages of trees correct each other: they are no witnesses of one "
+            "question, as rules take them. Random forests are taken (XGBoost's num_parallel_tree with one round, "
+            "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
+            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'."
+        )
+    return uncounted_forest(found)
+
+
+def has_own_counts(forest: Forest) -> bool:
+    """Return whether leaves hold counts, which came with the model."""
+    return bool(np.asarray(forest.count_table).any())
+
+
+def same_trees(one: Forest, other: Forest) -> bool:
+    """Return whether two forests have the same tests."""
+    parts = ("feature", "threshold", "child")
+    return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
+
+
+def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
+    """Raise a ValueError if a model's own counts are asked for, and it has none; also before it is fitted."""
+    holds_none = library_of(model) in _VALUES_ALONE if forest is None else not has_own_counts(forest)
+    if counts == "inbag" and holds_none:
+        raise ValueError(
+            f"counts='inbag' are counts that the model's leaves hold, and those of {type(model).__name__} hold values. "
+            "Take counts='held_out': instances that the model was not fitted to are counted in its leaves."
+        )
+
+
+def classes_of(model: Any, forest: Forest) -> np.ndarray:
+    """Return the labels of the classes as an array, of the type that the model has them in."""
+    if isinstance(model, BaseEstimator):
+        return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
+    labels = np.array(forest.class_labels)
+    return labels if tuple(labels.tolist()) == forest.class_labels else np.array(forest.class_labels, object)
+
+
+# Fitting a forest and counting in its leaves, whatever is then made of the counts.
 
 
 class CountedSample(NamedTuple):

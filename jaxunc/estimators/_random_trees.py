@@ -26,9 +26,7 @@ from jaxunc.tables import (
     warn_of_merged_values,
 )
 
-from ._parameters import check_nominal, check_rule, checked_weights
-from ._rule_classifier import RuleClassifier, rule_for
-from ._tables import labels_given, take_names
+from ._classifier import RuleClassifier, check_nominal, check_rule, checked_weights, labels_given, rule_for, take_names
 
 
 class RandomDecisionTreesClassifier(RuleClassifier):

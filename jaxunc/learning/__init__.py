@@ -1,16 +1,12 @@
 """The numbers of a rule, learned from rows whose counts do not know their labels."""
 
-from ._blend import StackResult, stack_combiners
-from ._choose import SelectionResult, default_candidates, select_combiner
-from ._fit import FitResult, fit_combiner, loss_on
-from ._from_counts import rows_from_counts
+from ._dataset import OobDataset, rows_from_counts
+from ._descent import FitProgress
+from ._fit import Estimate, FitResult, fit_combiner, loss_on, standard_errors
 from ._leaf_counts import ForestFitResult, fit_leaf_counts
 from ._losses import AucLoss, UtilityLoss, brier_loss, log_loss
-from ._out_of_sample import FEW_TREES, oob_dataset, rows_of
-from ._rows import OobDataset
-from ._sources import check_held_out
-from ._standard_errors import Estimate, standard_errors
-from ._watch import FitProgress
+from ._oob_dataset import FEW_TREES, check_held_out, oob_dataset, rows_of
+from ._select import SelectionResult, StackResult, default_candidates, select_combiner, stack_combiners
 
 __all__ = [
     "AucLoss",

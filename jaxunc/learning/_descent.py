@@ -1,5 +1,7 @@
-"""Steps towards a minimum, one at a time, and when to stop taking them."""
+"""Stopping of learning, and reports of its progress."""
 
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,14 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxunc._numerics import jit
+from jaxunc._checks import warn
+from jaxunc._numerics import ceil_div, jit, multiple_of, padded_rows
 
-MEMORY = 30
-"""Number of steps that L-BFGS remembers."""
-SHORTEST = 2.0**-20
-"""Shortest step that a search along a line tries."""
-ENOUGH = 1e-5
-"""Share of the objective below which a gain is small; three such steps in a row are the last: rows tell no more."""
+from ._dataset import RoutedRows
 
 
 class Step(NamedTuple):
@@ -38,6 +36,141 @@ class WeighedPart(NamedTuple):
 
     share: float
     problem: Any
+
+
+class FitProgress(NamedTuple):
+    """Progress of learning; as a string, a line of it."""
+
+    done: int
+    """Steps so far."""
+    total: int
+    """Steps at most."""
+    seconds: float
+    """Seconds since learning began."""
+    loss: float
+    """Loss so far, with the weak prior's part."""
+    start_loss: float
+    """That of the numbers that learning started from."""
+    n_rows: int
+    """Number of rows that the loss is of: a part of them at first, where there are many."""
+    what: str = ""
+    """Name of what is learned, where several rules are."""
+
+    def __str__(self) -> str:
+        said = f"step {self.done}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
+        return f"{self.what + ', ' if self.what else ''}{said} ({self.seconds:.1f} s)"
+
+
+Told = bool | Callable[[FitProgress], None] | None
+"""Receiver of progress. True: a line on standard error that is written anew; a function: it is called."""
+
+
+def check_told(progress: Any) -> None:
+    """Raise a TypeError unless it may be told of steps."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
+
+
+def labelled(told: Told, what: str) -> Told:
+    """Return the receiver for one of several things that are learned, under its name."""
+    if not told:
+        return None
+    tell = told if callable(told) else _print
+    return lambda now: tell(now._replace(what=what))
+
+
+def _print(now: FitProgress) -> None:
+    print(f"\r{now!s:<100}", end="", file=sys.stderr, flush=True)
+
+
+def end_line(told: Told) -> None:
+    """End the line after the last step, where a line was written."""
+    if told is True:
+        print(file=sys.stderr, flush=True)
+
+
+class Teller:
+    """A teller of steps, with the seconds since it was made."""
+
+    def __init__(self, told: Told, what: str, n_rows: int, n_steps: int):
+        self._told, self._what, self._n_rows, self._n_steps = told, what, n_rows, n_steps
+        self._began, self._first = time.perf_counter(), np.nan
+
+    def of(self, n_rows: int) -> Callable[[int, float], None]:
+        """Return the function to call after each step with its number and the loss on so many rows."""
+        return lambda number, value: self._tell(number, value, n_rows)
+
+    def __call__(self, number: int, value: float) -> None:
+        """Tell of a step on all rows."""
+        self._tell(number, value, self._n_rows)
+
+    def _tell(self, number: int, value: float, n_rows: int) -> None:
+        if not self._told:
+            return
+        self._first = value if np.isnan(self._first) else self._first
+        seconds = time.perf_counter() - self._began
+        now = FitProgress(number, self._n_steps, seconds, value, self._first, n_rows, self._what)
+        (self._told if callable(self._told) else _print)(now)
+
+
+class Watch(NamedTuple):
+    """The rule for when to stop: of all steps, the best one is kept."""
+
+    n_steps: int
+    patience: int
+    tell: Callable[[int, float], None] = lambda number, value: None
+
+    def over(self, steps: Iterator[Step], judge: Callable[..., Any] | None) -> tuple[Step, str, dict[str, np.ndarray]]:
+        """Return the best step, the status and the history since the start, judged by the objective or by ``judge``."""
+        best, best_value, best_step, status = None, np.inf, 0, "steps"
+        values, judged = [], []
+        for number, step in enumerate(steps):
+            if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
+                if best is None:
+                    raise ValueError(
+                        f"the loss is {step.value} (largest slope {step.steepest}) before the first step: the rule's "
+                        "answers for these rows are no numbers. Look at rows.answer(rule)."
+                    )
+                status = "diverged"
+                warn(
+                    f"the loss is {step.value} at step {number}: learning stopped, and keeps the best numbers before. "
+                    "Take a smaller learning rate."
+                )
+                break
+            values.append(step.value)
+            if judge is not None:
+                judged.append(judge(step.numbers))
+            # Judged by other rows, steps are kept only while these gain: the objective falls all the time.
+            current = judged[-1] if judged else step.value
+            if best is None or current < best_value:
+                best, best_value, best_step = step, current, number
+            self.tell(number, step.value)
+            if judge is not None and number - best_step >= self.patience:
+                status = "stopped early"
+            elif step.is_last:
+                status = "converged"
+            if status != "steps" or number >= self.n_steps:
+                break
+        # An optimiser of the user's own may climb without ever being infinite.
+        if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
+            status = "diverged"
+            warn(
+                f"the loss grew from {values[0]:.4g} to {values[-1]:.4g}: the best numbers seen are kept. Take a "
+                "smaller learning rate."
+            )
+        assert best is not None
+        history = {"loss": np.array(values)} | ({"validation": np.array(judged)} if judged else {})
+        return best, status, history
+
+
+# Steps towards a minimum, one at a time, and when to stop taking them.
+
+MEMORY = 30
+"""Number of steps that L-BFGS remembers."""
+SHORTEST = 2.0**-20
+"""Shortest step that a search along a line tries."""
+ENOUGH = 1e-5
+"""Share of the objective below which a gain is small; three such steps in a row are the last: rows tell no more."""
 
 
 @jit(static_argnums=(0, 1, 2))
@@ -167,3 +300,58 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
         yield Step(numbers, float(value), float(steepest), float(steepest) < 1e-6)
         numbers = after
+
+
+# Descent on many rows in parts of a size: one part leads most of the way, all of them the rest.
+
+ROWS = 4096
+"""Number of rows in a part: they tell a few numbers well enough to start all rows close to their optimum."""
+ROUGH = 1e-4
+"""`ENOUGH` of the steps that all rows take from there: what smaller gains would add is less than rows tell."""
+MEANS = ("log", "brier", "utility")
+"""Names of losses that are means over rows, so that parts of the rows have shares in them."""
+
+
+def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
+    """Split the rows that weigh, in random order, into parts of the same size; few rows are a single part.
+
+    So it is where rows are routed, and of losses that need not be means over rows.
+    """
+    weight = np.asarray(problem.weight)
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) <= ROWS or loss not in MEANS or isinstance(problem.data, RoutedRows):
+        return [WeighedPart(1.0, problem)]
+    rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
+    n_parts = ceil_div(len(rows), ROWS)
+    # All parts have one shape, so that one program serves them; padding rows weigh 0.
+    size = multiple_of(256, ceil_div(len(rows), n_parts))
+    found = []
+    for own in np.array_split(rows, n_parts):
+        padded = padded_rows(own, size)
+        own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
+        part = problem._replace(
+            data=problem.data.at(padded),
+            y=jnp.asarray(np.asarray(problem.y)[padded]),
+            weight=jnp.asarray(own_weight),
+        )
+        found.append(WeighedPart(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
+    return found
+
+
+def descend_in_parts(
+    objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart], most: int, tell: Teller
+) -> Iterator[Step]:
+    """Yield the steps of `descend` on all parts, from where the first part alone leads in so many steps at most."""
+    if len(parts) == 1:
+        return descend(objective, shape, numbers, parts)
+    first, curvature = parts[0]._replace(share=1.0), ()
+    tell_of_part = tell.of(int(np.sum(np.asarray(first.problem.weight) > 0)))
+    for number, step in enumerate(descend(objective, shape, numbers, [first])):
+        if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
+            break
+        numbers, curvature = step.numbers, step.curvature
+        tell_of_part(number, step.value)
+        if step.is_last or number >= most:
+            break
+    # From near the optimum, with the curvature that the first part has shown: few steps over all rows are left.
+    return descend(objective, shape, numbers, parts, curvature=curvature, enough=ROUGH)

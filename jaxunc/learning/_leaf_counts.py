@@ -14,10 +14,9 @@ from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, check_is_rule
 from jaxunc.forest import Forest
 
-from ._descent import WeighedPart, descend
+from ._dataset import OobDataset, RoutedRows, check_rows
+from ._descent import Teller, Told, Watch, WeighedPart, check_told, descend, end_line
 from ._losses import as_loss
-from ._rows import OobDataset, RoutedRows, check_rows
-from ._watch import Teller, Told, Watch, check_told, end_line
 
 
 class ForestFitResult(NamedTuple):

@@ -26,9 +26,9 @@ from jaxunc.learning import (
     stack_combiners,
     standard_errors,
 )
-from jaxunc.learning._blend import _weights
 from jaxunc.learning._domains import from_free, parameters_of, to_free
 from jaxunc.learning._fit import objective, problem_of
+from jaxunc.learning._select import _weights
 from tests._forests import toy_data
 from tests._refusal import refuses
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import _known_rows, fit_combiner, oob_dataset
+from jaxunc.learning import _leaks, fit_combiner, oob_dataset
 from tests._refusal import refuses
 from tests._sparse import sparse_data, sparse_labels, sparse_model
 
@@ -44,7 +44,7 @@ def test_rows_that_were_held_out(monkeypatch):
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
     filled = some.toarray() + np.random.default_rng(0).random((300, 3))
     model = RandomForestClassifier(20, random_state=0).fit(filled, Y)
-    monkeypatch.setattr(_known_rows, "MOST_DENSE", 900)
+    monkeypatch.setattr(_leaks, "MOST_DENSE", 900)
     for data in (filled, type(X)(filled)):
         with refuses(ValueError, "the sample that the forest was grown on"):
             oob_dataset(model, data, Y, source="held_out")

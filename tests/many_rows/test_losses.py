@@ -10,8 +10,8 @@ import pytest
 import jaxunc as ju
 from jaxunc.forest import OWN
 from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss, log_loss, loss_on
+from jaxunc.learning._dataset import histograms
 from jaxunc.learning._fit import _loss_as_it_is
-from jaxunc.learning._rows import histograms
 from tests._forests import forest_of_leaves
 from tests._rules import PRIORS
 from tests.many_rows._drawn import DISTINCT, SIZES, TREES, distinct_leaves, drawn

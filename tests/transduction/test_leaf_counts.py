@@ -111,7 +111,7 @@ def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_sampl
         return np.arange(len(cuts.row))
 
     contenders = _grouped_tests.contenders
-    with mock.patch.object(_grouped, "MOST_VALUES", 60), mock.patch.object(_numeric_tests, "contenders", every_cut):
+    with mock.patch.object(_grouped, "MOST_VALUES", 60), mock.patch.object(_grouped_tests, "contenders", every_cut):
         alone = call()
     for found, expected in zip(together, alone, strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -1,25 +1,73 @@
-"""Models whose leaves hold values: boosted trees, and forests of regression trees."""
+"""Links: what the sums of leaf values mean."""
 
 import weakref
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
+from jaxunc._checks import check_bool, check_integer, check_kind, check_one_of, is_concrete
+from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit, softmax, sum_in_order
+from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind, fold, leaf_index
 from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
 
-from ._leaf_sum import LeafSum
-from ._links import LINKS, apply_link
 from ._oblivious import ObliviousSums, levels_of
+
+Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
+LINKS: tuple[str, ...] = get_args(Link)
+"""``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
+probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
+
+
+def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
+    own = jax.nn.sigmoid(raw)
+    return own / sum_in_order(own, keepdims=True)
+
+
+_APPLY: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda raw: raw,
+    "exp": jnp.exp,
+    "logistic": jax.nn.sigmoid,
+    "softmax": softmax,
+    "one-vs-rest": _one_vs_rest,
+}
+
+
+def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
+    """Return what the sums mean: ``[... outputs]``, or class probabilities ``[... classes]``.
+
+    One log-odds ratio for two classes is the second one's.
+    """
+    if n_classes == 2 and raw.shape[-1] == 1:
+        raw = jnp.concatenate([-raw, raw], axis=-1)
+    return _APPLY[link](raw)
+
+
+# The rule of models whose leaves hold values: their sum.
+
+
+class LeafSum(Combiner[Any]):
+    """The sum of the leaves' values ``[... outputs]``, to twice the precision of a float until it is rounded."""
+
+    merge: ClassVar[str] = "exact_sum"
+
+    def lift(self, counts: Num[Array, "... outputs"]) -> PyTree:
+        """Return the values themselves."""
+        return counts
+
+    def finish(self, stat: PyTree) -> TwoFloat:
+        """Return the sum, not yet rounded."""
+        return stat
+
+
+# Models whose leaves hold values: boosted trees, and forests of regression trees.
 
 STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
@@ -298,3 +346,86 @@ def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
+
+
+# Virtual ensembles: what the parts of one boosted model say about its uncertainty.
+
+
+class AdditiveUncertainty(NamedTuple):
+    """Uncertainty of each instance: in nats for classes, in squared units of the target for one number."""
+
+    data: Float[Array, "instances"] | None
+    """What no further data would remove: the mean entropy of the members; None for regressors, which do not tell it."""
+    knowledge: Float[Array, "instances"]
+    """What more data would: the mutual information of class and member, or the variance of the members."""
+
+
+def virtual_ensemble(
+    model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
+) -> Float[Array, "instances members outputs"]:
+    r"""Return the sums of members that are parts of one boosted model: its first stages, up to all of them.
+
+    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋.
+
+    Parameters
+    ----------
+    model
+        A boosted model.
+    X
+        Instances, as for `bind`.
+    n_members
+        Members, K; at most half as many as stages.
+
+    Returns
+    -------
+    Float[Array, "instances members outputs"]
+        Sums before the link. The last member is the model.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `AdditiveTrees.raw`; if there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests.
+
+    References
+    ----------
+    Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
+    were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
+    """
+    check_kind("model", model, AdditiveTrees, "a AdditiveTrees, such as from_xgboost(model)")
+    check_integer("n_members", n_members, 1)
+    if model.averaged:
+        raise ValueError(
+            "the model averages its trees, and the first of them are no earlier model, as of boosted ones."
+        )
+    n_stages = model.n_trees // model.trees_per_stage
+    period = n_stages // (2 * n_members)
+    if not period:
+        raise ValueError(f"n_members={n_members} needs {2 * n_members} stages at least; the model has {n_stages}.")
+    ends = [n_stages - (n_members - i) * period for i in range(1, n_members + 1)]
+    return jnp.stack([sums for stage, sums in enumerate(model.staged(X), start=1) if stage in set(ends)], axis=1)
+
+
+def uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
+    """Return how uncertain the model is of each instance, and of which kind, by a `virtual_ensemble`.
+
+    Of classes: data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number:
+    knowledge is the variance of the members' predictions (over K). Errors: as of `virtual_ensemble`; a
+    ValueError for regressors of several outputs.
+
+    Parameters
+    ----------
+    model, X, n_members
+        See `virtual_ensemble`.
+    """
+    members = virtual_ensemble(model, X, n_members=n_members)
+    if model.class_labels is None:
+        if model.n_outputs > 1:
+            raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
+        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
+    shares = apply_link(model.link, members, len(model.class_labels))
+    data = _entropy(shares).mean(axis=1)
+    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
+
+
+def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
+    return -sum_in_order(jax.scipy.special.xlogy(shares, shares))
