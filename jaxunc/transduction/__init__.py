@@ -12,7 +12,17 @@ from ._certainty import (
     transductive_certainty,
     transductive_leaf_counts,
 )
-from ._entropy_trees import bagging, checked_limits, entropy_table, forest_of, grow_greedy_tree, grow_greedy_trees
+from ._entropy_trees import (
+    SplitLimits,
+    bagging,
+    best_test,
+    checked_limits,
+    entropy_table,
+    forest_of,
+    grow_greedy_tree,
+    grow_greedy_trees,
+    split,
+)
 from ._grouped import KeptNodes
 from ._pairs import Pairs, PairsProgress
 from ._presorted import (
@@ -40,24 +50,14 @@ from ._reliability import (
     reliability_of,
     reliability_threshold,
 )
+from ._scores import scores_with
 
 __all__ = [
-    "BoundSample",
-    "LabelAverage",
-    "PairsProgress",
-    "Reliability",
-    "Threshold",
-    "ThresholdStatus",
     "bagging",
     "grow_greedy_trees",
-    "j_divergence",
-    "kukar_kononenko",
     "label_average",
     "leave_one_out_certainty",
-    "leave_one_out_kukar_kononenko",
     "leave_one_out_leaf_counts",
-    "reliability_of",
-    "reliability_threshold",
     "transductive_certainty",
     "transductive_leaf_counts",
 ]

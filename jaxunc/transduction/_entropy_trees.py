@@ -1,4 +1,9 @@
-"""Entropies as integers, so that gains which are equal are equal on every machine."""
+"""Greedy trees by information gain, and bags of them (on the host).
+
+`grow_greedy_trees` sorts the training set, `grow_greedy_tree` grows a tree level by level, `best_test` chooses the test
+of a node, and `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
+equal ones are equal on every machine.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,71 +20,17 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._presorted import LOWEST, Presorted, find_cuts, presort, value_counts
+from ._scores import scores_with
+
+CANDIDATES = ("boundary", "all")
+
 
 MOST_BITS = 40
 """Number of binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
 
+
 MOST_INSTANCES = 2**26
 """Largest number of instances: beyond it, too few places would be left to tell gains apart."""
-
-
-def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
-    r"""Return the integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
-
-    .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
-
-    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
-    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
-
-    Parameters
-    ----------
-    n
-        The largest count. b is 40 up to 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F
-        overflows.
-
-    Raises
-    ------
-    ValueError
-        If n exceeds 2²⁶.
-
-    Examples
-    --------
-    >>> table = entropy_table(12)
-    >>> int(table[8]) == 8 * 3 * 2**40, int(table[12] // 12) == int(table[3] // 3 + table[4] // 4)
-    (True, True)
-    """
-    if n > MOST_INSTANCES:
-        raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
-    # Tables by powers of two, so that few are kept; the places follow the size, as all counts of a set share one table.
-    return _table(power_of_two(int(n), 64))[: n + 1]
-
-
-def binary_places(n: int) -> int:
-    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
-    return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
-
-
-@lru_cache(maxsize=4)
-def _table(size: int) -> np.ndarray:
-    places = binary_places(size)
-    logs = np.zeros(size + 1, np.int64)
-    composite = np.zeros(size + 1, bool)
-    for p in range(2, int(size**0.5) + 1):
-        if not composite[p]:
-            composite[p * p :: p] = True
-    for p in np.flatnonzero(~composite[2:]) + 2:
-        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
-        # divides.
-        log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
-        while power <= size:
-            logs[power::power] += log
-            power *= int(p)
-    table = logs * np.arange(size + 1)
-    table.flags.writeable = False
-    return table
-
-
-# Growth of one greedy tree: at every node the test of largest information gain (on the host).
 
 
 class SplitLimits(NamedTuple):
@@ -88,15 +39,6 @@ class SplitLimits(NamedTuple):
     boundaries: bool
     min_samples_leaf: int
     max_depth: int | None
-
-
-class ChosenTest(NamedTuple):
-    """A test of a node: ``value <= threshold`` of a numeric feature, or ``code == threshold`` of a nominal one."""
-
-    feature: int
-    threshold: float
-    members: Int[np.ndarray, " members"]
-    """Instances that pass the test, which go left."""
 
 
 class GreedyTree(NamedTuple):
@@ -109,101 +51,13 @@ class GreedyTree(NamedTuple):
     depth: int
 
 
-def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """Return the test of largest gain; of several the first feature's, with its lowest threshold. None if no gain."""
-    n, entropy = len(members), entropy_table(sample.n)
-    totals = np.bincount(sample.label[members], minlength=sample.n_classes)
-    if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
-        return None
-    best, test = entropy[totals].sum() - entropy[n], None
-    cuts = find_cuts(sample, order, limits.boundaries)
-    scores = _scores(entropy, cuts.below, totals[:, None], limits.min_samples_leaf)
-    # Features are looked at in their own order, whatever their kind.
-    firsts = np.full(sample.columns.number, LOWEST)
-    nominal_scores = np.zeros((0, 0))
-    if len(cuts.row):
-        # Features without cuts are left out: reduceat would give them the next feature's first score.
-        filled = cuts.start[:-1] < cuts.start[1:]
-        firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
-    if len(sample.nominal):
-        counts = value_counts(sample, members)
-        nominal_scores = _scores(entropy, counts, totals[:, None, None], limits.min_samples_leaf)
-        firsts[sample.nominal] = nominal_scores.max(axis=1)
-    feature = int(np.argmax(firsts))
-    if firsts[feature] <= best:
-        return test
-    if (row := np.flatnonzero(sample.numeric == feature)).size:
-        begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
-        cut = begin + np.argmax(scores[begin:end])
-        return ChosenTest(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
-    row = np.flatnonzero(sample.nominal == feature)[0]
-    code = int(np.argmax(nominal_scores[row]))
-    return ChosenTest(feature, code, members[sample.code[row, members] == code])
+class ChosenTest(NamedTuple):
+    """A test of a node: ``value <= threshold`` of a numeric feature, or ``code == threshold`` of a nominal one."""
 
-
-def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_samples_leaf: int) -> np.ndarray:
-    """Return minus the entropy of the two sides, times the instances; the lowest score where a side is too small."""
-    outside = totals - inside
-    n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
-    scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
-    return np.where(np.minimum(n_inside, n_outside) >= max(min_samples_leaf, 1), scores, LOWEST)
-
-
-def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """Split orders and members into those of the chosen instances and of the others, sorted as before."""
-    flags = np.zeros(n, bool)
-    flags[chosen] = True
-    at, among = flags[order], flags[members]
-    rows = len(order)
-    inside = order[at].reshape(rows, len(chosen)), members[among]
-    return inside, (order[~at].reshape(rows, len(members) - len(chosen)), members[~among])
-
-
-def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
-    """Grow a tree level by level.
-
-    A nominal test "code = v" is two tests of the routing arrays, x ≤ v and x ≤ v - 1, and its right child belongs to
-    both: three nodes side by side are the second test, the rest, and the instances with code v.
-    """
-    members = np.arange(sample.n, dtype=np.int32)
-    kinds = sample.columns.is_nominal
-    tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], 0)
-    queue, depth = [(0, 0, 0, sample.order, members)], 0
-    while queue:
-        below = []
-        for node, level, tests, order, members in queue:
-            tree.counts[node] = np.bincount(sample.label[members], minlength=sample.n_classes)
-            test = None if tests == limits.max_depth else best_test(sample, order, members, limits)
-            depth = max(depth, level)
-            if test is None:
-                continue
-            inside, outside = split(order, members, test.members, sample.n)
-            first = len(tree.feature)
-            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
-            # Children begin as leaves, and become inner nodes when their turn comes.
-            _append_leaves(tree, 3 if kinds[test.feature] else 2)
-            if kinds[test.feature]:
-                tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
-                tree.child[first] = first + 1
-                level += 1
-                inside, outside = outside, inside
-                first += 1
-            below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
-        queue = below
-    return tree._replace(depth=depth)
-
-
-def _append_leaves(tree: GreedyTree, number: int) -> None:
-    begin = len(tree.child)
-    tree.feature.extend([0] * number)
-    tree.threshold.extend([0.0] * number)
-    tree.child.extend(range(begin, begin + number))
-    tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
-
-
-# Greedy trees by information gain, and bags of them.
-
-CANDIDATES = ("boundary", "all")
+    feature: int
+    threshold: float
+    members: Int[np.ndarray, " members"]
+    """Instances that pass the test, which go left."""
 
 
 def grow_greedy_trees(
@@ -326,13 +180,9 @@ def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 1
     check_integer("n_trees", n_trees, 1)
     if np.ndim(y) != 1:
         raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
-    return grow_greedy_trees(X, y, samples=bootstrap_rows(key, n_trees, len(np.asarray(y))), **settings)
-
-
-def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
-    """Return the positions that `bagging` draws, ``[trees instances]``."""
-    keys = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees))
-    return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
+    keys, n = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees)), len(np.asarray(y))
+    samples = np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
+    return grow_greedy_trees(X, y, samples=samples, **settings)
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
@@ -342,6 +192,101 @@ def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)
     return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
+
+
+def _checked_samples(samples, n: int) -> np.ndarray:
+    rows = np.asarray(samples)
+    if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"samples has shape {rows.shape} and dtype {rows.dtype}; pass positions of instances, integers "
+            "[trees drawn]."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"samples holds {rows.min()} to {rows.max()}; positions of {n} instances are 0 to {n - 1}.")
+    return rows
+
+
+def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
+    """Grow a tree level by level.
+
+    A nominal test "code = v" is two tests of the routing arrays, x ≤ v and x ≤ v - 1, and its right child belongs to
+    both: three nodes side by side are the second test, the rest, and the instances with code v.
+    """
+    members = np.arange(sample.n, dtype=np.int32)
+    kinds = sample.columns.is_nominal
+    tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], 0)
+    queue, depth = [(0, 0, 0, sample.order, members)], 0
+    while queue:
+        below = []
+        for node, level, tests, order, members in queue:
+            tree.counts[node] = np.bincount(sample.label[members], minlength=sample.n_classes)
+            test = None if tests == limits.max_depth else best_test(sample, order, members, limits)
+            depth = max(depth, level)
+            if test is None:
+                continue
+            inside, outside = split(order, members, test.members, sample.n)
+            first = len(tree.feature)
+            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
+            # Children begin as leaves, and become inner nodes when their turn comes.
+            _append_leaves(tree, 3 if kinds[test.feature] else 2)
+            if kinds[test.feature]:
+                tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
+                tree.child[first] = first + 1
+                level += 1
+                inside, outside = outside, inside
+                first += 1
+            below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
+        queue = below
+    return tree._replace(depth=depth)
+
+
+def _append_leaves(tree: GreedyTree, number: int) -> None:
+    begin = len(tree.child)
+    tree.feature.extend([0] * number)
+    tree.threshold.extend([0.0] * number)
+    tree.child.extend(range(begin, begin + number))
+    tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
+
+
+def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
+    """Return the test of largest gain; of several the first feature's, with its lowest threshold. None if no gain."""
+    n, entropy = len(members), entropy_table(sample.n)
+    totals = np.bincount(sample.label[members], minlength=sample.n_classes)
+    if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
+        return None
+    cuts = find_cuts(sample, order, limits.boundaries)
+    scores = scores_with(entropy, cuts.below, totals[:, None] - cuts.below, limits.min_samples_leaf)
+    # Features are looked at in their own order, whatever their kind.
+    firsts = np.full(sample.columns.number, LOWEST)
+    nominal_scores = np.zeros((0, 0))
+    if len(cuts.row):
+        # Features without cuts are left out: reduceat would give them the next feature's first score.
+        filled = cuts.start[:-1] < cuts.start[1:]
+        firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
+    if len(sample.nominal):
+        counts = value_counts(sample, members)
+        nominal_scores = scores_with(entropy, counts, totals[:, None, None] - counts, limits.min_samples_leaf)
+        firsts[sample.nominal] = nominal_scores.max(axis=1)
+    feature = int(np.argmax(firsts))
+    if firsts[feature] <= entropy[totals].sum() - entropy[n]:
+        return None
+    if (row := np.flatnonzero(sample.numeric == feature)).size:
+        begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
+        cut = begin + np.argmax(scores[begin:end])
+        return ChosenTest(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
+    row = np.flatnonzero(sample.nominal == feature)[0]
+    code = int(np.argmax(nominal_scores[row]))
+    return ChosenTest(feature, code, members[sample.code[row, members] == code])
+
+
+def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
+    """Split orders and members into those of the chosen instances and of the others, sorted as before."""
+    flags = np.zeros(n, bool)
+    flags[chosen] = True
+    at, among = flags[order], flags[members]
+    rows = len(order)
+    inside = order[at].reshape(rows, len(chosen)), members[among]
+    return inside, (order[~at].reshape(rows, len(members) - len(chosen)), members[~among])
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
@@ -384,13 +329,57 @@ def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     )
 
 
-def _checked_samples(samples, n: int) -> np.ndarray:
-    rows = np.asarray(samples)
-    if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
-        raise ValueError(
-            f"samples has shape {rows.shape} and dtype {rows.dtype}; pass positions of instances, integers "
-            "[trees drawn]."
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(f"samples holds {rows.min()} to {rows.max()}; positions of {n} instances are 0 to {n - 1}.")
-    return rows
+def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
+    r"""Return the integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
+
+    .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
+
+    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
+    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
+
+    Parameters
+    ----------
+    n
+        The largest count. b is 40 up to 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F
+        overflows.
+
+    Raises
+    ------
+    ValueError
+        If n exceeds 2²⁶.
+
+    Examples
+    --------
+    >>> table = entropy_table(12)
+    >>> int(table[8]) == 8 * 3 * 2**40, int(table[12] // 12) == int(table[3] // 3 + table[4] // 4)
+    (True, True)
+    """
+    if n > MOST_INSTANCES:
+        raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
+    # Tables by powers of two, so that few are kept; the places follow the size, as all counts of a set share one table.
+    return _table(power_of_two(int(n), 64))[: n + 1]
+
+
+def binary_places(n: int) -> int:
+    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
+    return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
+
+
+@lru_cache(maxsize=4)
+def _table(size: int) -> np.ndarray:
+    places = binary_places(size)
+    logs = np.zeros(size + 1, np.int64)
+    composite = np.zeros(size + 1, bool)
+    for p in range(2, int(size**0.5) + 1):
+        if not composite[p]:
+            composite[p * p :: p] = True
+    for p in np.flatnonzero(~composite[2:]) + 2:
+        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
+        # divides.
+        log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
+        while power <= size:
+            logs[power::power] += log
+            power *= int(p)
+    table = logs * np.arange(size + 1)
+    table.flags.writeable = False
+    return table

@@ -1,4 +1,8 @@
-"""Grouped form: all instances and labels at once; those that meet the same sample share its tables (on the host)."""
+"""Grouped algorithm: pairs that meet the same sample share its tables (on the host).
+
+`descend_grouped` takes all samples of the largest size, makes the tests of each (`_SampledNodes`), and sends the pairs
+that wait there on to the children that they choose. Nodes can be kept for further instances (`KeptNodes`).
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int64
 
 from ._grouped_tests import InsertedTests, NominalTests, OwnTests
-from ._pairs import Pairs, Samples
+from ._pairs import Pairs, Samples, by_number
 from ._presorted import Presorted, Queries
 from ._scores import Change
 
@@ -31,8 +35,7 @@ def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
         samples.add(members, everything[waits], lambda flags: kept.find(flags) or sample.order)
-    # The largest samples first: all pairs that can reach a sample come from larger ones, so when it is taken, all are
-    # there. Those of one size cannot reach each other, so they are looked at together.
+    # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
         for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), kept):
             _send_on(pairs, samples, nodes, node, waiting, kept)
@@ -83,14 +86,9 @@ class _KeptNode(NamedTuple):
 
 
 class KeptNodes:
-    """Nodes of one training set that are not made again: those that are met first, the largest of each call before all.
+    """Nodes of one training set that are not made again, for instances that are no part of it.
 
-    For pairs of the same training set and settings, of instances that are no part of it. A copy or a pickle has none.
-
-    Parameters
-    ----------
-    room
-        Number of bytes that they may take; 0 keeps none.
+    Those that are met first are kept, in each call the largest first, up to ``room`` bytes. A copy or pickle has none.
     """
 
     def __init__(self, room: int):
@@ -99,7 +97,7 @@ class KeptNodes:
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
-        """Make a store with as much room as fits the size of a training set."""
+        """Make a store whose size fits that of a training set."""
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
@@ -108,7 +106,7 @@ class KeptNodes:
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
-        """Return the same nodes, kept if there is room."""
+        """Return the same nodes, having kept them if their bytes still fit into what may be kept."""
         if nodes.n_bytes <= self._room:
             self._room -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
@@ -149,15 +147,6 @@ def _send_on(
     for one, some in by_number(test[goes], waiting[goes]):
         number, chosen = nodes.child(one)
         samples.add(chosen, some, partial(wait, number, chosen))
-
-
-def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each distinct number, and the values that have it."""
-    order = np.argsort(numbers, kind="stable")
-    numbers, values = numbers[order], values[order]
-    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
-    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
-        yield int(numbers[begin]), values[begin:end]
 
 
 class _SampledNodes:

@@ -1,12 +1,40 @@
-"""The best numeric test of a node for each of the instances that are inserted there."""
+"""The best test of a node for each of its instances: numeric and nominal tests of the grouped algorithm (in NumPy).
+
+Nodes of the same size are looked at together; their tables have a row for every node and feature. `InsertedTests` are
+the numeric tests for instances that are no part of the sample. An instance has all cuts with thresholds below its value
+beneath it, so running maxima of the scores from either end serve all instances.
+
+`OwnTests` are those for instances of the sample that change their class (leave-one-out):
+
+    values   2   3   3   5   7   9        the instance x has the value 5
+    cuts       |       |   |   |
+    kind       0       1   2   3
+
+All cuts but the two beside x are the same with and without it; only their counts differ. So running maxima serve all
+instances here, too, and the cuts beside x (kinds 1 and 2) are looked at one by one. If nobody shares the value of x,
+they are one cut without it, between 3 and 7. Then x falls on the side of the nearer value, and only one of the two is
+left.
+
+`NominalTests` are tests for a single value, whoever is inserted.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int64
+from jaxtyping import Bool, Int, Int64
 
 from ._presorted import LOWEST, Cuts, Presorted, Queries, find_cuts, halfway, value_counts
-from ._scores import Beside, Change, InductionSettings, cuts_beside, parts_a_value, scores_with, side_scores
+from ._scores import (
+    Beside,
+    Change,
+    InductionSettings,
+    NominalChoice,
+    cuts_beside,
+    own_or_other,
+    parts_a_value,
+    scores_with,
+    side_scores,
+)
 
 
 class Running(NamedTuple):
@@ -16,22 +44,22 @@ class Running(NamedTuple):
     """Scores with the instance below the cut."""
     above: Int64[np.ndarray, "rows width"]
     """Scores with the instance above the cut."""
-    first: Int64[np.ndarray, "rows width+1"]
-    """Largest of the first scores above: none, one, two, …"""
-    last: Int64[np.ndarray, "rows width+1"]
-    """Largest of the scores below from the first, the second, … on."""
+    best_before: Int64[np.ndarray, "rows width+1"]
+    """Largest of the first i scores ``above`` in column i; the lowest number for i = 0."""
+    best_from: Int64[np.ndarray, "rows width+1"]
+    """Largest of the scores ``below`` from column i on; the lowest number behind the last."""
 
     def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
         """Return the lowest of the first ``end`` cuts of each row that has their largest score."""
         rows, at = np.unique(row, return_inverse=True)
-        record = np.where(self.above[rows] > self.first[rows, :-1], np.arange(self.above.shape[1]), -1)
+        record = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
         return np.maximum.accumulate(record, axis=1)[at, end - 1]
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
         """Return the lowest of the cuts of each row from ``begin`` on that has their largest score."""
         rows, at = np.unique(row, return_inverse=True)
         width = self.below.shape[1]
-        record = np.where(self.below[rows] >= self.last[rows, 1:], np.arange(width), width)
+        record = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
         return np.minimum.accumulate(record[:, ::-1], axis=1)[:, ::-1][at, np.minimum(begin, width - 1)]
 
 
@@ -68,6 +96,11 @@ class CutsOfRows(NamedTuple):
         return Running(below, above, first, last)
 
 
+def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
+    """Return the rows of some nodes, one for each of as many features."""
+    return nodes[:, None] * n_features + np.arange(n_features)
+
+
 class Choice(NamedTuple):
     """The best numeric tests of some instances, feature by feature."""
 
@@ -87,29 +120,24 @@ class Choice(NamedTuple):
 class InsertedTests:
     """Numeric tests for instances that are no part of the nodes' samples.
 
-    The nodes are of the same size, and each has a row for every numeric feature. An instance is above the cuts with
-    thresholds below its value. So the best of these is the largest of the first scores "instance above". The best of
-    the others is the largest of the last scores "instance below".
+    The best cut with the instance above it has the largest of the first scores ``above``, up to the instance's place.
+    The best of the others has the largest of the scores ``below`` from there on.
     """
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         cuts = find_cuts(sample, order, settings.boundaries)
-        self._settings, self._features, self._stride = settings, np.arange(len(sample.numeric)), sample.n
+        self._settings, self._n_features, self._stride = settings, len(sample.numeric), sample.n
         above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
         which = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
         self.cuts, self._above = cuts.some(which), above[:, which]
         self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
         self._threshold = self.cuts.threshold
 
-    def rows(self, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some numeric"]:
-        """Return the rows of some nodes."""
-        return nodes[:, None] * len(self._features) + self._features
-
     def place(
         self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
     ) -> Int[np.ndarray, "q numeric"]:
         """Return the number of cuts of each feature that lie below each instance, in the node where it is."""
-        cuts, rows = self.cuts, self.rows(node)
+        cuts, rows = self.cuts, _rows(self._n_features, node)
         place = np.zeros(rows.shape, np.intp)
         # Most features have no cut that may be the best.
         q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
@@ -125,7 +153,7 @@ class InsertedTests:
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> Running:
         """Return the scores of all cuts of some nodes under a change of the sample."""
-        some = CutsOfRows.of(self.cuts, self.rows(nodes).ravel(), self._width)
+        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = self.cuts.below[:, some.which], self._above[:, some.which]
         return some.running(*side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf))
 
@@ -134,9 +162,9 @@ class InsertedTests:
 
         ``node`` says which of the nodes that the scores are of each instance is in.
         """
-        line = self.rows(node)
+        line = _rows(self._n_features, node)
         at = place + line * (self._width + 1)
-        above, below = scores.first.ravel()[at], scores.last.ravel()[at]
+        above, below = scores.best_before.ravel()[at], scores.best_from.ravel()[at]
         return Choice(np.maximum(above, below), above >= below, place, line, scores)
 
 
@@ -162,95 +190,8 @@ def contenders(
     return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - reach)
 
 
-# The best nominal test of a node for each of the instances that are inserted there.
-
-
-class NominalChoice(NamedTuple):
-    """The best nominal tests of some instances, feature by feature."""
-
-    score: Int64[Array | np.ndarray, "q nominal"]
-    is_other: Bool[Array | np.ndarray, "q nominal"]
-    """Whether the instance has another value than the one that is tested for."""
-    code: Int[Array | np.ndarray, "q nominal"]
-    """Value that is tested for."""
-
-
-class NominalTests:
-    """Tests for a single value, in some nodes of the same size; each has a row for every nominal feature.
-
-    All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
-    or, if that is the own value's, the second best.
-    """
-
-    def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
-        self._settings, self._features = settings, np.arange(len(sample.nominal))
-        self.inside = value_counts(sample, members)
-        self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
-
-    def rows(self, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some nominal"]:
-        """Return the rows of some nodes."""
-        return nodes[:, None] * len(self._features) + self._features
-
-    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
-
-        Each side must hold others.
-        """
-        rows = self.rows(nodes).ravel()
-        with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
-        inside, outside = side_scores(
-            self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
-        )
-        own, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
-        inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
-        outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
-        return inside, outside
-
-    def choose(
-        self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
-    ) -> NominalChoice:
-        """Return the best test of each feature; of two with the same score the one for the lower code.
-
-        ``node`` says which of the nodes that the scores are of each instance is in.
-        """
-        inside, outside = scores
-        rows, at = np.arange(len(inside)), self.rows(node)
-        best = outside.argmax(axis=1)
-        # The best test but one, for instances whose own value the best one tests.
-        others = outside.copy()
-        others[rows, best] = LOWEST
-        second = others.argmax(axis=1)
-        # A value that was not seen is no test's own.
-        own_score = np.where(code >= 0, inside[at, code], LOWEST)
-        tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
-        return own_or_other(code, own_score, *tops)
-
-
-def own_or_other(code, own_score, best, second) -> NominalChoice:
-    """Return the test for an instance's own value or the best other one; of equal scores the lower code's.
-
-    ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
-    """
-    where = code.__array_namespace__().where
-    other = where(code == best[0], second[0], best[0])
-    other_score = where(code == best[0], second[1], best[1])
-    is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
-    return NominalChoice(where(is_other, other_score, own_score), is_other, where(is_other, other, code))
-
-
-# The best numeric test of a node for instances of its own sample that change their class: leave-one-out.
-#
-#     values   2   3   3   5   7   9        the instance x has the value 5
-#     cuts       |       |   |   |
-#     kind       0       1   2   3
-#
-# All cuts but the two beside x are the same with and without it, only their counts differ: running maxima over the node's
-# cuts serve all instances. The cuts beside x (kinds 1 and 2) are judged one by one. If nobody shares the value of x, they
-# are one cut without it, between 3 and 7, and x falls on the side of the nearer value: only one of the two is left.
-
-
 class Place(NamedTuple):
-    """Places of instances among the cuts of a node; the two cuts beside an instance are judged without it."""
+    """Places of instances among the cuts of a node; the two cuts beside an instance are taken without it."""
 
     left: Int[np.ndarray, "q numeric"]
     """Number of cuts below, less the one beside the instance; so also the number of that cut."""
@@ -294,31 +235,21 @@ class OwnChoice(NamedTuple):
 
 
 class OwnTests:
-    """Numeric tests for instances of the nodes' samples.
-
-    The nodes are of the same size, and each has a row for every numeric feature. Cuts, boundaries and thresholds are
-    those of the sample without the instance. Only the two cuts beside it differ: where it shares its value with others
-    the blocks' classes may; where it does not, one of the two partitions is left, with the instance on the side of the
-    nearer neighbour.
-    """
+    """Numeric tests for instances of the nodes' samples: cuts, boundaries and thresholds are those without x."""
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         self._sample, self._settings = sample, settings
         # All cuts, not the boundaries alone: whether a cut beside x is a boundary may change when x is left out.
         self.cuts = cuts = find_cuts(sample, order, boundaries=False)
-        self._totals, self._features = totals, np.arange(len(sample.numeric))
+        self._totals, self._n_features = totals, len(sample.numeric)
         self._above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
         self._size = order.shape[1]
         self._width = int(np.diff(cuts.start).max(initial=0)) + 1
         self._is_boundary = cuts.is_boundary
 
-    def rows(self, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some numeric"]:
-        """Return the rows of some nodes."""
-        return nodes[:, None] * len(self._features) + self._features
-
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
         """Return the scores of all cuts of some nodes under a change, also of those that are no tests."""
-        some = CutsOfRows.of(self.cuts, self.rows(nodes).ravel(), self._width)
+        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
             self._settings.entropy,
             self.cuts.below[:, some.which],
@@ -339,7 +270,7 @@ class OwnTests:
 
     def place(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> Place:
         """Return the places of instances of the samples, each in the node where it is."""
-        cuts, n_cuts, row = self.cuts, len(self.cuts.row), self.rows(node)
+        cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
         begin, end = cuts.start[row], cuts.start[row + 1]
         if not n_cuts:
             zeros = np.zeros(row.shape, np.intp)
@@ -386,13 +317,60 @@ class OwnTests:
         ``node`` says which of the nodes that the scores are of each instance is in.
         """
         tests, below, above = scores
-        line = self.rows(node)
+        line = _rows(self._n_features, node)
         at = line * (self._width + 1)
-        further_below = tests.first.ravel()[place.left + at]
-        further_above = tests.last.ravel()[place.next + at]
+        further_below = tests.best_before.ravel()[place.left + at]
+        further_above = tests.best_from.ravel()[place.next + at]
         begin = self.cuts.start[place.row]
         beside_below = above[np.where(place.left_stands, place.left + begin, -1)]
         beside_above = below[np.where(place.right_stands, place.right + begin, -1)]
         # In the order of the cuts, so that argmax takes the lowest of equal scores.
         parts = np.stack([further_below, beside_below, beside_above, further_above])
         return OwnChoice(parts.max(axis=0), parts.argmax(axis=0), place, line, tests)
+
+
+class NominalTests:
+    """Tests for a single value.
+
+    All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
+    or, if that is the own value's, the second best.
+    """
+
+    def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
+        self._settings, self._n_features = settings, len(sample.nominal)
+        self.inside = value_counts(sample, members)
+        self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
+
+        Each side must hold others.
+        """
+        rows = _rows(self._n_features, nodes).ravel()
+        with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
+        inside, outside = side_scores(
+            self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
+        )
+        own, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
+        inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
+        outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
+        return inside, outside
+
+    def choose(
+        self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
+    ) -> NominalChoice:
+        """Return the best test of each feature; of two with the same score the one for the lower code.
+
+        ``node`` says which of the nodes that the scores are of each instance is in.
+        """
+        inside, outside = scores
+        rows, at = np.arange(len(inside)), _rows(self._n_features, node)
+        best = outside.argmax(axis=1)
+        # The best test but one, for instances whose own value the best one tests.
+        others = outside.copy()
+        others[rows, best] = LOWEST
+        second = others.argmax(axis=1)
+        # A value that was not seen is no test's own.
+        own_score = np.where(code >= 0, inside[at, code], LOWEST)
+        tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
+        return own_or_other(code, own_score, *tops)

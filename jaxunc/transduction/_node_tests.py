@@ -1,4 +1,21 @@
-"""Tables of the tests of padded samples and their scores under a change, many samples at once (in JAX, with int64)."""
+"""Tests of padded samples, and the one that each pair chooses: programs of the algorithm by nodes (in JAX, with int64).
+
+`tables` makes the scores of all tests of many samples at once; `choose` looks up the best one for each pair.
+
+Cut i of a numeric feature has the i + 1 lowest instances of the sample below it; only the last instance of a value has
+a cut. An instance x with value 5 that is no part of the sample sees the cuts from two sides:
+
+    sorted values    2    3    3    7    9   (padding)
+    cut number       0    -    2    3
+    x is            above     ?   below
+
+The threshold of cut 2, halfway between 3 and 7, decides which side of it x takes. So the best cut is the larger of two
+numbers of the table: the largest score "x above" of the cuts before a place, and the largest score "x below" of those
+behind it. For leave-one-out `_beside_itself` takes the two cuts beside x by themselves, since these change without x.
+
+All scores are integers (`entropy_table`), so that equal gains tie exactly, on every machine. Then the order decides:
+the first feature, the lowest cut or code. Every ``argmax`` and ``>=`` here keeps that order.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -9,9 +26,8 @@ from jaxtyping import Array, Bool, Float64, Int, Int64
 
 from jaxunc._numerics import jit
 
-from ._grouped_tests import own_or_other
 from ._presorted import LOWEST, halfway, parts_classes
-from ._scores import Beside, Change, cuts_beside, parts_a_value, side_scores
+from ._scores import Beside, Change, cuts_beside, own_or_other, parts_a_value, side_scores
 
 
 class Known(NamedTuple):
@@ -33,7 +49,7 @@ class Known(NamedTuple):
     """Class of the instance itself, for leave-one-out."""
 
 
-class Rules(NamedTuple):
+class Options(NamedTuple):
     """Options that programs are compiled for."""
 
     n_classes: int
@@ -54,13 +70,14 @@ class NumericTable(NamedTuple):
     score_below: Int64[Array, "numeric size"]
     """Scores with x below the cut, whether the cut is a test or not."""
     score_above: Int64[Array, "numeric size"]
-    first: Int64[Array, "numeric size+1"]
-    """Largest ``score_above`` of the first tests: none, one, two, …"""
-    last: Int64[Array, "numeric size+1"]
-    """Largest ``score_below`` of the tests from the first, the second, … on."""
-    lowest_first: Int[Array, "numeric size"]
-    """Lowest cut with the score ``first``, one further."""
-    lowest_last: Int[Array, "numeric size"]
+    best_before: Int64[Array, "numeric size+1"]
+    """Largest ``score_above`` of the tests among the first i cuts, at place i."""
+    best_from: Int64[Array, "numeric size+1"]
+    """Largest ``score_below`` of the tests from cut i on, at place i."""
+    lowest_before: Int[Array, "numeric size"]
+    """Lowest cut with the score ``best_before`` of the next place."""
+    lowest_from: Int[Array, "numeric size"]
+    """Lowest cut with the score ``best_from`` of this place."""
 
 
 class NominalTable(NamedTuple):
@@ -85,39 +102,39 @@ class ScoreTable(NamedTuple):
     """Score of no test: that of the sample itself."""
 
 
-@jit(static_argnames="rules")
+@jit(static_argnames="options")
 def tables(
     known: Known,
     members: Int[Array, "items size"],
     gained: Int[Array, " items"],
     lost: Int[Array, " items"],
     min_samples_leaf,
-    rules: Rules,
+    options: Options,
 ) -> ScoreTable:
     """Return the tables of each item, which is a sample (padded with the last instance) and a change."""
-    one = partial(_table, known, min_samples_leaf=min_samples_leaf, rules=rules)
+    one = partial(_table, known, min_samples_leaf=min_samples_leaf, options=options)
     return jax.vmap(one)(members, gained, lost)
 
 
-def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rules) -> ScoreTable:
+def _table(known: Known, members, gained, lost, *, min_samples_leaf, options: Options) -> ScoreTable:
     # The last instance is padding (`Known`): it pads samples to a program's size and must count nowhere.
     is_real = members < known.label.shape[0] - 1
-    kinds = jnp.arange(rules.n_classes, dtype=jnp.int32)
+    kinds = jnp.arange(options.n_classes, dtype=jnp.int32)
     totals = ((known.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
-    change = Change(gained, lost if rules.is_own else None)
+    change = Change(gained, lost if options.is_own else None)
     # The class counts with the change: the score of no test, which a test has to exceed.
     after = totals + jnp.where(kinds == gained, change.gains, 0)
     after -= jnp.where(kinds == lost, change.removed * change.differs, 0)
     return ScoreTable(
-        numeric=_numeric(known, members, totals, change, min_samples_leaf, rules),
-        nominal=_nominal(known, members, is_real, totals, change, min_samples_leaf, rules),
+        numeric=_numeric(known, members, totals, change, min_samples_leaf, options),
+        nominal=_nominal(known, members, is_real, totals, change, min_samples_leaf, options),
         size=is_real.sum(dtype=jnp.int32),
         parent=known.entropy[after].sum() - known.entropy[after.sum()],
     )
 
 
-def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, rules: Rules) -> NumericTable:
-    k, at = rules.n_classes, jnp.arange(len(members), dtype=jnp.int32)
+def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, options: Options) -> NumericTable:
+    k, at = options.n_classes, jnp.arange(len(members), dtype=jnp.int32)
     # Sorted by value, and those of a value by class: it has several if the first and the last differ.
     # One sort for both: rank times classes plus class. Padding has the largest rank, so it ends up behind the sample.
     width = jnp.int32 if (known.label.shape[0] + 1) * k < 2**31 else jnp.int64
@@ -134,7 +151,7 @@ def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, ru
     below = _running(jnp.add, (label == jnp.arange(k, dtype=jnp.int32)[:, None, None]).astype(jnp.int32))
     # A cut has something above it: not behind the last instance of the sample, nor in the padding.
     is_test = ends & (at < totals.sum(dtype=jnp.int32) - 1)
-    if rules.boundaries:
+    if options.boundaries:
         # The class of the next place: at the end of a block that is the next value's.
         is_test &= parts_classes(value_class, jnp.roll(value_class, -1, axis=1))
     # Beyond the sample, where padding is, counts of a side would be negative.
@@ -142,9 +159,11 @@ def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, ru
     score_below, score_above = side_scores(
         known.entropy, inside, totals[:, None, None] - inside, change, min_samples_leaf
     )
-    first, lowest_first = _from_below(jnp.where(is_test, score_above, LOWEST))
-    last, lowest_last = _from_above(jnp.where(is_test, score_below, LOWEST))
-    return NumericTable(rank, below, value_class, score_below, score_above, first, last, lowest_first, lowest_last)
+    best_before, lowest_before = _from_below(jnp.where(is_test, score_above, LOWEST))
+    best_from, lowest_from = _from_above(jnp.where(is_test, score_below, LOWEST))
+    return NumericTable(
+        rank, below, value_class, score_below, score_above, best_before, best_from, lowest_before, lowest_from
+    )
 
 
 def _running(merge, numbers, *, reverse: bool = False):
@@ -164,7 +183,7 @@ def _running(merge, numbers, *, reverse: bool = False):
 
 
 def _from_below(score: Int64[Array, "numeric size"]):
-    """Return the largest of the first none, one, two, …; and the lowest place of the largest of the first one, …"""
+    """Return the largest of the first i scores at place i, and the lowest place of the largest up to each."""
     running = _running(jnp.maximum, score)
     running = jnp.pad(running, ((0, 0), (1, 0)), constant_values=LOWEST)
     at = jnp.arange(score.shape[1], dtype=jnp.int32)
@@ -173,7 +192,7 @@ def _from_below(score: Int64[Array, "numeric size"]):
 
 
 def _from_above(score: Int64[Array, "numeric size"]):
-    """Return the largest from the first, the second, … on, of none at last; and its lowest place."""
+    """Return the largest score from each place on, and its lowest place."""
     running = _running(jnp.maximum, score, reverse=True)
     running = jnp.pad(running, ((0, 0), (0, 1)), constant_values=LOWEST)
     n, at = score.shape[1], jnp.arange(score.shape[1], dtype=jnp.int32)
@@ -181,14 +200,16 @@ def _from_above(score: Int64[Array, "numeric size"]):
     return running, _running(jnp.minimum, jnp.where(score >= running[:, 1:], at, n - 1), reverse=True)
 
 
-def _nominal(known: Known, members, is_real, totals, change: Change, min_samples_leaf, rules: Rules) -> NominalTable:
+def _nominal(
+    known: Known, members, is_real, totals, change: Change, min_samples_leaf, options: Options
+) -> NominalTable:
     n_nominal, removed = len(known.code), change.removed
     cell = known.label[members] * n_nominal + jnp.arange(n_nominal, dtype=jnp.int32)[:, None]
-    cell = cell * rules.n_codes + known.code[:, members]
-    counts = jnp.zeros(rules.n_classes * n_nominal * rules.n_codes, totals.dtype)
+    cell = cell * options.n_codes + known.code[:, members]
+    counts = jnp.zeros(options.n_classes * n_nominal * options.n_codes, totals.dtype)
     # Padding adds 0 instead of being left out: one scatter of a fixed shape.
     counts = counts.at[cell].add(is_real.astype(totals.dtype)[None])
-    inside = counts.reshape(rules.n_classes, n_nominal, rules.n_codes)
+    inside = counts.reshape(options.n_classes, n_nominal, options.n_codes)
     outside = totals[:, None, None] - inside
     own, other = side_scores(known.entropy, inside, outside, change, min_samples_leaf)
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
@@ -197,25 +218,8 @@ def _nominal(known: Known, members, is_real, totals, change: Change, min_samples
     other = jnp.where(parts_a_value(n_inside, n_outside, 0, removed), other, LOWEST)
     best = other.argmax(axis=1).astype(jnp.int32)
     # The best without the best: what is left for an instance whose own value the best test is for.
-    others = jnp.where(jnp.arange(rules.n_codes, dtype=jnp.int32) == best[:, None], LOWEST, other)
+    others = jnp.where(jnp.arange(options.n_codes, dtype=jnp.int32) == best[:, None], LOWEST, other)
     return NominalTable(own, best, others.argmax(axis=1).astype(jnp.int32), other.max(axis=1), others.max(axis=1))
-
-
-# The test that each instance chooses among those of padded samples (in JAX, with int64).
-#
-# Cut i of a numeric feature has the i + 1 lowest instances of the sample below it; only the last instance of a value has
-# a cut. An instance x with value 5 that is no part of the sample sees the cuts from two sides:
-#
-#     sorted values    2    3    3    7    9   (padding)
-#     cut number       0    -    2    3
-#     x is            above     ?   below
-#
-# Which side of cut 2 it takes is for its threshold, halfway between 3 and 7, to say. So the best cut is the larger of two
-# numbers of the table: the largest score "x above" of the cuts before a place, and the largest score "x below" of those
-# behind it. Leave-one-out (`_beside_itself`) looks at the two cuts beside x by themselves, since these change without x.
-#
-# All scores are integers (`jaxunc.transduction.entropy_table`), so that equal gains tie exactly, on every machine. Then
-# the order decides: the first feature, the lowest cut or code. Every ``argmax`` and ``>=`` here keeps that order.
 
 
 class Chosen(NamedTuple):
@@ -238,15 +242,15 @@ class _Cuts(NamedTuple):
     cut: Int[Array, "pairs numeric"]
 
 
-@jit(static_argnames="rules")
+@jit(static_argnames="options")
 def choose(
-    known: Known, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], rules: Rules
+    known: Known, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], options: Options
 ) -> Chosen:
     """Return the best test for each pair of a table's item and an instance.
 
     Of equal scores the first feature wins, and within it the lowest cut or code.
     """
-    find = partial(_beside_itself, boundaries=rules.boundaries) if rules.is_own else _inserted
+    find = partial(_beside_itself, boundaries=options.boundaries) if options.is_own else _inserted
     cuts = find(known, table, item, instance)
     code, nominal = known.query_code[instance], table.nominal
     at = item[:, None], jnp.arange(code.shape[1]), jnp.maximum(code, 0)
@@ -293,17 +297,17 @@ def _inserted(known: Known, table: ScoreTable, item, instance) -> _Cuts:
     lower, upper = (_value(known, read(numeric.rank, at)) for at in (count - 1, count))
     has_both = (count > 0) & (count < table.size[item][:, None])
     passes = has_both & (halfway(lower, upper) < known.query_value[instance])
-    # Cuts before ``end`` have x above. Below the lowest value (count 0) there is none: first[0] is the lowest score.
+    # Cuts before ``end`` have x above. Below the lowest value (count 0) there is none: best_before[0] is `LOWEST`.
     end = jnp.maximum(count - 1 + passes.astype(count.dtype), 0)
-    above, below = read(numeric.first, end), read(numeric.last, end)
+    above, below = read(numeric.best_before, end), read(numeric.best_from, end)
     # A tie takes the cut further below.
     is_above = above >= below
-    cut = jnp.where(is_above, read(numeric.lowest_first, end - 1), read(numeric.lowest_last, end))
+    cut = jnp.where(is_above, read(numeric.lowest_before, end - 1), read(numeric.lowest_from, end))
     return _Cuts(jnp.where(is_above, above, below), is_above, cut)
 
 
 def _beside_itself(known: Known, table: ScoreTable, item, instance, *, boundaries: bool) -> _Cuts:
-    """Return the best cuts for instances of the sample, each left out: the two beside it are judged without it."""
+    """Return the best cuts for instances of the sample, each left out: the two beside it are taken without it."""
     numeric, rank = table.numeric, known.query_rank[instance]
     # Instances begin … end - 1 have the value of x; cut begin - 1 lies just below them, cut end - 1 just above.
     begin, end = _count_below(numeric.rank, item, rank), _count_below(numeric.rank, item, rank + 1)
@@ -324,12 +328,12 @@ def _beside_itself(known: Known, table: ScoreTable, item, instance, *, boundarie
     # From low to high, so that argmax takes the lowest of equals. The cuts beside x are read by their own scores, which
     # the table has whether the cut is a test with x or not: without x it may be one, or be none any more.
     parts = (
-        read(numeric.first, jnp.maximum(begin - 1, 0)),
+        read(numeric.best_before, jnp.maximum(begin - 1, 0)),
         jnp.where(is_test[0], read(numeric.score_above, begin - 1), LOWEST),
         jnp.where(is_test[1], read(numeric.score_below, end - 1), LOWEST),
-        read(numeric.last, further_above),
+        read(numeric.best_from, further_above),
     )
-    cuts = read(numeric.lowest_first, begin - 2), begin - 1, end - 1, read(numeric.lowest_last, further_above)
+    cuts = read(numeric.lowest_before, begin - 2), begin - 1, end - 1, read(numeric.lowest_from, further_above)
     kind = jnp.stack(parts).argmax(axis=0)
     return _Cuts(
         jnp.stack(parts).max(axis=0), kind < 2, jnp.choose(kind, [jnp.asarray(cut) for cut in cuts], mode="clip")

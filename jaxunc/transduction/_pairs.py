@@ -1,4 +1,4 @@
-"""Pairs of an instance and a label: how they change a sample, where they end, and with which counts."""
+"""Pairs of an instance and a label: how they change a sample, where they end, and the samples that they wait at."""
 
 import heapq
 import time
@@ -100,19 +100,16 @@ class Pairs:
             yield Change(gained if gained < k else -1, was), np.flatnonzero(kind == own)
 
     def report(self) -> None:
-        """Tell how many have ended."""
+        """Call ``progress`` with how many pairs have ended."""
         if self._progress is not None:
             self._progress(PairsProgress(self._done, self.n, time.perf_counter() - self._began))
 
 
-# Queue of the samples that are to be looked at, the largest first, with the pairs that wait there.
-
-
 class Samples:
-    """A queue of samples.
+    """A queue of the samples that are to be looked at, the largest first, with the pairs that wait there.
 
-    One that is taken when all larger ones have been sees nobody arrive later. The same sample reached on different ways
-    is found by a sum of random numbers, and compared.
+    All pairs that reach a sample come from larger ones, so none arrives once it is taken. The same sample reached on
+    different ways is found by a sum of random numbers, and compared.
     """
 
     def __init__(self, n: int):
@@ -134,7 +131,7 @@ class Samples:
             if len(known) == len(chosen) and self._flags[known].all():
                 self._waiting[key][2].append(pairs)
                 break
-            # Another sample has this key: take the next one. The same rule finds it again.
+            # Another sample has this key: take the next one, which the same search finds again.
             key += 1
         else:
             self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
@@ -151,3 +148,12 @@ class Samples:
         chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
         # Sorted, so that results do not depend on the order of arrival.
         return chosen, kept, np.sort(np.concatenate(pairs))
+
+
+def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each distinct number, and the values that have it."""
+    order = np.argsort(numbers, kind="stable")
+    numbers, values = numbers[order], values[order]
+    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
+    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
+        yield int(numbers[begin]), values[begin:end]
