@@ -169,7 +169,7 @@ def leave_one_out_certainty(
     -----
     Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
     (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
-    thresholds and purity are judged without the instance, for which only the two cuts beside it are looked at anew.
+    thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
     Levels of nominal features are those of all instances.
 
     References

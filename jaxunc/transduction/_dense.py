@@ -1,4 +1,4 @@
-"""Dense form, for nominal features alone: all pairs in step, the sample of a pair's node being a row of a matrix.
+"""Dense algorithm, for nominal features alone: all pairs in step, the sample of a pair's node a row of a matrix.
 
 On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
 """

@@ -26,7 +26,7 @@ CANDIDATES = ("boundary", "all")
 
 
 MOST_BITS = 40
-"""Number of binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
+"""Number of binary places of a logarithm; for 2¹⁷ instances they fit into 64 bits."""
 
 
 MOST_INSTANCES = 2**26

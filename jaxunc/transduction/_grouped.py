@@ -88,11 +88,11 @@ class _KeptNode(NamedTuple):
 class KeptNodes:
     """Nodes of one training set that are not made again, for instances that are no part of it.
 
-    Those that are met first are kept, in each call the largest first, up to ``room`` bytes. A copy or pickle has none.
+    Those that are met first are kept, in each call the largest first, up to ``n_bytes``. A copy or pickle has none.
     """
 
-    def __init__(self, room: int):
-        self._all_room = self._room = room
+    def __init__(self, n_bytes: int):
+        self._n_bytes = self._left = n_bytes
         self._nodes: dict[bytes, _KeptNode] = {}
 
     @classmethod
@@ -107,8 +107,8 @@ class KeptNodes:
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
         """Return the same nodes, having kept them if their bytes still fit into what may be kept."""
-        if nodes.n_bytes <= self._room:
-            self._room -= nodes.n_bytes
+        if nodes.n_bytes <= self._left:
+            self._left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
                 flags = np.zeros(nodes.n_all, bool)
                 flags[members] = True
@@ -116,7 +116,7 @@ class KeptNodes:
         return nodes
 
     def __reduce__(self):
-        return KeptNodes, (self._all_room,)
+        return KeptNodes, (self._n_bytes,)
 
 
 def _send_on(

@@ -294,8 +294,8 @@ class OwnTests:
         alone = to - from_ == 1
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         own = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
-        # Where several classes share the value of x, the others may have one class alone. To tell needs counts, so only
-        # these places are looked at.
+        # Where several classes share the value of x, the others may have one class alone. Only these places are
+        # looked at, by their counts.
         mixed = np.argwhere((own < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
             own[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)

@@ -16,7 +16,7 @@ from ._scores import Change
 SMALLEST, FACTOR = 64, 4
 """Sizes of padded samples: the first of these, or a power of the second times it; each has a program of its own."""
 
-ROOM = 2**28
+MOST_TABLE = 2**28
 """Largest size of a table, in bytes."""
 
 MOST_ITEMS, PAIRS = 256, 2048
@@ -87,7 +87,7 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
 def _items_of(pairs: Pairs, size: int) -> int:
     """Return how many items of a padded size are looked at in one call: a power of two."""
     per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
-    return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
+    return 1 << int(np.log2(np.clip(MOST_TABLE // per_item, 1, MOST_ITEMS)))
 
 
 def _known(pairs: Pairs) -> Known:
@@ -139,7 +139,8 @@ def _children(
     stays, feature, threshold, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
-    # Item, feature, place and side as one integer, as in the grouped form; int64, since the product exceeds 32 bits.
+    # Item, feature, place and side as one integer, as in the grouped algorithm; int64, since the product exceeds 32
+    # bits.
     stride = max(known.label.shape[0], options.n_codes)
     tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):

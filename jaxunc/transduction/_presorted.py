@@ -1,4 +1,8 @@
-"""A training set made ready for greedy trees: sorted once by every numeric feature."""
+"""A training set sorted once by every numeric feature, and the tests that a node's sample allows.
+
+`presort` makes a `Presorted` of data, `as_queries` compares instances with its values. `find_cuts` finds the cuts
+between values of numeric features, `value_counts` counts the values of nominal ones.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int
 
 from jaxunc.tables import Columns, encode_instances, fit_columns, training_labels, warn_of_merged_values
+
+LOWEST = np.int64(-(2**62))
+"""Score of no test: below all others, and differences do not overflow."""
 
 
 class Presorted(NamedTuple):
@@ -107,14 +114,6 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
     )
 
 
-def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """Return the instances as they were: numbers, NaN where missing, and codes."""
-    values = np.empty((sample.n, sample.columns.number), np.float32)
-    values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
-    values[:, sample.nominal] = sample.code.T
-    return values
-
-
 def as_queries(X, sample: Presorted) -> Queries:
     """Return instances in the terms of a training set, by comparison with its values."""
     values = np.asarray(encode_instances(X, sample.columns)[0])
@@ -133,17 +132,19 @@ def own_queries(sample: Presorted) -> Queries:
     return Queries(value, rank, code)
 
 
+def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
+    """Return the instances as they were: numbers, NaN where missing, and codes."""
+    values = np.empty((sample.n, sample.columns.number), np.float32)
+    values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
+    values[:, sample.nominal] = sample.code.T
+    return values
+
+
 def _numbers(values: np.ndarray) -> np.ndarray:
     """Return numbers as float64: missing ones below all others, and a single zero."""
     # Adding 0 turns -0 into +0: both are one value, to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
-
-
-# The tests that a node's sample allows: cuts between values of numeric features, values of nominal ones.
-
-LOWEST = np.int64(-(2**62))
-"""Score of no test: below all others, and differences do not overflow."""
 
 
 class Cuts(NamedTuple):
@@ -193,7 +194,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     # A block holds the instances of one value; after the last of a feature, its end is no cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
-    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change tells.
+    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
     changes = np.zeros((n_rows, m), bool)
     np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     end = np.flatnonzero(is_end)
@@ -228,6 +229,16 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     )
 
 
+def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
+    counts = np.empty((n_classes, len(position)), np.intp)
+    # The first class is what the others leave: one running sum less.
+    counts[0] = size
+    for c in range(1, n_classes):
+        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
+        counts[0] -= counts[c]
+    return counts
+
+
 def parts_classes(lower, upper):
     """Return whether cuts are between different classes: those of the values below and above, -1 for several."""
     return (lower != upper) | (lower < 0)
@@ -238,16 +249,6 @@ def halfway(below, above):
     middle = (below + above) / 2
     # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
     return middle.__array_namespace__().where(middle < above, middle, below)
-
-
-def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
-    counts = np.empty((n_classes, len(position)), np.intp)
-    # The first class is what the others leave: one running sum less.
-    counts[0] = size
-    for c in range(1, n_classes):
-        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
-        counts[0] -= counts[c]
-    return counts
 
 
 def value_counts(

@@ -14,7 +14,7 @@ from ._certainty import label_average, leave_one_out_leaf_counts, transductive_l
 from ._pairs import PairsProgress
 
 LEAST_GAIN = 1e-12
-"""Information, in bits, below which a threshold tells nothing."""
+"""Information, in bits, below which a threshold says nothing."""
 
 
 class Reliability(NamedTuple):
@@ -36,7 +36,7 @@ class ThresholdStatus(enum.IntEnum):
     TELLS_NOTHING = 1
     """No threshold gains anything: all predictions are right, or none is, or all reliabilities are the same."""
     INVERTED = 2
-    """The threshold that tells most has fewer right predictions above it than below: reliability points the wrong
+    """The best threshold has fewer right predictions above it than below: reliability points the wrong
     way."""
 
 
