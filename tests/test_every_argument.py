@@ -143,7 +143,7 @@ OWN = {
     "Weighted": {"weights": np.ones(30)},
     "fit_combiner": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "n_steps": 1},
     "fit_leaf_counts": {"n_steps": 1},
-    "rows_from_counts": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]], [[0.0, 2.0], [1.0, 1.0]]])},
+    "dataset_from_counts": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]], [[0.0, 2.0], [1.0, 1.0]]])},
     "standard_errors": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "freeze": ("noise", "strength")},
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
     "encode_instances": {"name": "data"},

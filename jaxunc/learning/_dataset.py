@@ -1,4 +1,8 @@
-"""Rows to learn from: the leaves of each row, as a histogram over distinct count vectors."""
+"""Rows to learn from, as `OobDataset`: the leaves of each row, as a histogram over distinct count vectors.
+
+`dataset_from_counts` makes them of leaf counts; `oob_dataset` of a model and its data. A combiner's merged statistics
+come from histograms, or from rows that are routed again where trees have numbers of their own.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,14 +47,14 @@ class Histograms(NamedTuple):
     code: Int32[Array, "rows slots"]
     times: Float[Array, "rows slots"]
 
-    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
-        stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of every row, scaled from the trees that it shows to n_trees."""
+        stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         parts, structure = jax.tree.flatten(stat)
         shown = jnp.sum(self.times, axis=1)
         # A row is seen by some of the trees only; sums are scaled to what all of them would add up to.
         ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
-        kinds = Merging.of(rule.merge, stat).kinds
+        kinds = Merging.of(combiner.merge, stat).kinds
         return jax.tree.unflatten(
             structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
         )
@@ -63,9 +67,9 @@ class Histograms(NamedTuple):
     def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
-                "the rule keeps what every tree says (a median, a mixture), which rows to learn from do not hold: it "
-                "can be neither learned nor calibrated here. Learn a rule that sums: Mean(scorer) with the same "
-                "scorer, whose learned settings then serve this rule too (its scorer: fitted.combiner.scorer)."
+                "the combiner keeps what every tree says (a median, a mixture), which rows to learn from do not hold: "
+                "it can be neither learned nor calibrated here. Learn one that sums: Mean(scorer) with the same "
+                "scorer, whose learned settings then serve this combiner too (its scorer: fitted.combiner.scorer)."
             )
         dtype = float_dtype(part)
         part = part.astype(dtype)
@@ -87,21 +91,21 @@ class Histograms(NamedTuple):
 
 
 class RoutedRows(NamedTuple):
-    """Rows that are routed at every step: for rules with numbers per tree."""
+    """Rows that are routed at every step: for combiners with numbers per tree."""
 
     forest: Forest
     X: Array
     tree_mask: Bool[Array, "rows trees"] | None
 
-    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the rule's merged statistic of every row; see `Histograms.merged`."""
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of every row; see `Histograms.merged`."""
         forest = self.forest
         X = Encoded(self.X, True)
-        merged = fold(forest.trees, leaf_table(forest, rule), X, merge=rule.merge, tree_mask=self.tree_mask)
+        merged = fold(forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
             return merged
         known = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
-        kinds = jax.tree.leaves(rule.merge)
+        kinds = jax.tree.leaves(combiner.merge)
         if set(kinds) <= {"min", "max"}:
             return merged
         ratio = n_trees / known
@@ -110,11 +114,11 @@ class RoutedRows(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Merged statistics of a rule without numbers of its own, made once and for all."""
+    """Merged statistics of a combiner without numbers of its own, made once and for all."""
 
     stat: PyTree
 
-    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the merged statistic as it is."""
         return self.stat
 
@@ -125,7 +129,7 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True)
 class OobDataset:
-    """Labelled rows whose leaves' counts do not hold their own labels: what `oob_dataset` makes.
+    """Labelled rows whose leaves' counts do not hold their own labels: `oob_dataset` makes them.
 
     ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
     """
@@ -148,84 +152,72 @@ class OobDataset:
     learned_for: Forest | None = None
     """Forest that what is learned is for, with all these counts; None if the rows were made of counts alone."""
     routed: RoutedRows | None = None
-    """Rows to be routed, for rules with numbers per tree; None where the rows come from several forests."""
+    """Rows to be routed, for combiners with numbers per tree; None where the rows come from several forests."""
     groups: np.ndarray | None = None
     """A number for each row, the same for those that are set apart only together; None if each row is on its own."""
 
     @property
     def forest(self) -> Forest:
-        """Forest that what is learned is for, with all these counts.
-
-        Raises a ValueError if the rows were made of counts alone.
-        """
+        """``learned_for``; raises a ValueError if the rows were made of counts alone."""
         if self.learned_for is None:
             raise ValueError(
                 "these rows were made of counts, and belong to no forest. Bind what was learned to a forest of yours "
-                "by jaxunc.bind(forest, rule), or call the rule on counts: rule.probability(counts)."
+                "by jaxunc.bind(forest, combiner), or call the combiner on counts: combiner.probability(counts)."
             )
         return self.learned_for
 
-    def data_for(self, rule: Combiner) -> Histograms | RoutedRows | Merged:
-        """Return the form of the rows that a rule learns from: histograms, or rows to be routed for numbers per tree.
+    def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | Merged:
+        """Return what a combiner learns from: histograms, or rows to be routed if it has numbers per tree.
 
-        Raises a ValueError if these rows cannot serve the rule.
-
-        Parameters
-        ----------
-        rule
-            The rule that learns.
+        Raises a ValueError if these rows cannot serve the combiner.
         """
-        if not set(rule.count_sets) <= set(self.count_sets):
+        if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
-                f"{type(rule).__name__} reads the counts {rule.count_sets}, these rows hold {self.count_sets}: make "
-                "them by oob_dataset(..., counts='both')."
+                f"{type(combiner).__name__} reads the counts {combiner.count_sets}, these rows hold {self.count_sets}: "
+                "make them by oob_dataset(..., counts='both')."
             )
-        # Only scale and bias are learned: the rule below has no parameters, so that its merged statistics are the same
-        # in every step and are computed once.
-        if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
-            return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
-        if not has_tree_fields(rule):
-            table = columns_of(self.histograms.count_table, self.count_sets, rule.count_sets)
+        # Only scale and bias are learned: the combiner below has no parameters, so that its merged statistics are the
+        # same in every step and are computed once.
+        if (
+            isinstance(combiner, Calibrated)
+            and not any(parameters_of(combiner.rule))
+            and not has_tree_fields(combiner.rule)
+        ):
+            return Merged(_merged(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
+        if not has_tree_fields(combiner):
+            table = columns_of(self.histograms.count_table, self.count_sets, combiner.count_sets)
             return self.histograms._replace(count_table=table)
         if self.routed is None:
             raise ValueError(
-                f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
+                f"{type(combiner).__name__} has numbers per tree, which need rows that are routed through one forest: "
                 "oob_dataset(..., source='oob' or 'held_out', counts='inbag') of dense rows (X.toarray()). "
                 f"These are of source={self.source!r} with the counts {self.count_sets}."
             )
-        check_tree_fields(rule, self.n_trees)
+        check_tree_fields(combiner, self.n_trees)
         return self.routed
 
-    def answer(self, rule: Combiner[AnswerT]) -> AnswerT:
-        """Return the rule's answer for each row: arrays ``[rows ...]`` on the host."""
-        answer = _answers(rule, self.data_for(rule), float(self.n_trees))
+    def answer(self, combiner: Combiner[AnswerT]) -> AnswerT:
+        """Return the combiner's answer for each row: arrays ``[rows ...]`` on the host."""
+        answer = _answers(combiner, self.data_for(combiner), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
-    def bind(self, rule: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
-        """Bind a rule to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
-        return bind(self.forest, rule, threads=threads)
+    def bind(self, combiner: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
+        """Bind a combiner to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
+        return bind(self.forest, combiner, threads=threads)
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
         """Return the same rows with other weights; 0 leaves a row out.
 
-        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
-
-        Parameters
-        ----------
-        weight
-            A number ≥ 0 for each row, ``[n]``.
+        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row ``[n]``, a TypeError for others.
         """
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, drawn: np.ndarray) -> np.ndarray:
-        """Return what was drawn for each row, such as its fold, the same for all rows of a group.
+        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group.
 
-        Parameters
-        ----------
-        drawn
-            An entry for each row ``[n]``, or more, of which those behind are kept.
+        Entries behind the rows are kept.
         """
         if self.groups is None:
             return drawn
@@ -245,77 +237,16 @@ class OobDataset:
 
 
 @jit
-def _merged(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
-    return data.merged(rule, n_trees)
+def _merged(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+    return data.merged(combiner, n_trees)
 
 
 @jit
-def _answers(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
-    return rule.finish(data.merged(rule, n_trees))
+def _answers(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+    return combiner.finish(data.merged(combiner, n_trees))
 
 
-def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return histograms of the codes ``[rows trees]`` where the mask is True."""
-    parts = [
-        _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
-        for i in range(0, len(code), CHUNK)
-    ]
-    slots = _slots(max(part[0].shape[1] for part in parts))
-    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
-    rows = _eighths(len(code), 256)
-    whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
-    start = 0
-    for codes, times in parts:
-        whole_code[start : start + len(codes), : codes.shape[1]] = codes
-        whole_times[start : start + len(codes), : codes.shape[1]] = times
-        start += len(codes)
-    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
-    table[: len(count_table)] = count_table
-    return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
-
-
-def _eighths(number: int, least: int) -> int:
-    """Round up to eighths of a power of two."""
-    return multiple_of(power_of_two(number, least) // 8, number)
-
-
-def _slots(number: int) -> int:
-    """Round up to a size of a short list, so that programs serve many forests."""
-    size = power_of_two(number, 8)
-    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size
-
-
-def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct codes of each row, and how often each stands there."""
-    # -1 sorts first, and is left out below.
-    code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
-    first = np.empty(code.shape, bool)
-    first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
-    live = code >= 0
-    first &= live
-    rank = np.cumsum(first, axis=1, dtype=np.int32) - 1
-    width = int(rank.max(initial=0)) + 1
-    row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
-    distinct = np.zeros((len(code), width), np.int32)
-    distinct[row[first], rank[first]] = code[first]
-    times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
-    return distinct, times.reshape(len(code), width).astype(np.float32)
-
-
-def check_rows(rows: Any) -> None:
-    """Raise a TypeError unless the rows are `OobDataset`, whose counts do not hold their labels."""
-    if not isinstance(rows, OobDataset):
-        raise TypeError(
-            f"rows is a {type(rows).__name__}; pass jaxunc.learning.oob_dataset(model, X, y). Counts by "
-            "themselves do not say whether the forest was grown on these instances, and a rule that is learned on such "
-            "counts learns that the forest is always right."
-        )
-
-
-# Rows to learn from that are made of counts: of leaves that some other way of leaving labels out has shown.
-
-
-def rows_from_counts(
+def dataset_from_counts(
     counts: Num[np.ndarray, "rows trees classes"],
     y: LabelsLike,
     *,
@@ -325,10 +256,10 @@ def rows_from_counts(
 ) -> OobDataset:
     """Make rows for `fit_combiner` of leaf counts that do not hold the rows' own labels.
 
-    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of
-    another library's trees, of a leave-one-out or a cross-fitting of your own. **Nothing is checked here but the
-    arrays.** Were the counts those that the trees were grown on, what is learned would take the forest to be always
-    right. Where `oob_dataset` serves, take that: it refuses such rows.
+    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of another
+    library's trees, of a leave-one-out or a cross-fitting of your own. Where `oob_dataset` serves, take that. **Nothing
+    is checked here but the arrays.** `oob_dataset` refuses counts that the trees were grown on; learned from those, a
+    combiner takes the forest to be always right.
 
     Parameters
     ----------
@@ -348,8 +279,9 @@ def rows_from_counts(
     Returns
     -------
     OobDataset
-        What `fit_combiner` and its kin take. Its ``prior`` is that of y. It belongs to no forest, so that ``bind`` and
-        rules with numbers per tree raise a ValueError: bind what was learned by `jaxunc.bind`, or call it on counts.
+        For `fit_combiner` and its kin. Its ``prior`` is that of y. It belongs to no forest, so that its ``bind``, and
+        combiners with numbers per tree, raise a ValueError: bind what was learned by `jaxunc.bind`, or call it on
+        counts.
 
     Raises
     ------
@@ -361,15 +293,15 @@ def rows_from_counts(
 
     Notes
     -----
-    On the host. A leaf of no instances is taken as it is; rules say what they make of it.
+    On the host. A leaf of no instances is taken as it is, as each combiner does.
 
     Examples
     --------
     >>> import jaxunc as ju
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> known = ju.transduction.leave_one_out_leaf_counts(X[::2], y[::2])  # the leaves of each row, without its label
-    >>> rows = ju.learning.rows_from_counts(known, y[::2])
+    >>> counts = ju.transduction.leave_one_out_leaf_counts(X[::2], y[::2])  # without the row's own label
+    >>> rows = ju.learning.dataset_from_counts(counts, y[::2])
     >>> learned = ju.learning.fit_combiner(ju.LearnedPool(rows.prior), rows).combiner
     >>> new = ju.transduction.transductive_leaf_counts(X[::2], y[::2], X[1::2])
     >>> learned.probability(new).shape
@@ -441,3 +373,61 @@ def check_every_class(labels: tuple[Any, ...], position: np.ndarray, weight: np.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
     if absent:
         raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
+
+
+def check_rows(rows: Any) -> None:
+    """Raise a TypeError unless the rows are `OobDataset`, whose counts do not hold their labels."""
+    if not isinstance(rows, OobDataset):
+        raise TypeError(
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.oob_dataset(model, X, y). Counts by "
+            "themselves do not say whether the forest was grown on these instances, and a combiner that is learned on "
+            "such counts learns that the forest is always right."
+        )
+
+
+def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
+    """Return histograms of the codes ``[rows trees]`` where the mask is True."""
+    parts = [
+        _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
+        for i in range(0, len(code), CHUNK)
+    ]
+    slots = _slots(max(part[0].shape[1] for part in parts))
+    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
+    rows = _eighths(len(code), 256)
+    whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
+    start = 0
+    for codes, times in parts:
+        whole_code[start : start + len(codes), : codes.shape[1]] = codes
+        whole_times[start : start + len(codes), : codes.shape[1]] = times
+        start += len(codes)
+    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
+    table[: len(count_table)] = count_table
+    return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
+
+
+def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct codes of each row, and how often each stands there."""
+    # -1 sorts first, and is left out below.
+    code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
+    first = np.empty(code.shape, bool)
+    first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
+    live = code >= 0
+    first &= live
+    rank = np.cumsum(first, axis=1, dtype=np.int32) - 1
+    width = int(rank.max(initial=0)) + 1
+    row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
+    distinct = np.zeros((len(code), width), np.int32)
+    distinct[row[first], rank[first]] = code[first]
+    times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
+    return distinct, times.reshape(len(code), width).astype(np.float32)
+
+
+def _eighths(number: int, least: int) -> int:
+    """Round up to eighths of a power of two."""
+    return multiple_of(power_of_two(number, least) // 8, number)
+
+
+def _slots(number: int) -> int:
+    """Round up to a size of a short list, so that programs serve many forests."""
+    size = power_of_two(number, 8)
+    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size
