@@ -353,7 +353,6 @@ LEARNING = [
     (lambda g: learning.default_candidates(None), "rows is a NoneType; .*oob_dataset"),
     (lambda g: learning.loss_on(ju.Mean(), None), "rows is a NoneType"),
     (lambda g: learning.loss_on(None, None), "combiner is None"),
-    (lambda g: learning.fit_leaf_counts(ju.Mean(), None), "rows is a NoneType"),
     (lambda g: learning.standard_errors(ju.Mean(), X), "rows is a ndarray"),
     (lambda g: tables.Columns(-1), "number=-1 must be at least 0"),
     (lambda g: tables.Columns("three"), "number='three' must be an integer"),

@@ -1,4 +1,4 @@
-"""Models whose leaves hold values that are added: boosted trees, forests of regression trees."""
+"""Models whose leaves hold values that are added: boosted trees and forests of regression trees."""
 
 from ._additive_trees import (
     LINKS,
@@ -6,16 +6,9 @@ from ._additive_trees import (
     AdditiveUncertainty,
     apply_link,
     check_additive,
-    uncertainty,
     uncounted_forest,
     virtual_ensemble,
+    virtual_uncertainty,
 )
 
-__all__ = [
-    "LINKS",
-    "AdditiveTrees",
-    "AdditiveUncertainty",
-    "check_additive",
-    "uncertainty",
-    "virtual_ensemble",
-]
+__all__ = ["AdditiveTrees", "virtual_uncertainty"]

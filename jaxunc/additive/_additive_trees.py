@@ -1,4 +1,8 @@
-"""Links: what the sums of leaf values mean."""
+"""Models whose leaves hold values that are added: boosted trees, and forests of regression trees.
+
+`AdditiveTrees` binds its trees to `LeafSum`, or to `ObliviousSums` where all nodes of a level make one test;
+`apply_link` turns sums into predictions. `virtual_uncertainty` compares parts of one boosted model.
+"""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -21,36 +25,10 @@ from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_t
 from ._oblivious import ObliviousSums, levels_of
 
 Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
+
 LINKS: tuple[str, ...] = get_args(Link)
 """``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
 probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
-
-
-def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
-    own = jax.nn.sigmoid(raw)
-    return own / sum_in_order(own, keepdims=True)
-
-
-_APPLY: dict[str, Callable[[Array], Array]] = {
-    "identity": lambda raw: raw,
-    "exp": jnp.exp,
-    "logistic": jax.nn.sigmoid,
-    "softmax": softmax,
-    "one-vs-rest": _one_vs_rest,
-}
-
-
-def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
-    """Return what the sums mean: ``[... outputs]``, or class probabilities ``[... classes]``.
-
-    One log-odds ratio for two classes is the second one's.
-    """
-    if n_classes == 2 and raw.shape[-1] == 1:
-        raw = jnp.concatenate([-raw, raw], axis=-1)
-    return _APPLY[link](raw)
-
-
-# The rule of models whose leaves hold values: their sum.
 
 
 class LeafSum(Combiner[Any]):
@@ -67,18 +45,12 @@ class LeafSum(Combiner[Any]):
         return stat
 
 
-# Models whose leaves hold values: boosted trees, and forests of regression trees.
-
-STAGED_ROWS = 4096
-"""Instances whose leaf values are held at a time, one for each tree."""
-
-
 class AdditiveTrees(Pickled, eqx.Module):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and
     `count_leaves` take its ``trees``; counted on instances that it was not fitted to, they are a `Forest` for every
-    rule.
+    combiner.
 
     A pytree, differentiable in ``values`` and ``base``. Instances reach the leaves that they reach in the library that
     the model comes from; sums are rounded once.
@@ -108,13 +80,13 @@ class AdditiveTrees(Pickled, eqx.Module):
 
     @property
     def combiner(self) -> None:
-        """None: the answer is no rule's."""
+        """None: the answer is no combiner's."""
 
     @property
     def is_forest(self) -> bool:
         """Whether trees do not correct each other: they are averaged, or all of one iteration of boosting.
 
-        Then each answers the same question, and counts in their leaves are evidence for any rule.
+        Then each answers the same question, and counts in their leaves are evidence for any combiner.
         """
         return self.averaged or self.trees_per_stage == self.n_trees
 
@@ -165,38 +137,22 @@ class AdditiveTrees(Pickled, eqx.Module):
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
-        """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
-
-        Errors: see `raw`.
-
-        Parameters
-        ----------
-        X
-            Instances, as for `raw`.
-        """
+        """Return class probabilities, or predictions of a regressor, ``[instances]`` of one output. X: see `raw`."""
         return self._answered(self.raw(X))
 
     def answer(self, X: InstancesLike) -> Answer:
-        """Return what streams and files ask of classifiers: sums as class scores, and probabilities.
-
-        Raises a TypeError for regressors.
-
-        Parameters
-        ----------
-        X
-            Instances, as for `raw`.
-        """
+        """Return sums as class scores, and probabilities; raises a TypeError for regressors. X: see `raw`."""
         return self._as_answer(self.raw(X))
 
     def blank_answer(self) -> Answer:
-        """Return an answer for one instance that says nothing."""
+        """Return an answer for one instance, of zero sums."""
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def with_rule(self, combiner: Combiner) -> NoReturn:
-        """Raise a TypeError: rules ask class counts, which leaves of values do not have."""
+        """Raise a TypeError: combiners ask class counts, which leaves of values do not have."""
         raise TypeError(
             f"{type(combiner).__name__} asks for class counts, which this model's leaves do not hold. Count instances "
-            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), rule)."
+            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), combiner)."
         )
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
@@ -246,7 +202,7 @@ class AdditiveTrees(Pickled, eqx.Module):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self) -> tuple[BoundForest | ObliviousSums, ...]:
-        """The trees bound to their sums; kept while their arrays live, since a module cannot."""
+        """The trees bound to their sums; kept while their arrays live, since a module cannot hold them."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         known = (*map(id, arrays), self.n_outputs, self.trees_per_stage)
@@ -302,10 +258,6 @@ def uncounted_forest(model: AdditiveTrees) -> Forest:
     )
 
 
-_BOUND: dict[tuple[int, ...], tuple[BoundForest | ObliviousSums, ...]] = {}
-"""By the arrays of models while those live."""
-
-
 def check_additive(model: AdditiveTrees) -> None:
     """Raise a ValueError unless values, base, stages and labels suit each other; of traced arrays only the shapes."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
@@ -331,6 +283,10 @@ def check_additive(model: AdditiveTrees) -> None:
             raise ValueError(f"the model's {name} holds numbers that are not finite in {array.dtype}.")
 
 
+_BOUND: dict[tuple[int, ...], tuple[BoundForest | ObliviousSums, ...]] = {}
+"""By the arrays of models while those live."""
+
+
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
     together = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
@@ -348,24 +304,45 @@ def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> Two
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
 
 
-# Virtual ensembles: what the parts of one boosted model say about its uncertainty.
+def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
+    """Return what the sums mean: ``[... outputs]``, or class probabilities ``[... classes]``.
+
+    One log-odds ratio for two classes is the second one's.
+    """
+    if n_classes == 2 and raw.shape[-1] == 1:
+        raw = jnp.concatenate([-raw, raw], axis=-1)
+    return _APPLY[link](raw)
+
+
+def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
+    own = jax.nn.sigmoid(raw)
+    return own / sum_in_order(own, keepdims=True)
+
+
+_APPLY: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda raw: raw,
+    "exp": jnp.exp,
+    "logistic": jax.nn.sigmoid,
+    "softmax": softmax,
+    "one-vs-rest": _one_vs_rest,
+}
 
 
 class AdditiveUncertainty(NamedTuple):
     """Uncertainty of each instance: in nats for classes, in squared units of the target for one number."""
 
     data: Float[Array, "instances"] | None
-    """What no further data would remove: the mean entropy of the members; None for regressors, which do not tell it."""
+    """What no further data would remove: the mean entropy of the members; None for regressors, which lack it."""
     knowledge: Float[Array, "instances"]
     """What more data would: the mutual information of class and member, or the variance of the members."""
 
 
-def virtual_ensemble(
-    model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
-) -> Float[Array, "instances members outputs"]:
-    r"""Return the sums of members that are parts of one boosted model: its first stages, up to all of them.
+def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
+    """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
 
-    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋.
+    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. Of classes: data
+    is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number: knowledge is the
+    variance of the members' predictions (over K).
 
     Parameters
     ----------
@@ -376,20 +353,33 @@ def virtual_ensemble(
     n_members
         Members, K; at most half as many as stages.
 
-    Returns
-    -------
-    Float[Array, "instances members outputs"]
-        Sums before the link. The last member is the model.
-
     Raises
     ------
     TypeError, ValueError
-        As `AdditiveTrees.raw`; if there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests.
+        As `AdditiveTrees.raw`. If there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests; for
+        regressors of several outputs.
 
     References
     ----------
     Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
     were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
+    """
+    members = virtual_ensemble(model, X, n_members=n_members)
+    if model.class_labels is None:
+        if model.n_outputs > 1:
+            raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
+        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
+    shares = apply_link(model.link, members, len(model.class_labels))
+    data = _entropy(shares).mean(axis=1)
+    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
+
+
+def virtual_ensemble(
+    model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
+) -> Float[Array, "instances members outputs"]:
+    """Return the sums before the link of members ``[instances members outputs]``; the last is the model.
+
+    The members are those of `virtual_uncertainty`, and so are the errors.
     """
     check_kind("model", model, AdditiveTrees, "a AdditiveTrees, such as from_xgboost(model)")
     check_integer("n_members", n_members, 1)
@@ -403,28 +393,6 @@ def virtual_ensemble(
         raise ValueError(f"n_members={n_members} needs {2 * n_members} stages at least; the model has {n_stages}.")
     ends = [n_stages - (n_members - i) * period for i in range(1, n_members + 1)]
     return jnp.stack([sums for stage, sums in enumerate(model.staged(X), start=1) if stage in set(ends)], axis=1)
-
-
-def uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
-    """Return how uncertain the model is of each instance, and of which kind, by a `virtual_ensemble`.
-
-    Of classes: data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number:
-    knowledge is the variance of the members' predictions (over K). Errors: as of `virtual_ensemble`; a
-    ValueError for regressors of several outputs.
-
-    Parameters
-    ----------
-    model, X, n_members
-        See `virtual_ensemble`.
-    """
-    members = virtual_ensemble(model, X, n_members=n_members)
-    if model.class_labels is None:
-        if model.n_outputs > 1:
-            raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
-        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
-    shares = apply_link(model.link, members, len(model.class_labels))
-    data = _entropy(shares).mean(axis=1)
-    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:

@@ -12,8 +12,8 @@ from jaxunc.additive import AdditiveTrees, _oblivious
 from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.tables import Columns
 
-from .test_tree_ensemble import X as OTHERS
-from .test_tree_ensemble import model as of_other_trees
+from .test_additive_trees import X as OTHERS
+from .test_additive_trees import model as of_other_trees
 
 N_FEATURES = 5
 
