@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._numerics import Pickled
 from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
@@ -14,11 +12,10 @@ from jaxunc.inference import BoundForest, bind
 from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
-from ._classifier import LogProbabilities
 from ._counted_forest import CountedForest
 
 
-class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):
+class CautiousForestClassifier(CountedForest):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
     A tree is sure where the counts n of its leaf would prefer the same class if s more instances were of any other:
@@ -81,7 +78,7 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
     and a probability by counts, so the most probable class may be left out of a set: ``predict`` then follows the set.
 
     **Ties.** Of two classes an exact half-half split of the mass is class 1 alone: see `jaxunc.decisions.nondominated`.
-    With more classes the rule compares pair by pair; it streams C(C - 1) statistics.
+    With more classes the combiner compares pair by pair; it streams C(C - 1) statistics.
 
     References
     ----------
@@ -123,7 +120,7 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CautiousForestClassifier":
-        """Fit the forest, count, and bind the rule.
+        """Fit the forest, count, and bind the combiner.
 
         Parameters
         ----------
@@ -143,10 +140,10 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
             The fitted classifier.
         """
         self._check_parameters()
-        rule = self._rule()
-        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: rule, groups)
+        combiner = self._made_combiner()
+        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: combiner, groups)
         warn_of_pure_leaves(self.forest_, self.counts)
-        self._bind(rule)
+        self._bind(combiner)
         if (own := self._keep_out_of_bag(sample)) is not None:
             self.oob_set_ = np.asarray(own.membership)
         return self
@@ -180,9 +177,9 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
-        self._rule()
+        self._made_combiner()
 
-    def _rule(self) -> CautiousReport:
+    def _made_combiner(self) -> CautiousReport:
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)

@@ -1,4 +1,4 @@
-"""A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
+"""A forest whose leaves are combined by any combiner, as a scikit-learn classifier."""
 
 from functools import partial
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from jaxunc.voting import (
     predict_until_settled,
 )
 
-from ._classifier import RuleClassifier, check_rule, rule_for
+from ._classifier import CombinerClassifier, check_combiner, combiner_for
 from ._counted_forest import (
     CountedForest,
     CountedSample,
@@ -40,11 +40,11 @@ from ._counted_forest import (
 )
 
 _UNLEARNED = "mixture"
-"""The default rule where nothing is learned."""
+"""The default combiner where nothing is learned."""
 
 
-class CombinedForestClassifier(CountedForest, RuleClassifier):
-    """A forest of decision trees whose leaves' counts are combined by a rule of your choice.
+class CombinedForestClassifier(CountedForest, CombinerClassifier):
+    """A forest of decision trees whose leaves' counts are combined by a combiner of your choice.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
         of the first two are grown.
     combiner
-        The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
-        as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
-        out-of-bag trees (`jaxunc.LearnedPool`).
+        The combiner by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …,
+        or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
+        combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through
+        their out-of-bag trees (`jaxunc.LearnedPool`).
         Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
         ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.
     combiner_options
-        Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
+        Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
         Whose labels the leaves count. ``"inbag"``: the sample that each tree was grown on (as scikit-learn does).
         ``"train"``: all training instances. ``"oob"``: for each tree the instances that it was grown without.
@@ -83,10 +83,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     estimator_
         The fitted forest.
     forest_
-        The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
+        The `Forest` with the counts that were asked for; a learned combiner's out-of-bag counts are among its
         ``count_sets``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
     combiner_
-        The rule.
+        The combiner.
     learned_
         With ``combiner="learned"``: how learning went, a `jaxunc.learning.FitResult`; ``combiner_.describe()`` says
         what was learned.
@@ -96,15 +96,15 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         With ``counts="oob"``: probabilities of the training instances ``[instances classes]``, each from the trees that
         were grown without it and from counts without it, and their accuracy. ``predict_proba`` of training instances is
         something else: their own labels are among the counts. NaN, and left out of the accuracy, where every tree was
-        grown with the instance. Rules without probabilities have no ``oob_decision_function_``.
+        grown with the instance. Combiners without probabilities have no ``oob_decision_function_``.
 
     Raises
     ------
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
-        class, a class of which nothing is counted, rules that answer with something else than class scores, and what
-        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values; held-out
-        rows that a forest with its own counts was grown on, as far as they can be told.
+        class, a class of which nothing is counted, combiners that answer with something else than class scores, and
+        what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
+        held-out rows that a forest with its own counts was grown on, as far as they can be told.
 
     Warns
     -----
@@ -113,19 +113,19 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     Notes
     -----
-    The decision is the class with the largest class score, the first one on ties; where a rule excludes every class,
-    the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
-    as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by part:
-    see `jaxunc.bind`.
+    The decision is the class with the largest class score, the first one on ties; where a combiner excludes every
+    class, the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as
+    far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
+    part: see `jaxunc.bind`.
 
-    **The default rule.** Over 26 data sets that it was not developed on (``benchmarks/results/learning``) the learned
-    pool has a smaller log loss than the mean in grown-out random forests on 23, by 19 % in the median (probabilities
-    below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on 16 against 7; a smaller
-    log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly without error (wine,
-    dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both. Where nothing can be
-    learned without growing more forests, the mixture has better Brier scores than the mean in grown-out forests, on 17
-    sets of two classes against 5 and on 11 of more against 1 (``benchmarks/results/rules.md``), and decides and ranks
-    as it does. ``"probability"`` is the mean.
+    **The default combiner.** Over 26 data sets that it was not developed on (``benchmarks/results/learning``) the
+    learned pool has a smaller log loss than the mean in grown-out random forests on 23, by 19 % in the median
+    (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on 16
+    against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
+    without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
+    Where nothing can be learned without growing more forests, the mixture has better Brier scores than the mean in
+    grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
+    (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
 
     Examples
     --------
@@ -164,13 +164,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CombinedForestClassifier":
-        """Fit the forest, count, learn what is to be learned, and bind the rule.
+        """Fit the forest, count, learn what is to be learned, and bind the combiner.
 
         Parameters
         ----------
         X
             Instances ``[instances features]``, NumPy, pandas or a sparse matrix. Only a fitted forest read in-bag by a
-            rule that does not learn needs none.
+            combiner that does not learn needs none.
         y
             Their labels.
         sample_weight
@@ -197,19 +197,19 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             except TooFewUnseenError as error:
                 if self.combiner is not None:
                     raise
-                warn(f"{error} Nothing is learned, and the rule is {_UNLEARNED!r}.")
+                warn(f"{error} Nothing is learned, and the combiner is {_UNLEARNED!r}.")
                 self._take(_UNLEARNED)
         else:
-            sample = self._fit_forest(X, y, sample_weight, partial(rule_for, name, self.combiner_options), groups)
+            sample = self._fit_forest(X, y, sample_weight, partial(combiner_for, name, self.combiner_options), groups)
             self._take(name)
         self._keep_out_of_bag(sample)
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind a rule that is not learned."""
+        """Bind a combiner that is not learned."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
-        self._bind(rule_for(name, self.combiner_options, forest.prior, **how))
+        self._bind(combiner_for(name, self.combiner_options, forest.prior, **how))
 
     def predict_polled(
         self,
@@ -226,7 +226,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 
         The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
-        rule is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
+        combiner is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
         tree whose leaf is empty, as small ones are out of bag, abstains.
 
         Parameters
@@ -305,7 +305,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         """Whether there is something to learn from, without growing more forests for it."""
         model = self._model()[0]
         if self.combiner_options:
-            raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
+            raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
         told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
         alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
@@ -313,7 +313,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
-        check_rule(self.combiner, self.combiner_options, further=("learned",))
+        check_combiner(self.combiner, self.combiner_options, further=("learned",))
 
     def _check_learning(self, X) -> None:
         if self.counts not in ("inbag", "held_out"):

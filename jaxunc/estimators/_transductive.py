@@ -1,10 +1,10 @@
-"""Certainty by transduction, as a scikit-learn classifier."""
+"""Certainty by transduction, as classifiers of scikit-learn: of decision trees, or around any classifier."""
 
 from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,7 +16,6 @@ from sklearn.utils.validation import (
 )
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed
-from jaxunc._numerics import Pickled
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
@@ -26,7 +25,6 @@ from jaxunc.tables import (
     LabelsLike,
     NumbersLike,
     array_of,
-    holds_numbers,
     is_sparse,
     plain_table,
 )
@@ -40,17 +38,22 @@ from jaxunc.transduction import (
 )
 
 from ._classifier import (
-    LogProbabilities,
+    ProbabilityClassifier,
     check_class_scores,
+    check_combiner,
     check_nominal,
-    check_rule,
     labels_given,
+    mixed_data,
     numbers_among_objects,
+    plain_numbers,
     take_names,
 )
 
+COMBINE = ("mean", "pnml")
+"""How the answers of the models become one."""
 
-class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, BaseEstimator):
+
+class TransductiveTreeClassifier(ProbabilityClassifier):
     """Every instance is inserted into the training set with each label; the leaves of the trees that follow answer.
 
     Parameters
@@ -61,8 +64,8 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
     candidates, min_samples_leaf
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
-        How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
-        that of the training set), or None for the mean of Laplace's estimates, which is the published rule. The
+        How the leaves become probabilities: a combiner that has some, its name (see `CombinedForestClassifier`; a prior
+        is that of the training set), or None for the mean of Laplace's estimates, as published. The
         default counts the leaves together, which is the better reading on most sets (Notes).
     algorithm
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
@@ -75,15 +78,15 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
     Attributes
     ----------
     combiner_
-        The rule; None for the mean of Laplace's estimates.
+        The combiner; None for the mean of Laplace's estimates.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: one class only, no instance, a parameter out of range, a name or a rule that gives no probabilities,
-        infinite numbers, and what scikit-learn refuses.
+        On ``fit``: one class only, no instance, a parameter out of range, a name or a combiner that gives no
+        probabilities, infinite numbers, and what scikit-learn refuses.
 
     Warns
     -----
@@ -149,12 +152,12 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
             The fitted classifier.
         """
         self._check_parameters()
-        X, y = self._data(X, y, reset=True)
+        X, y = mixed_data(self, X, y, reset=True)
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
-        combiner = self._rule(classes, y)
-        sample = presort(self._numbers(X, self.nominal is None or isinstance(self.nominal, str)), y, self.nominal)
+        combiner = self._made_combiner(classes, y)
+        sample = presort(plain_numbers(X, not (self.nominal is None or isinstance(self.nominal, str))), y, self.nominal)
         self._hold(sample, combiner, self._choices())
         self.classes_ = classes
         return self
@@ -164,27 +167,28 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
         checked_limits(self.candidates, self.min_samples_leaf)
         check_algorithm(self.algorithm)
         check_nominal(self.nominal)
-        check_rule(self.combiner)
+        check_combiner(self.combiner)
         check_integer("block_size", self.block_size, 1)
         check_progress(self.progress)
 
-    def _rule(self, classes: np.ndarray, y) -> Combiner | None:
-        """The rule, which must have probabilities for as many leaves as there are classes."""
+    def _made_combiner(self, classes: np.ndarray, y) -> Combiner | None:
+        """The combiner, which must have probabilities for as many leaves as there are classes."""
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
-        rule = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
-        if rule.count_sets != (OWN,):
+        combiner = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
+        if combiner.count_sets != (OWN,):
             raise ValueError(
-                f"combiner {type(rule).__name__} reads the counts {rule.count_sets}; here leaves have their own alone."
+                f"combiner {type(combiner).__name__} reads the counts {combiner.count_sets}; here leaves have their "
+                "own alone."
             )
-        advice = "ask it of the leaves instead: rule.answer(model.leaf_counts(X))."
-        if check_class_scores(rule, k, k, advice).probability is None:
+        advice = "ask it of the leaves instead: combiner.answer(model.leaf_counts(X))."
+        if check_class_scores(combiner, k, k, advice).probability is None:
             raise ValueError(
-                f"combiner {type(rule).__name__} has no probabilities for its scores, which have no bound; take "
+                f"combiner {type(combiner).__name__} has no probabilities for its scores, which have no bound; take "
                 "another scorer, or Pooling."
             )
-        return rule
+        return combiner
 
     def _choices(self) -> dict[str, Any]:
         """Return the parameters on which answers depend: ``fit`` keeps them."""
@@ -199,7 +203,9 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
-        return self.bound_.leaf_counts(self._numbers(self._data(X, reset=False), self.bound_.columns.levels is None))
+        return self.bound_.leaf_counts(
+            plain_numbers(mixed_data(self, X, reset=False), self.bound_.columns.levels is not None)
+        )
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
@@ -210,42 +216,13 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    @staticmethod
-    def _numbers(X: Any, may_be_plain: bool):
-        """An array of objects that holds no text as numbers; anything else as it is."""
-        return array_of(X, "X") if may_be_plain and isinstance(X, np.ndarray) and X.dtype == object else X
-
-    def _data(self, X, *y, reset: bool) -> Any:
-        """X checked: as a frame if it came as one, else as an array; and its labels."""
-        X, y = X if is_sparse(X) else plain_table(X), [labels_given(self, labels) for labels in y]
-        if not (hasattr(X, "iloc") or isinstance(X, Frame)):
-            checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
-            return validate_data(self, X, *y, reset=reset, **checks)
-        # Columns of several types have no array in common: each is checked where it is encoded.
-        y = [validate_data(self, y=labels, reset=reset) for labels in y]
-        holds_numbers(X)
-        if reset and 0 in X.shape:
-            raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
-        check_consistent_length(X, *y)
-        if isinstance(X, Frame):
-            take_names(self, X, reset=reset)
-        else:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return (X, *y) if y else X
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
 
-# Certainty by transduction around any classifier: a fit for each instance and each label.
-
-COMBINE = ("mean", "pnml")
-"""How the answers of the models become one."""
-
-
-class TransductiveClassifier(Pickled, LogProbabilities, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     r"""A classifier is fitted anew with each instance under each label, and the answers of these models are combined.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):
