@@ -323,7 +323,7 @@ LEARNING = [
     (lambda g: combined(RandomForestRegressor(2), combiner="mean"), "RandomForestRegressor that predicts numbers"),
     (lambda g: combined(LogisticRegression(), combiner="mean"), "LogisticRegression; from_sklearn imports"),
     (lambda g: combined(combiner="meen"), "Did you mean 'mean'"),
-    (lambda g: combined(combiner=3), "combiner=3 is a int; pass a rule, its name"),
+    (lambda g: combined(combiner=3), "combiner=3 is a int; pass a combiner, its name"),
     (lambda g: combined(combiner="mean", combiner_options=3), "combiner_options=3 must be options"),
     (lambda g: combined(counts="obo"), "counts='obo' is unknown. Did you mean 'oob'"),
     (lambda g: combined(counts=None), "counts=None is unknown"),

@@ -78,7 +78,7 @@ def test_rules_by_name(name):
     ("combiner", "error", "message"),
     [
         ("meen", ValueError, "Did you mean 'mean'"),
-        (3, TypeError, "pass a rule"),
+        (3, TypeError, "pass a combiner"),
         (ju.AveragedIntervals(1.0), TypeError, "leaf_counts"),
         (ju.Mean(ju.scorers.linear), ValueError, "no probabilities"),
         (ju.LearnedPool([0.3, 0.3, 0.4], reads=("own", "oob")), ValueError, "reads the counts"),

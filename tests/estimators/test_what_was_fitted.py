@@ -113,7 +113,7 @@ def test_rows_of_a_class_that_is_in_every_bag():
     rows = rng.normal(size=(600, 4)).astype(np.float32)
     rare = (rows[:, 0] + rng.normal(size=600) > 2.4).astype(int)
     balanced = forest(class_weight="balanced")
-    with pytest.warns(UserWarning, match=r"rows of class 1 are out of .* of 50 bags .*the rule is 'mixture'"):
+    with pytest.warns(UserWarning, match=r"rows of class 1 are out of .* of 50 bags .*the combiner is 'mixture'"):
         model = CombinedForestClassifier(balanced).fit(rows, rare)
     np.testing.assert_array_equal(
         model.predict_proba(rows), CombinedForestClassifier(balanced, "mixture").fit(rows, rare).predict_proba(rows)
