@@ -23,7 +23,7 @@ from benchmarks.papers.costa2013_methods import (
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.venn_abers import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
-from jaxunc.learning import OobDataset, fit_combiner, dataset_from_counts
+from jaxunc.learning import OobDataset, dataset_from_counts, fit_combiner
 
 POOL_MEASURES = (*MEASURES, "log")
 """``log`` is the log loss in nats."""
