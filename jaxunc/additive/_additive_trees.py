@@ -61,9 +61,9 @@ class AdditiveTrees(Pickled, eqx.Module):
     values: Float[Array, "trees nodes each"]
     """The values of leaves: one, which counts for one output, or one for each output."""
     base: Float[Array, "outputs"]
-    """What is added to the sums."""
+    """Numbers added to the sums."""
     link: str = eqx.field(static=True)
-    """What sums mean: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
+    """Meaning of the sums: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
     trees_per_stage: int = eqx.field(static=True, default=1)
     """Trees that one iteration of boosting adds: first all those of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
@@ -194,7 +194,7 @@ class AdditiveTrees(Pickled, eqx.Module):
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """The trees of each output, or all where leaves hold values for each."""
+        """Yield the trees of each output, or all where leaves hold values for each."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -202,7 +202,7 @@ class AdditiveTrees(Pickled, eqx.Module):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self) -> tuple[BoundForest | ObliviousSums, ...]:
-        """The trees bound to their sums; kept while their arrays live, since a module cannot hold them."""
+        """Return the trees bound to their sums; kept while their arrays live, since a module cannot hold them."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         known = (*map(id, arrays), self.n_outputs, self.trees_per_stage)
@@ -218,7 +218,7 @@ class AdditiveTrees(Pickled, eqx.Module):
         return bind(self._as_forest(), LeafSum())
 
     def _as_forest(self) -> Forest:
-        """The values where a forest has counts, for what looks leaves up and adds."""
+        """Return a forest with the values in place of counts, for programs that look leaves up and add."""
         n_trees, n_nodes, each = self.values.shape
         code = jnp.arange(n_trees * n_nodes, dtype=jnp.int32).reshape(n_trees, n_nodes)
         table = self.values.reshape(n_trees * n_nodes, each)
@@ -332,9 +332,9 @@ class AdditiveUncertainty(NamedTuple):
     """Uncertainty of each instance: in nats for classes, in squared units of the target for one number."""
 
     data: Float[Array, "instances"] | None
-    """What no further data would remove: the mean entropy of the members; None for regressors, which lack it."""
+    """Uncertainty that no further data would remove: the mean entropy of the members; None for regressors."""
     knowledge: Float[Array, "instances"]
-    """What more data would: the mutual information of class and member, or the variance of the members."""
+    """Uncertainty that more data would remove: the mutual information of class and member, or their variance."""
 
 
 def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:

@@ -104,7 +104,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
         class, a class of which nothing is counted, combiners that answer with something else than class scores, and
         what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
-        held-out rows that a forest with its own counts was grown on, as far as they can be told.
+        held-out rows that a forest with its own counts was grown on, as far as that can be seen.
 
     Warns
     -----
@@ -179,7 +179,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         groups
             A label for each instance, none of them missing, such as the patient that it is of: those of one group are
             out of bag, held out and left out of counts only together. Default: copies are, as
-            `jaxunc.counting.oob_mask` finds them, of which a warning tells; ``groups=range(len(y))`` leaves each alone.
+            `jaxunc.counting.oob_mask` finds them, with a warning; ``groups=range(len(y))`` leaves each alone.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         prior: NumbersLike | Literal["fitted"] = 1.0,
         training: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> VoteResult:
-        """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
+        """Return labels by majority vote, each instance asking trees until the winner is settled with this confidence.
 
         The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
         combiner is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
@@ -302,14 +302,14 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Whether there is something to learn from, without growing more forests for it."""
+        """Return "learned" if there is something to learn from without growing more forests, else a fixed combiner."""
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
+        has_own = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may be unknown
         alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
-        return "learned" if told and enough and alike else _UNLEARNED
+        return "learned" if has_own and enough and alike else _UNLEARNED
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -337,7 +337,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
+        """Learn the pool, and bind it to the counts that it reads. (It learns how sure pure leaves are: no warning.)"""
         model, weight = self.estimator_, sample.sample_weight
         if not has_own_counts(sample.grown):
             # All counts are of rows that the trees do not know: each row is answered without its own.

@@ -45,7 +45,7 @@ class CountedSample(NamedTuple):
     y: Any
     sample_weight: Any
     counted_weight: np.ndarray | None
-    """What each instance counts, if not 1."""
+    """Weight that each instance counts with; None where all count 1."""
     mask: np.ndarray | None
     """Which trees count an instance, if not all: ``[instances trees]``."""
     groups: np.ndarray
@@ -69,9 +69,9 @@ class CountedForest(ProbabilityClassifier):
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
     ) -> CountedSample:
-        """Fit the forest, or take a fitted one, and count; ``combiner_for`` says early what is wrong with the combiner.
+        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early.
 
-        ``groups`` says which instances belong together, and is looked for where labels are left out of counts: which
+        ``groups`` says which instances belong together. Copies are looked for where labels are left out of counts, as
         they are to learn, too.
         """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
@@ -98,7 +98,7 @@ class CountedForest(ProbabilityClassifier):
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
     def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
-        """A number for each instance, the same for those of a group: as given, or copies where they are looked for."""
+        """Return a number for each instance, the same within a group: as given, or copies where they are looked for."""
         if X is None:
             return None
         together = None
@@ -112,13 +112,13 @@ class CountedForest(ProbabilityClassifier):
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _model(self) -> tuple[Any, bool]:
-        """The forest to fit, or one that is fitted, and which it is."""
+        """Return the forest to fit or a fitted one, and whether it is fitted."""
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator.estimator, True
         return RandomForestClassifier() if self.estimator is None else self.estimator, False
 
     def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """What a fitted forest is to count: nothing if there are no data, for its own counts."""
+        """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
         check_own_counts(self.counts, model, grown)
         self._take_names(grown.trees.columns, model)
         if X is None:
@@ -137,7 +137,7 @@ class CountedForest(ProbabilityClassifier):
             self.feature_names_in_ = np.array(columns.names, object)
 
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Checked data; what a fitted forest that looks values up is given stays as it is."""
+        """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
         if known is not None and known.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(labels_given(self, y))
@@ -177,10 +177,10 @@ class CountedForest(ProbabilityClassifier):
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
     def _grow(self, model, X, y, sample_weight, apart, combiner_for: Callable[..., Combiner]):
-        """A fitted copy of the model, and what its leaves are to count; ``apart`` is a number for each group."""
+        """Return a fitted copy of the model, and the data that its leaves count; ``apart`` numbers the groups."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # What is wrong with the combiner is said before the work of growing.
+        # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
         combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
         grown_on = counted_on = (X, y, sample_weight)
@@ -204,7 +204,7 @@ class CountedForest(ProbabilityClassifier):
             )
 
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
-        """Keep what the combiner says of a sample that is counted out of bag, and return its answer; else None."""
+        """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None."""
         if sample.mask is None:
             return None
         how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
@@ -239,13 +239,13 @@ class CountedForest(ProbabilityClassifier):
 
 
 def n_trees_of(model: Any) -> int:
-    """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
+    """Return how many trees a model is to have; 1 for no number of trees, which scikit-learn refuses itself."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
 
 
 def is_taken(model: Any, *, fitted: bool) -> bool:
-    """Return whether a model may be fitted, or taken as it is: what is wrong with it otherwise its importer says."""
+    """Return whether a model may be fitted, or taken as it is; its importer refuses what else is wrong with it."""
     if isinstance(model, type):
         return False
     return isinstance(model, BaseEstimator) or (
@@ -254,7 +254,7 @@ def is_taken(model: Any, *, fitted: bool) -> bool:
 
 
 def is_from_elsewhere(model: Any) -> bool:
-    """Return whether a model is none of scikit-learn: it tells no bags, and is not grown again on parts of the data."""
+    """Return whether a model is none of scikit-learn, so that its bags are unknown and it is not grown again."""
     return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
 

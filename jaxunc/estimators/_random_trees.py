@@ -148,7 +148,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # What is wrong with the combiner is said before the work of growing.
+        # A wrong combiner is refused before the work of growing.
         self._made_combiner(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal

@@ -50,7 +50,7 @@ from ._classifier import (
 )
 
 COMBINE = ("mean", "pnml")
-"""How the answers of the models become one."""
+"""Ways in which the answers of the models become one."""
 
 
 class TransductiveTreeClassifier(ProbabilityClassifier):
@@ -172,7 +172,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_progress(self.progress)
 
     def _made_combiner(self, classes: np.ndarray, y) -> Combiner | None:
-        """The combiner, which must have probabilities for as many leaves as there are classes."""
+        """Return the combiner, which must have probabilities for as many leaves as there are classes."""
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
@@ -195,7 +195,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
-        """The bound training set that answers."""
+        """Hold the bound training set that answers."""
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
@@ -236,8 +236,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     estimator
         A scikit-learn classifier with ``predict_proba``, or a pipeline that ends in one. It is copied, never fitted.
     combine
-        ``"mean"``: the models' mean, as published for trees. ``"pnml"``: each model says how probable the label is that
-        it was told, and these are made to add to 1 (predictive normalized maximum likelihood).
+        ``"mean"``: the models' mean, as published for trees. ``"pnml"``: each model's probability of the label
+        that it was given, made to add to 1 (predictive normalized maximum likelihood).
     n_jobs
         Processes that fit side by side, as in scikit-learn: None for one, -1 for all cores.
     random_state
@@ -266,11 +266,11 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     `TransductiveTreeClassifier` finds those of decision trees together. The inserted instance weighs 1, so weights
     should have a mean near 1. What a pipeline learns before the classifier (scales, encodings) sees the inserted
     instance, too; put this class at the end of the pipeline if it should not. X is an array, a pandas frame or a sparse
-    matrix. No instances are an answer without rows. Where every model gives the label that it was told no probability,
-    ``"pnml"`` is the mean.
+    matrix. No instances are an answer without rows. Where every model gives probability 0 to the label that it was
+    given, ``"pnml"`` is the mean.
 
     One label hardly moves a model with few parameters, whose answers then stay as they are. A model that can fit
-    anything believes every label, and answers 1/k by ``"pnml"``. Of the k nearest neighbours the inserted instance is
+    anything fits every label, and answers 1/k by ``"pnml"``. Of the k nearest neighbours the inserted instance is
     the first, and ``"pnml"`` is Laplace's estimate of the k - 1 others.
 
     It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/results/costa2013``) the mean
@@ -342,7 +342,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
-        """What each model answers ``[instances labels classes]``, by the label that the instance was given."""
+        """Return each model's answer ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "estimator_")
         rows = self._as_fitted(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
@@ -400,7 +400,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _data(self, X: Any, *, reset: bool) -> Any:
-        """X as a frame if it came as one, else as an array or in rows of a sparse matrix; the estimator checks it."""
+        """Return X as a frame if it came as one, else as an array or in rows of a sparse matrix, for the estimator."""
         checks: dict[str, Any] = {"skip_check_array": True}
         X = X if is_sparse(X) else plain_table(X)
         if isinstance(X, Frame):
@@ -433,7 +433,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def combined(answers: np.ndarray, combine: str) -> np.ndarray:
-    """One answer ``[instances classes]`` of those by label ``[instances labels classes]``: see `COMBINE`."""
+    """Return one answer ``[instances classes]`` of those by label ``[instances labels classes]``: see `COMBINE`."""
     mean = answers.mean(axis=1)
     if combine == "mean":
         return mean
@@ -443,7 +443,7 @@ def combined(answers: np.ndarray, combine: str) -> np.ndarray:
 
 
 def _seeded(model: Any, random_state: Any) -> Any:
-    """The model, with an integer for every random state that could make two fits on the same data differ."""
+    """Return the model with an integer for every random state that could make two fits on the same data differ."""
     rng = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
@@ -452,18 +452,18 @@ def _seeded(model: Any, random_state: Any) -> Any:
 
 
 def _parts(X: Any, n: int):
-    """X in parts that are worth a process's start: sixteen instances, of which each is some fits."""
+    """Yield X in parts that are worth a process's start: sixteen instances, each of which is some fits."""
     for start in range(0, n, 16):
         yield _rows(X, slice(start, start + 16))
 
 
 def _rows(X: Any, which: Any) -> Any:
-    """Some rows, in the form that X has."""
+    """Return some rows, in the form that X has."""
     return X.iloc[which] if hasattr(X, "iloc") else X[which]
 
 
 def _answers(template, X, y, weights, classes, part) -> np.ndarray:
-    """Answers ``[instances labels classes]`` of the models that know an instance of ``part`` under a label."""
+    """Return answers ``[instances labels classes]`` of the models that have an instance of ``part`` under a label."""
     found = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
         weights = np.append(weights, 1.0)
@@ -477,7 +477,7 @@ def _answers(template, X, y, weights, classes, part) -> np.ndarray:
 
 
 def _joined(X: Any, x: Any) -> Any:
-    """The training set with one more instance, in the form that it has."""
+    """Return the training set with one more instance, in the form that it has."""
     if hasattr(X, "iloc"):
         import pandas as pd
 
@@ -486,7 +486,7 @@ def _joined(X: Any, x: Any) -> Any:
 
 
 def _fitted(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
-    """A copy of the template, fitted; a ValueError if it does not know the classes of y in their order."""
+    """Return a fitted copy of the template; a ValueError if its classes are not those of y in their order."""
     model: Any = clone(template)
     model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if not np.array_equal(model.classes_, classes):

@@ -63,7 +63,7 @@ class FitResult(Generic[CombinerT]):
 
 
 class _Problem(NamedTuple):
-    """The constant part of a problem: what a step needs beside the numbers that move."""
+    """The constant part of a problem, beside the numbers that move."""
 
     leaves: list
     start: list[Array]
