@@ -88,8 +88,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     combiner_
         The combiner.
     learned_
-        With ``combiner="learned"``: how learning went, a `jaxunc.learning.FitResult`; ``combiner_.describe()`` says
-        what was learned.
+        With ``combiner="learned"``: how learning went, as `jaxunc.learning.fit_combiner` returns it;
+        ``combiner_.describe()`` says what was learned.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_

@@ -72,8 +72,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
-        Called block after block with the number of instances that are answered, that of all, and the seconds:
-        `jaxunc.transduction.PairsProgress`.
+        Called block after block with a tuple ``(done, total, seconds)``: the instances that are answered, and all.
 
     Attributes
     ----------

@@ -126,7 +126,9 @@ def fit_combiner(
     Returns
     -------
     FitResult
-        The combiner with its learned numbers (``.combiner``), and how learning went.
+        ``combiner``: the combiner with its learned numbers. ``loss`` and ``start_loss`` on the rows (for validation,
+        where there are some). ``n_steps``, ``status`` (``"converged"``, ``"steps"``: as many as were asked for,
+        ``"stopped early"`` or ``"diverged"``) and ``history``, the losses by name at the start and after each step.
 
     Raises
     ------

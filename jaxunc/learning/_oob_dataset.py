@@ -161,7 +161,10 @@ def oob_dataset(
     Returns
     -------
     OobDataset
-        Rows for `fit_combiner` and its kin.
+        Rows for `fit_combiner` and its kin. ``answer(combiner)`` is what a combiner answers for each row,
+        ``bind(combiner)`` binds it to ``forest``, which holds the counts that were read; ``with_weight(weight)`` are
+        the same rows weighed otherwise. ``prior`` are the class frequencies of the forest's sample, ``count_sets`` the
+        names of the counts.
 
     Raises
     ------
@@ -169,7 +172,7 @@ def oob_dataset(
         If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
         source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
         bags are read, if rows are not those that the model was fitted on, in their order, or those of some class are in
-        nearly every bag; else, if calibration rows are those that the model was fitted on.
+        nearly every bag; else, if held-out rows are those that the model was fitted on.
 
     Warns
     -----
@@ -190,7 +193,7 @@ def oob_dataset(
     **Weights** are repeats: a row of weight two is two rows to what is learned. The weak prior of the numbers is worth
     a row of weight 1.
 
-    **Calibration rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
+    **Held-out rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
     counts once only; if in their order the trees whose bags hold them answer best; or if, in any order, more than once,
     a part of them or mixed with others,
 
@@ -206,7 +209,7 @@ def oob_dataset(
     * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
       independent rows do so with a probability below 1e-6.
 
-    What cannot be shown: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
+    What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
     do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
     or a part of their sample, or in another order with large leaves;
     a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample

@@ -81,8 +81,7 @@ def transductive_certainty(
         alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
         the problem is large, else grouped.
     progress
-        Called now and then with the number of pairs (x, c) that are finished, that of all, and the seconds:
-        `PairsProgress`.
+        Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all.
 
     Returns
     -------
