@@ -50,14 +50,14 @@ class CautiousForestClassifier(CountedForest):
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_set_, oob_decision_function_, oob_score_
-        With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, each from the
-        trees that were grown without it and from counts without it, and the accuracy of their most probable classes.
-        All classes, NaN, and left out, where every tree was grown with the instance.
+        With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, and the
+        accuracy of their most probable classes. Each is from the trees that were grown without it, and from counts
+        without it. All classes, NaN, and left out, where every tree was grown with the instance.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: s that is not positive and finite, an unknown mass, counts that the forest cannot have, a single
+        On ``fit``: s that is not positive and finite, an unknown mass, counts that the forest cannot have. A single
         class, a class of which nothing is counted, and what scikit-learn refuses.
 
     Warns
@@ -68,10 +68,10 @@ class CautiousForestClassifier(CountedForest):
     Notes
     -----
     **Which counts.** In the bag that grew it, every leaf of a grown-out tree is pure and holds an instance at least:
-    with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests (its page is
-    ``benchmarks/results/zhang2021/README.md``) equal masses at s = 1 then decide on everything, with out-of-bag counts
-    on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by how small
-    leaves are, never by how mixed. With leaves of five instances or more the two differ less.
+    with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests
+    (``benchmarks/results/zhang2021/README.md``) equal masses at s = 1 then decide on everything. With out-of-bag counts
+    they decide on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by
+    how small leaves are, never by how mixed. With leaves of five instances or more the two differ less.
 
     **One class of several.** ``predict`` has to name one: of the classes in the set the most probable one by
     ``predict_proba``, which averages (n_c + s/C)/(N + s), the centre of the leaf's intervals. A set is decided by votes

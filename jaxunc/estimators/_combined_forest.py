@@ -51,8 +51,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
-        ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
-        fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
+        ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts. For ``"train"`` and ``"oob"`` it
+        needs the instances that the forest was fitted on; for ``"held_out"`` any others, all of which count.
         So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
         an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `AdditiveTrees`
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
@@ -93,10 +93,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
-        With ``counts="oob"``: probabilities of the training instances ``[instances classes]``, each from the trees that
-        were grown without it and from counts without it, and their accuracy. ``predict_proba`` of training instances is
-        something else: their own labels are among the counts. NaN, and left out of the accuracy, where every tree was
-        grown with the instance. Combiners without probabilities have no ``oob_decision_function_``.
+        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and their accuracy. Each
+        is from the trees that were grown without it, and from counts without it; in ``predict_proba`` of training
+        instances their own labels count. NaN, and left out of the accuracy, where every tree was grown with the
+        instance. Combiners without probabilities have no ``oob_decision_function_``.
 
     Raises
     ------
@@ -118,14 +118,14 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
     part: see `jaxunc.bind`.
 
-    **The default combiner.** Over 26 data sets that it was not developed on (``benchmarks/results/learning``) the
-    learned pool has a smaller log loss than the mean in grown-out random forests on 23, by 19 % in the median
-    (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on 16
-    against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
+    **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
+    random forests (``benchmarks/results/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
+    median (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on
+    16 against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
     without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
-    Where nothing can be learned without growing more forests, the mixture has better Brier scores than the mean in
-    grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
+    Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
+    the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
+    (``benchmarks/results/rules.md``), and decides and ranks as the mean does, which is ``"probability"``.
 
     Examples
     --------

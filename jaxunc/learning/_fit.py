@@ -1,7 +1,7 @@
 """Fitting of a combiner's numbers to out-of-sample rows, and the standard errors of what was learned.
 
-`fit_combiner` moves the free numbers of a combiner (`split`, `join`) down the slope of `objective`, which is a loss and
-a weak prior around the start.
+`fit_combiner` moves the free numbers of a combiner (`split`, `join`) down the slope of `objective`: a loss and a weak
+prior around the start.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Rows to learn from whose counts do not hold their own labels, made of a model and its data.
 
-`oob_dataset` checks the data and asks one of four sources: trees that leave a row out of their bag (`out_of_bag`),
-forests grown on other folds (`cross_fitted`), rows that no tree was grown on (`held_out_rows`), or counts less the
-row's own label (`left_out`). Each returns the `ShownCounts`, of which `_made` makes the dataset.
+`oob_dataset` checks the data and asks one of four sources. `out_of_bag`: the trees that leave a row out of their bag.
+`cross_fitted`: forests grown on other folds. `held_out_rows`: rows that no tree was grown on. `left_out`: counts less
+the row's own label. Each returns the `ShownCounts`, of which `_made` makes the dataset.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Greedy trees by information gain, and bags of them (on the host).
 
-`grow_greedy_trees` sorts the training set, `grow_greedy_tree` grows a tree level by level, `best_test` chooses the test
-of a node, and `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
+`grow_greedy_trees` sorts the training set, and `grow_greedy_tree` grows a tree level by level, by the `best_test` of
+each node. `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
 equal ones are equal on every machine.
 """
 
@@ -209,8 +209,8 @@ def _checked_samples(samples, n: int) -> np.ndarray:
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     """Grow a tree level by level.
 
-    A nominal test "code = v" is two tests of the routing arrays, x ≤ v and x ≤ v - 1, and its right child belongs to
-    both: three nodes side by side are the second test, the rest, and the instances with code v.
+    A nominal test "code = v" is two tests of the arrays, x ≤ v and x ≤ v - 1, with one child in common. Three nodes
+    side by side are the second test, the rest, and the instances with code v.
     """
     members = np.arange(sample.n, dtype=np.int32)
     kinds = sample.columns.is_nominal

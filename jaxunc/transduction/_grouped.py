@@ -1,7 +1,7 @@
 """Grouped algorithm: pairs that meet the same sample share its tables (on the host).
 
-`descend_grouped` takes all samples of the largest size, makes the tests of each (`_SampledNodes`), and sends the pairs
-that wait there on to the children that they choose. Nodes can be kept for further instances (`KeptNodes`).
+`descend_grouped` takes all samples of the largest size, and makes the tests of each (`_SampledNodes`). It sends the
+pairs that wait there on to the children that they choose. Nodes can be kept for further instances (`KeptNodes`).
 """
 
 from collections.abc import Iterator
