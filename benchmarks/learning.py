@@ -30,6 +30,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
+from benchmarks._leaf_counts import fit_leaf_counts
 from benchmarks.data import load
 from benchmarks.learning_instead import INSTEAD, run_instead
 from benchmarks.learning_methods import (
@@ -208,10 +209,10 @@ def _by_tree_and_leaf(rows: OobDataset, forest: ju.Forest, X_test, seconds) -> d
     weighted = ju.Weighted(ju.Mean(), np.ones(forest.n_trees))
     rule = ju.Calibrated(weighted, scale=np.ones(n_classes), bias=np.zeros(n_classes), clip=1e-3)
     fitted, seconds["tree weights"] = _timed(lambda: ju.learning.fit_combiner(rule, rows, validation=0.2, n_steps=40))
-    leaves, seconds["leaf counts"] = _timed(lambda: ju.learning.fit_leaf_counts(ju.Mean(), rows, n_steps=40))
+    leaves, seconds["leaf counts"] = _timed(lambda: fit_leaf_counts(ju.Mean(), rows, n_steps=40))
     return {
         "tree weights": np.asarray(ju.bind(forest, fitted.combiner).probability(X_test), float),
-        "leaf counts": np.asarray(ju.bind(leaves.forest, ju.Mean()).probability(X_test), float),
+        "leaf counts": np.asarray(ju.bind(leaves, ju.Mean()).probability(X_test), float),
     }
 
 

@@ -30,7 +30,7 @@ TOLD = {
     "ju.load gives it back, answers bit for bit": "storage/test_round_trip.py::test_bound_forests",
     "they come, exactly": "tables/test_columns.py::test_traced_numbers_are_compared_as_they_are",
     "class scores to the bit": "inference/test_bind.py::test_the_bits_of_the_bound_forest",
-    "Those trees are never grown": "transduction/test_algorithms.py::test_the_same_integers",
+    "Those trees are never grown": "transduction/test_certainty.py::test_the_same_integers",
     "no table that keeps a mean exactly": NO_CLAIM,
     "holds this to the bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "It need not be the nearest float": "combiners/test_unanimous.py::test_how_far_a_mean_is_from_the_true_one",

@@ -4,8 +4,7 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from jaxunc.transduction._one_tree import SplitLimits, best_test
-from jaxunc.transduction._presorted import Presorted, presort
+from jaxunc.transduction import Presorted, SplitLimits, best_test, presort
 
 
 def own_threshold_counts(data: DataSet) -> np.ndarray:

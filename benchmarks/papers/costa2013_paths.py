@@ -23,8 +23,7 @@ from benchmarks.papers.costa2013_pools import N_FOLDS, POOL_MEASURES, Measures, 
 from benchmarks.papers.costa2013_pools_cells import SMALL
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.papers.journal import Journal, run_missing, study_options
-from jaxunc.transduction import as_queries, counts_of, presort, settings_of
-from jaxunc.transduction._pairs import Pairs
+from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
 
 RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
 

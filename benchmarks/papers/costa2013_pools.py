@@ -23,7 +23,7 @@ from benchmarks.papers.costa2013_methods import (
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.venn_abers import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
-from jaxunc.learning import OobDataset, fit_combiner, rows_from_counts
+from jaxunc.learning import OobDataset, dataset_from_counts, fit_combiner
 
 POOL_MEASURES = (*MEASURES, "log")
 """``log`` is the log loss in nats."""
@@ -63,7 +63,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
     known = transduction.leave_one_out_leaf_counts(X, position, nominal=nominal, inductive=True)
     leaves, tree = counts[:, :-1], counts[:, -1:]
-    rows = {name: rows_from_counts(of, position) for name, of in _both(known).items()}
+    rows = {name: dataset_from_counts(of, position) for name, of in _both(known).items()}
     probs = {
         "tree": frequencies(tree),
         "tree_laplace": laplace(tree),

@@ -17,11 +17,23 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import load
-from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
-from jaxunc.transduction._cuts import LOWEST, find_cuts, value_counts
-from jaxunc.transduction._entropy_table import entropy_table
-from jaxunc.transduction._one_tree import SplitLimits, _scores, best_test, split
-from jaxunc.transduction._presorted import Presorted, Queries, as_queries, own_queries, presort
+from jaxunc.transduction import (
+    LOWEST,
+    Presorted,
+    Queries,
+    SplitLimits,
+    as_queries,
+    best_test,
+    entropy_table,
+    find_cuts,
+    leave_one_out_leaf_counts,
+    own_queries,
+    presort,
+    scores_with,
+    split,
+    transductive_leaf_counts,
+    value_counts,
+)
 
 LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = {
@@ -71,13 +83,13 @@ def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits
     best, chosen = entropy[totals].sum() - entropy[n], None
     cuts = find_cuts(sample, order, limits.boundaries)
     is_below = x.value[0, cuts.row] <= cuts.threshold
-    cut_scores = _scores(entropy, cuts.below + own[:, None] * is_below, totals[:, None], limits.min_samples_leaf)
+    below = cuts.below + own[:, None] * is_below
+    cut_scores = scores_with(entropy, below, totals[:, None] - below, limits.min_samples_leaf)
     if len(sample.nominal):
         counts = value_counts(sample, members)
         equal = x.code[0][:, None] == np.arange(sample.n_codes)
-        code_scores = _scores(
-            entropy, counts + own[:, None, None] * equal, totals[:, None, None], limits.min_samples_leaf
-        )
+        inside = counts + own[:, None, None] * equal
+        code_scores = scores_with(entropy, inside, totals[:, None, None] - inside, limits.min_samples_leaf)
         is_test = (counts.sum(axis=0) > 0) & (counts.sum(axis=0) < len(members))
         code_scores = np.where(is_test, code_scores, LOWEST)
     for f in range(sample.columns.number):

@@ -1,14 +1,14 @@
-"""Models whose leaves hold values that are added: boosted trees, forests of regression trees."""
+"""Models whose leaves hold values that are added: boosted trees and forests of regression trees."""
 
-from ._links import LINKS, apply_link
-from ._tree_ensemble import AdditiveTrees, check_additive, uncounted_forest
-from ._virtual import AdditiveUncertainty, uncertainty, virtual_ensemble
+from ._additive_trees import (
+    LINKS,
+    AdditiveTrees,
+    AdditiveUncertainty,
+    apply_link,
+    check_additive,
+    uncounted_forest,
+    virtual_ensemble,
+    virtual_uncertainty,
+)
 
-__all__ = [
-    "LINKS",
-    "AdditiveTrees",
-    "AdditiveUncertainty",
-    "check_additive",
-    "uncertainty",
-    "virtual_ensemble",
-]
+__all__ = ["AdditiveTrees", "virtual_uncertainty"]

@@ -71,7 +71,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 
 class ObliviousSums:
-    """What a bound forest is of other trees: the sums of leaf values, to twice the precision of a float."""
+    """The sums of leaf values, to twice the precision of a float, asked like a bound forest."""
 
     def __init__(self, levels: ObliviousTests, n_features: int):
         self._levels, self._n_features = levels, n_features

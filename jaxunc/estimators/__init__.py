@@ -5,8 +5,7 @@ from jaxunc.counting import PureLeavesWarning
 from ._cautious_forest import CautiousForestClassifier
 from ._combined_forest import CombinedForestClassifier
 from ._random_trees import RandomDecisionTreesClassifier
-from ._transductive import TransductiveClassifier
-from ._transductive_tree import TransductiveTreeClassifier
+from ._transductive import TransductiveClassifier, TransductiveTreeClassifier
 
 __all__ = [
     "CautiousForestClassifier",

@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._numerics import Pickled
 from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
@@ -15,10 +13,9 @@ from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest
-from ._log_probabilities import LogProbabilities
 
 
-class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):
+class CautiousForestClassifier(CountedForest):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
     A tree is sure where the counts n of its leaf would prefer the same class if s more instances were of any other:
@@ -53,14 +50,14 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_set_, oob_decision_function_, oob_score_
-        With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, each from the
-        trees that were grown without it and from counts without it, and the accuracy of their most probable classes.
-        All classes, NaN, and left out, where every tree was grown with the instance.
+        With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, and the
+        accuracy of their most probable classes. Each is from the trees that were grown without it, and from counts
+        without it. All classes, NaN, and left out, where every tree was grown with the instance.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: s that is not positive and finite, an unknown mass, counts that the forest cannot have, a single
+        On ``fit``: s that is not positive and finite, an unknown mass, counts that the forest cannot have. A single
         class, a class of which nothing is counted, and what scikit-learn refuses.
 
     Warns
@@ -71,17 +68,17 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
     Notes
     -----
     **Which counts.** In the bag that grew it, every leaf of a grown-out tree is pure and holds an instance at least:
-    with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests (its page is
-    ``benchmarks/results/zhang2021/README.md``) equal masses at s = 1 then decide on everything, with out-of-bag counts
-    on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by how small
-    leaves are, never by how mixed. With leaves of five instances or more the two differ less.
+    with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests
+    (``benchmarks/results/zhang2021/README.md``) equal masses at s = 1 then decide on everything. With out-of-bag counts
+    they decide on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by
+    how small leaves are, never by how mixed. With leaves of five instances or more the two differ less.
 
     **One class of several.** ``predict`` has to name one: of the classes in the set the most probable one by
     ``predict_proba``, which averages (n_c + s/C)/(N + s), the centre of the leaf's intervals. A set is decided by votes
     and a probability by counts, so the most probable class may be left out of a set: ``predict`` then follows the set.
 
     **Ties.** Of two classes an exact half-half split of the mass is class 1 alone: see `jaxunc.decisions.nondominated`.
-    With more classes the rule compares pair by pair; it streams C(C - 1) statistics.
+    With more classes the combiner compares pair by pair; it streams C(C - 1) statistics.
 
     References
     ----------
@@ -123,7 +120,7 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CautiousForestClassifier":
-        """Fit the forest, count, and bind the rule.
+        """Fit the forest, count, and bind the combiner.
 
         Parameters
         ----------
@@ -143,10 +140,10 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
             The fitted classifier.
         """
         self._check_parameters()
-        rule = self._rule()
-        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: rule, groups)
+        combiner = self._made_combiner()
+        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: combiner, groups)
         warn_of_pure_leaves(self.forest_, self.counts)
-        self._bind(rule)
+        self._bind(combiner)
         if (own := self._keep_out_of_bag(sample)) is not None:
             self.oob_set_ = np.asarray(own.membership)
         return self
@@ -180,9 +177,9 @@ class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, Classif
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
-        self._rule()
+        self._made_combiner()
 
-    def _rule(self) -> CautiousReport:
+    def _made_combiner(self) -> CautiousReport:
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)

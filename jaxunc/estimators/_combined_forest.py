@@ -1,4 +1,4 @@
-"""A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
+"""A forest whose leaves are combined by any combiner, as a scikit-learn classifier."""
 
 from functools import partial
 from typing import Any, Literal
@@ -28,39 +28,45 @@ from jaxunc.voting import (
     predict_until_settled,
 )
 
-from ._counted_forest import CountedForest, CountedSample, n_trees_of
-from ._parameters import check_rule
-from ._rule_classifier import RuleClassifier, rule_for
-from ._taken_models import has_own_counts, is_from_elsewhere, same_trees, taken_forest
+from ._classifier import CombinerClassifier, check_combiner, combiner_for
+from ._counted_forest import (
+    CountedForest,
+    CountedSample,
+    has_own_counts,
+    is_from_elsewhere,
+    n_trees_of,
+    same_trees,
+    taken_forest,
+)
 
 _UNLEARNED = "mixture"
-"""The default rule where nothing is learned."""
+"""The default combiner where nothing is learned."""
 
 
-class CombinedForestClassifier(CountedForest, RuleClassifier):
-    """A forest of decision trees whose leaves' counts are combined by a rule of your choice.
+class CombinedForestClassifier(CountedForest, CombinerClassifier):
+    """A forest of decision trees whose leaves' counts are combined by a combiner of your choice.
 
     Parameters
     ----------
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
-        ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
-        fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
+        ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts. For ``"train"`` and ``"oob"`` it
+        needs the instances that the forest was fitted on; for ``"held_out"`` any others, all of which count.
         So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
         an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `AdditiveTrees`
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
         of the first two are grown.
     combiner
-        The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
-        as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
-        out-of-bag trees (`jaxunc.LearnedPool`).
+        The combiner by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …,
+        or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
+        combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through
+        their out-of-bag trees (`jaxunc.LearnedPool`).
         Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
         ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.
     combiner_options
-        Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
+        Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
         Whose labels the leaves count. ``"inbag"``: the sample that each tree was grown on (as scikit-learn does).
         ``"train"``: all training instances. ``"oob"``: for each tree the instances that it was grown without.
@@ -77,28 +83,28 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     estimator_
         The fitted forest.
     forest_
-        The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
+        The `Forest` with the counts that were asked for; a learned combiner's out-of-bag counts are among its
         ``count_sets``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
     combiner_
-        The rule.
+        The combiner.
     learned_
-        With ``combiner="learned"``: how learning went, a `jaxunc.learning.FitResult`; ``combiner_.describe()`` says
-        what was learned.
+        With ``combiner="learned"``: how learning went, as `jaxunc.learning.fit_combiner` returns it;
+        ``combiner_.describe()`` says what was learned.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
-        With ``counts="oob"``: probabilities of the training instances ``[instances classes]``, each from the trees that
-        were grown without it and from counts without it, and their accuracy. ``predict_proba`` of training instances is
-        something else: their own labels are among the counts. NaN, and left out of the accuracy, where every tree was
-        grown with the instance. Rules without probabilities have no ``oob_decision_function_``.
+        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and their accuracy. Each
+        is from the trees that were grown without it, and from counts without it; in ``predict_proba`` of training
+        instances their own labels count. NaN, and left out of the accuracy, where every tree was grown with the
+        instance. Combiners without probabilities have no ``oob_decision_function_``.
 
     Raises
     ------
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
-        class, a class of which nothing is counted, rules that answer with something else than class scores, and what
-        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values; held-out
-        rows that a forest with its own counts was grown on, as far as they can be told.
+        class, a class of which nothing is counted, combiners that answer with something else than class scores, and
+        what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
+        held-out rows that a forest with its own counts was grown on, as far as that can be seen.
 
     Warns
     -----
@@ -107,19 +113,19 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     Notes
     -----
-    The decision is the class with the largest class score, the first one on ties; where a rule excludes every class,
-    the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
-    as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by part:
-    see `jaxunc.bind`.
+    The decision is the class with the largest class score, the first one on ties; where a combiner excludes every
+    class, the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as
+    far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
+    part: see `jaxunc.bind`.
 
-    **The default rule.** Over 26 data sets that it was not developed on (``benchmarks/results/learning``) the learned
-    pool has a smaller log loss than the mean in grown-out random forests on 23, by 19 % in the median (probabilities
-    below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on 16 against 7; a smaller
-    log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly without error (wine,
-    dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both. Where nothing can be
-    learned without growing more forests, the mixture has better Brier scores than the mean in grown-out forests, on 17
-    sets of two classes against 5 and on 11 of more against 1 (``benchmarks/results/rules.md``), and decides and ranks
-    as it does. ``"probability"`` is the mean.
+    **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
+    random forests (``benchmarks/results/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
+    median (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on
+    16 against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
+    without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
+    Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
+    the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
+    (``benchmarks/results/rules.md``), and decides and ranks as the mean does, which is ``"probability"``.
 
     Examples
     --------
@@ -158,13 +164,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CombinedForestClassifier":
-        """Fit the forest, count, learn what is to be learned, and bind the rule.
+        """Fit the forest, count, learn what is to be learned, and bind the combiner.
 
         Parameters
         ----------
         X
             Instances ``[instances features]``, NumPy, pandas or a sparse matrix. Only a fitted forest read in-bag by a
-            rule that does not learn needs none.
+            combiner that does not learn needs none.
         y
             Their labels.
         sample_weight
@@ -173,7 +179,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         groups
             A label for each instance, none of them missing, such as the patient that it is of: those of one group are
             out of bag, held out and left out of counts only together. Default: copies are, as
-            `jaxunc.counting.oob_mask` finds them, of which a warning tells; ``groups=range(len(y))`` leaves each alone.
+            `jaxunc.counting.oob_mask` finds them, with a warning; ``groups=range(len(y))`` leaves each alone.
 
         Returns
         -------
@@ -191,19 +197,19 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             except TooFewUnseenError as error:
                 if self.combiner is not None:
                     raise
-                warn(f"{error} Nothing is learned, and the rule is {_UNLEARNED!r}.")
+                warn(f"{error} Nothing is learned, and the combiner is {_UNLEARNED!r}.")
                 self._take(_UNLEARNED)
         else:
-            sample = self._fit_forest(X, y, sample_weight, partial(rule_for, name, self.combiner_options), groups)
+            sample = self._fit_forest(X, y, sample_weight, partial(combiner_for, name, self.combiner_options), groups)
             self._take(name)
         self._keep_out_of_bag(sample)
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind a rule that is not learned."""
+        """Bind a combiner that is not learned."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
-        self._bind(rule_for(name, self.combiner_options, forest.prior, **how))
+        self._bind(combiner_for(name, self.combiner_options, forest.prior, **how))
 
     def predict_polled(
         self,
@@ -217,10 +223,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         prior: NumbersLike | Literal["fitted"] = 1.0,
         training: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> VoteResult:
-        """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
+        """Return labels by majority vote, each instance asking trees until the winner is settled with this confidence.
 
         The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
-        rule is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
+        combiner is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
         tree whose leaf is empty, as small ones are out of bag, abstains.
 
         Parameters
@@ -296,18 +302,18 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Whether there is something to learn from, without growing more forests for it."""
+        """Return "learned" if there is something to learn from without growing more forests, else a fixed combiner."""
         model = self._model()[0]
         if self.combiner_options:
-            raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
+            raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
+        has_own = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may be unknown
         alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
-        return "learned" if told and enough and alike else _UNLEARNED
+        return "learned" if has_own and enough and alike else _UNLEARNED
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
-        check_rule(self.combiner, self.combiner_options, further=("learned",))
+        check_combiner(self.combiner, self.combiner_options, further=("learned",))
 
     def _check_learning(self, X) -> None:
         if self.counts not in ("inbag", "held_out"):
@@ -331,7 +337,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
+        """Learn the pool, and bind it to the counts that it reads. (It learns how sure pure leaves are: no warning.)"""
         model, weight = self.estimator_, sample.sample_weight
         if not has_own_counts(sample.grown):
             # All counts are of rows that the trees do not know: each row is answered without its own.

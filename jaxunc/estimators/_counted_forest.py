@@ -1,4 +1,4 @@
-"""Fitting a forest and counting in its leaves, whatever is then made of the counts."""
+"""Fitting a forest, or taking a fitted one, and counting in its leaves, whatever is then made of the counts."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -9,9 +9,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
+from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.combiners import Combiner
 from jaxunc.counting import (
     COUNTS,
@@ -25,12 +26,14 @@ from jaxunc.counting import (
 )
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
+from jaxunc.interop import from_any, library_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import Columns, as_csr, class_positions, encode_rows, is_sparse, plain_table
 
-from ._parameters import checked_weights
-from ._tables import labels_given, validated
-from ._taken_models import check_own_counts, classes_of, has_own_counts, is_taken, taken_forest
+from ._classifier import ProbabilityClassifier, checked_weights, labels_given, validated
+
+_VALUES_ALONE = ("xgboost", "lightgbm", "catboost")
+"""Libraries whose leaves never hold counts."""
 
 
 class CountedSample(NamedTuple):
@@ -42,21 +45,15 @@ class CountedSample(NamedTuple):
     y: Any
     sample_weight: Any
     counted_weight: np.ndarray | None
-    """What each instance counts, if not 1."""
+    """Weight that each instance counts with; None where all count 1."""
     mask: np.ndarray | None
     """Which trees count an instance, if not all: ``[instances trees]``."""
     groups: np.ndarray
     """A number for each instance, the same for those that are answered without each other; each its own for none."""
 
 
-def n_trees_of(model: Any) -> int:
-    """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
-    number = getattr(model, "n_estimators", 1)
-    return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
-
-
-class CountedForest:
-    """The steps of ``fit`` that classifiers of a forest with counts share; stands before scikit-learn's classes."""
+class CountedForest(ProbabilityClassifier):
+    """A classifier of a forest with counts: the steps of ``fit`` that all of them share."""
 
     estimator: Any
     counts: str
@@ -70,11 +67,11 @@ class CountedForest:
     bound_: BoundForest
 
     def _fit_forest(
-        self, X, y, sample_weight, rule_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
+        self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
     ) -> CountedSample:
-        """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule.
+        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early.
 
-        ``groups`` says which instances belong together, and is looked for where labels are left out of counts: which
+        ``groups`` says which instances belong together. Copies are looked for where labels are left out of counts, as
         they are to learn, too.
         """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
@@ -91,7 +88,7 @@ class CountedForest:
             X, y, sample_weight = self._training_data(X, y, sample_weight)
             looked_for = learns or self.counts in ("oob", "held_out")
             apart = self._apart(X, y, groups, looked_for=looked_for)
-            self.estimator_, (X, y, sample_weight), apart = self._grow(model, X, y, sample_weight, apart, rule_for)
+            self.estimator_, (X, y, sample_weight), apart = self._grow(model, X, y, sample_weight, apart, combiner_for)
             grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(self.estimator_, grown)
@@ -101,7 +98,7 @@ class CountedForest:
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
     def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
-        """A number for each instance, the same for those of a group: as given, or copies where they are looked for."""
+        """Return a number for each instance, the same within a group: as given, or copies where they are looked for."""
         if X is None:
             return None
         together = None
@@ -111,17 +108,17 @@ class CountedForest:
         return np.arange(len(y)) if together is None else together
 
     def _bind(self, combiner: Combiner) -> None:
-        """Hold the rule, and the forest bound to it."""
+        """Hold the combiner, and the forest bound to it."""
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _model(self) -> tuple[Any, bool]:
-        """The forest to fit, or one that is fitted, and which it is."""
+        """Return the forest to fit or a fitted one, and whether it is fitted."""
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator.estimator, True
         return RandomForestClassifier() if self.estimator is None else self.estimator, False
 
     def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """What a fitted forest is to count: nothing if there are no data, for its own counts."""
+        """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
         check_own_counts(self.counts, model, grown)
         self._take_names(grown.trees.columns, model)
         if X is None:
@@ -140,7 +137,7 @@ class CountedForest:
             self.feature_names_in_ = np.array(columns.names, object)
 
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Checked data; what a fitted forest that looks values up is given stays as it is."""
+        """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
         if known is not None and known.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(labels_given(self, y))
@@ -156,8 +153,8 @@ class CountedForest:
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
                 "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or a "
-                "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a rule instead: "
-                "jaxunc.bind(forest, rule)."
+                "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a combiner instead: "
+                "jaxunc.bind(forest, combiner)."
             )
         number = getattr(model, "n_estimators", 1)
         if number is not None:  # which is XGBoost's own default
@@ -179,13 +176,13 @@ class CountedForest:
         model, _ = self._model()
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
-    def _grow(self, model, X, y, sample_weight, apart, rule_for: Callable[..., Combiner]):
-        """A fitted copy of the model, and what its leaves are to count; ``apart`` is a number for each group."""
+    def _grow(self, model, X, y, sample_weight, apart, combiner_for: Callable[..., Combiner]):
+        """Return a fitted copy of the model, and the data that its leaves count; ``apart`` numbers the groups."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # What is wrong with the rule is said before the work of growing.
+        # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        rule_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
@@ -207,7 +204,7 @@ class CountedForest:
             )
 
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
-        """Keep what the rule says of a sample that is counted out of bag, and return its answer; else None."""
+        """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None."""
         if sample.mask is None:
             return None
         how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
@@ -239,3 +236,78 @@ class CountedForest:
         model, _ = self._model()
         tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
         return tags
+
+
+def n_trees_of(model: Any) -> int:
+    """Return how many trees a model is to have; 1 for no number of trees, which scikit-learn refuses itself."""
+    number = getattr(model, "n_estimators", 1)
+    return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
+
+
+def is_taken(model: Any, *, fitted: bool) -> bool:
+    """Return whether a model may be fitted, or taken as it is; its importer refuses what else is wrong with it."""
+    if isinstance(model, type):
+        return False
+    return isinstance(model, BaseEstimator) or (
+        fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
+    )
+
+
+def is_from_elsewhere(model: Any) -> bool:
+    """Return whether a model is none of scikit-learn, so that its bags are unknown and it is not grown again."""
+    return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
+
+
+def taken_forest(model: Any) -> Forest:
+    """Return the forest of a fitted model: with its own counts, or with none where its leaves hold values.
+
+    Raises a TypeError for what is no classifier, and a ValueError for what is not fitted, and for boosted trees.
+    """
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    name, found = type(model).__name__, from_any(model)
+    if isinstance(found, Forest):
+        return found
+    if found.class_labels is None:
+        raise TypeError(
+            f"estimator is a {name} that predicts numbers; pass one of classes. For sums of a regressor: "
+            "jaxunc.from_any(model).predict(X)."
+        )
+    if not found.is_forest:
+        stages = found.n_trees // found.trees_per_stage
+        raise ValueError(
+            f"estimator is a {name} whose {stages} stages of trees correct each other, but combiners take trees that "
+            "all answer the same question. Random forests are taken (XGBoost's num_parallel_tree with one round, "
+            "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
+            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'."
+        )
+    return uncounted_forest(found)
+
+
+def has_own_counts(forest: Forest) -> bool:
+    """Return whether leaves hold counts, which came with the model."""
+    return bool(np.asarray(forest.count_table).any())
+
+
+def same_trees(one: Forest, other: Forest) -> bool:
+    """Return whether two forests have the same tests."""
+    parts = ("feature", "threshold", "child")
+    return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
+
+
+def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
+    """Raise a ValueError if a model's own counts are asked for, and it has none; also before it is fitted."""
+    holds_none = library_of(model) in _VALUES_ALONE if forest is None else not has_own_counts(forest)
+    if counts == "inbag" and holds_none:
+        raise ValueError(
+            f"counts='inbag' are counts that the model's leaves hold, and those of {type(model).__name__} hold values. "
+            "Take counts='held_out': instances that the model was not fitted to are counted in its leaves."
+        )
+
+
+def classes_of(model: Any, forest: Forest) -> np.ndarray:
+    """Return the labels of the classes as an array, of the type that the model has them in."""
+    if isinstance(model, BaseEstimator):
+        return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
+    labels = np.array(forest.class_labels)
+    return labels if tuple(labels.tolist()) == forest.class_labels else np.array(forest.class_labels, object)

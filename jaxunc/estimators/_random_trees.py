@@ -5,43 +5,45 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.inference import bind
 from jaxunc.random_trees import grow_random_trees
 from jaxunc.tables import (
-    Frame,
     InstancesLike,
     LabelsLike,
     NumbersLike,
-    array_of,
     encode_instances,
     fit_columns,
-    is_sparse,
-    plain_table,
     warn_of_merged_values,
 )
 
-from ._parameters import check_nominal, check_rule, checked_weights
-from ._rule_classifier import RuleClassifier, rule_for
-from ._tables import labels_given, take_names
+from ._classifier import (
+    CombinerClassifier,
+    check_combiner,
+    check_nominal,
+    checked_weights,
+    combiner_for,
+    mixed_data,
+    plain_numbers,
+)
 
 
-class RandomDecisionTreesClassifier(RuleClassifier):
-    """Trees whose tests are drawn at random without a look at the labels, their leaves combined by a rule.
+class RandomDecisionTreesClassifier(CombinerClassifier):
+    """Trees whose tests are drawn at random without a look at the labels, their leaves combined by a combiner.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     combiner, combiner_options
-        The rule and its options: see `CombinedForestClassifier`. The default is evidence accumulation, which the study
-        of Busch et al. finds best, smoothed toward the prior. As published (``"evidence"``) it smooths toward one half,
-        so that in leaves of one instance and with a rare class its answers can be the wrong way round.
+        The combiner and its options: see `CombinedForestClassifier`. The default is evidence accumulation, which the
+        study of Busch et al. finds best, smoothed toward the prior. As published (``"evidence"``) it smooths toward one
+        half, so that in leaves of one instance and with a rare class its answers can be the wrong way round.
     min_samples_leaf, min_samples_split, max_depth
         When a node stays a leaf: see `jaxunc.random_trees.grow_random_trees`.
     nominal
@@ -62,7 +64,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     forest_
         The `Forest`.
     combiner_
-        The rule.
+        The combiner.
     nominal_
         Booleans ``[features]``.
     classes_, n_features_in_, feature_names_in_
@@ -125,7 +127,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "RandomDecisionTreesClassifier":
-        """Grow the trees, and bind the rule.
+        """Grow the trees, and bind the combiner.
 
         Parameters
         ----------
@@ -142,12 +144,12 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        X, y = self._data(X, y, reset=True)
+        X, y = mixed_data(self, X, y, reset=True)
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # What is wrong with the rule is said before the work of growing.
-        self._rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
+        # A wrong combiner is refused before the work of growing.
+        self._made_combiner(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal
         self._chosen = self._choices()
@@ -169,7 +171,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
-        self.combiner_ = self._rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
+        self.combiner_ = self._made_combiner(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self.bound_ = bind(self.forest_, self.combiner_)
         return self
 
@@ -182,18 +184,18 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         check_one_of("missing", self.missing, ("error", "random"))
         check_one_of("empty_leaves", self.empty_leaves, ("sum", "average", "parent", "zeros"))
         check_nominal(self.nominal)
-        check_rule(self.combiner, self.combiner_options)
+        check_combiner(self.combiner, self.combiner_options)
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
         """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {"missing": self.missing}
 
-    def _rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
+    def _made_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:
         name, options = self.combiner, self.combiner_options
         if name is None:
             name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
-        return rule_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
+        return combiner_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X: InstancesLike) -> np.ndarray:
         """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
@@ -206,31 +208,16 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             Instances ``[instances features]``, NumPy or pandas, with the columns that it was fitted to.
         """
         check_is_fitted(self, "forest_")
-        return self._encoded(self._data(X, reset=False))
+        return self._encoded(mixed_data(self, X, reset=False))
 
     def _instances(self, X):
-        data: Any = self._data(X, reset=False)
+        data: Any = mixed_data(self, X, reset=False)
         if self._chosen["missing"] == "error":
             self._encoded(data)  # which refuses them
-        return self._numbers(data)
-
-    def _data(self, X, *y, reset: bool) -> Any:
-        """X checked: as a frame if it came as one, else as an array; and its labels."""
-        X, y = X if is_sparse(X) else plain_table(X), [labels_given(self, labels) for labels in y]
-        if not (hasattr(X, "iloc") or isinstance(X, Frame)):
-            checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
-            return validate_data(self, X, *y, reset=reset, **checks)
-        # Columns of several types have no array in common: each is checked where it is encoded.
-        y = [validate_data(self, y=labels, reset=reset) for labels in y]
-        _check_frame(X, *y, least=int(reset))
-        if isinstance(X, Frame):
-            take_names(self, X, reset=reset)
-        else:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return (X, *y) if y else X
+        return plain_numbers(data, self._columns.levels is not None)
 
     def _encoded(self, X) -> np.ndarray:
-        values, missing = encode_instances(self._numbers(X), self._columns)
+        values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(
@@ -239,24 +226,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             )
         return np.asarray(values)
 
-    def _numbers(self, X) -> Any:
-        """An array of objects that has no nominal column as numbers; anything else as it is."""
-        plain = self._columns.levels is None and isinstance(X, np.ndarray) and X.dtype == object
-        return array_of(X, "X") if plain else X
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # What was fitted stays, whatever the parameters are now.
         tags.input_tags.allow_nan = vars(self).get("_chosen", vars(self))["missing"] == "random"
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
-
-
-def _check_frame(X, *y, least: int) -> None:
-    if len(X.shape) != 2:
-        raise ValueError(
-            f"X has shape {X.shape}; expected a frame (instances, features). One column? Pass X.to_frame()."
-        )
-    if len(X) < least or not X.shape[1]:
-        raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
-    check_consistent_length(X, *y)

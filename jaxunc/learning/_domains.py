@@ -1,4 +1,4 @@
-"""Free form of a rule's numbers: those that can be learned, as real numbers without bounds."""
+"""A combiner's numbers that can be learned, as real numbers without bounds ("free"), and back."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from jaxunc.scorers import declared
 
 
 class Parameter(NamedTuple):
-    """An array of a rule: where it stands, and what it may become. Static, hashable."""
+    """An array of a combiner: where it stands, and what it may become. Static, hashable."""
 
     name: str
     """Path of the array: names of fields, with dots between."""
@@ -24,13 +24,13 @@ class Parameter(NamedTuple):
     per_tree: bool
 
 
-def parameters_of(rule: Combiner) -> tuple[Parameter | None, ...]:
-    """Return the parameter of every array of a rule, in the order of its leaves; None for what cannot be learned."""
-    return tuple(_parameter(rule, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(rule))
+def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
+    """Return the parameter of every array of a combiner, in the order of its leaves; None for what is not learned."""
+    return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
-def _parameter(rule: Combiner, path: tuple, leaf) -> Parameter | None:
-    node: Any = rule
+def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
+    node: Any = combiner
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
     for key in path:
         domains = declared(node).domains if callable(getattr(node, "func", None)) else {}
@@ -94,24 +94,24 @@ def _centred(logs: Array) -> Array:
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
-def learnable(rule: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
+def learnable(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
     """Return `parameters_of`, without those that are to stay as they are.
 
     Raises a ValueError if a name in ``freeze`` is none, or nothing is left to learn.
     """
     check_collection("freeze", freeze, "names of fields, such as ('bias',)")
-    found = parameters_of(rule)
+    found = parameters_of(combiner)
     names = [p.name for p in found if p is not None]
     for name in freeze:
         if not any(_matches(name, known) for known in names):
-            raise ValueError(f"freeze names {name!r}, but {type(rule).__name__} can learn {sorted(names)}.")
+            raise ValueError(f"freeze names {name!r}, but {type(combiner).__name__} can learn {sorted(names)}.")
     left = tuple(None if p is None or any(_matches(name, p.name) for name in freeze) else p for p in found)
     if not any(left):
         raise ValueError(
-            f"{type(rule).__name__} has nothing to learn"
+            f"{type(combiner).__name__} has nothing to learn"
             + (f" beside {sorted(names)}, which freeze names." if names else ": no field of it holds real numbers. ")
-            + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any rule with probabilities that ")
-            + ("" if names else "does not keep what every tree says, as medians and mixtures do.")
+            + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any combiner with probabilities ")
+            + ("" if names else "that does not keep what every tree says, as medians and mixtures do.")
         )
     return left
 
@@ -120,9 +120,9 @@ def _matches(name: str, known: str) -> bool:
     return known == name or known.startswith(name + ".") or known.endswith("." + name)
 
 
-def split(rule: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Split a rule into the free numbers of what is learned, its leaves, and its structure."""
-    leaves, structure = jax.tree.flatten(rule)
+def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
+    """Split a combiner into the free numbers of what is learned, its leaves, and its structure."""
+    leaves, structure = jax.tree.flatten(combiner)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
         for p, leaf in zip(spec, leaves, strict=True)
@@ -132,7 +132,7 @@ def split(rule: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Arra
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the rule with these numbers."""
+    """Return the combiner with these numbers."""
     rest = iter(free)
     leaves = [
         leaf if p is None else from_free(p.domain, next(rest)).astype(jnp.result_type(leaf))

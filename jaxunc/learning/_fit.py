@@ -1,4 +1,8 @@
-"""Fitting of a rule's numbers to out-of-sample rows."""
+"""Fitting of a combiner's numbers to out-of-sample rows, and the standard errors of what was learned.
+
+`fit_combiner` moves the free numbers of a combiner (`split`, `join`) down the slope of `objective`: a loss and a weak
+prior around the start.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 from typing_extensions import TypeVar
 
@@ -15,27 +20,39 @@ from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, check_is_rule
 
-from ._descent import WeighedPart, follow, value_at
-from ._domains import join, learnable, penalty, split
+from ._dataset import OobDataset, check_rows
+from ._descent import (
+    FitProgressLike,
+    StepReports,
+    WeighedPart,
+    best_step,
+    check_fit_progress,
+    descend_in_parts,
+    end_line,
+    follow,
+    parts_of,
+    value_at,
+)
+from ._domains import from_free, join, learnable, penalty, split
 from ._losses import as_loss
-from ._parts import descend_in_parts, parts_of
-from ._rows import OobDataset, check_rows
-from ._watch import Teller, Told, Watch, check_told, end_line
 
-RuleT = TypeVar("RuleT", bound=Combiner, covariant=True, default=Combiner)
-"""The kind of the rule that learned."""
+MOST_NUMBERS = 500
+"""Largest number of learned numbers for which a matrix of second derivatives is made."""
+
+CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combiner)
+"""The kind of the combiner that learned."""
 
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
-class FitResult(Generic[RuleT]):
-    """Result of `fit_combiner`: a rule that has learned, and how."""
+class FitResult(Generic[CombinerT]):
+    """Result of `fit_combiner`: a combiner that has learned, and how."""
 
-    combiner: RuleT
-    """The rule with the best numbers seen."""
+    combiner: CombinerT
+    """The combiner with the best numbers seen."""
     loss: float
-    """Loss of the rule on the rows that it was learned from (on those for validation, where there are some)."""
+    """Loss of the combiner on the rows that it was learned from (on those for validation, where there are some)."""
     start_loss: float
-    """Loss of the rule that learning started from, on the same rows."""
+    """Loss of the combiner that learning started from, on the same rows."""
     n_steps: int
     """Number of steps that were taken on all rows."""
     status: str
@@ -46,7 +63,7 @@ class FitResult(Generic[RuleT]):
 
 
 class _Problem(NamedTuple):
-    """The constant part of a problem: what a step needs beside the numbers that move."""
+    """The constant part of a problem, beside the numbers that move."""
 
     leaves: list
     start: list[Array]
@@ -60,7 +77,7 @@ class _Problem(NamedTuple):
 
 
 def fit_combiner(
-    combiner: RuleT,
+    combiner: CombinerT,
     rows: OobDataset,
     *,
     loss: str | Callable[..., Any] = "log",
@@ -71,14 +88,14 @@ def fit_combiner(
     freeze: tuple[str, ...] = (),
     start: Combiner | None = None,
     key: jax.Array | None = None,
-    progress: Told = None,
-) -> FitResult[RuleT]:
-    """Learn the numbers of a rule from rows whose counts do not know their labels.
+    progress: FitProgressLike = None,
+) -> FitResult[CombinerT]:
+    """Learn the numbers of a combiner from rows whose counts do not hold their own labels.
 
     Parameters
     ----------
     combiner
-        A rule with array fields: `LearnedPool`, `Calibrated`, `Weighted`, evidence accumulation, a mean of a scorer
+        A combiner with array fields: `LearnedPool`, `Calibrated`, `Weighted`, evidence accumulation, a mean of a scorer
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
         `jaxunc.combiners.learned_field` and `jaxunc.combiners.tree_field`, and kept.
     rows
@@ -91,15 +108,15 @@ def fit_combiner(
     n_steps
         At most so many; default 100, of another optimiser 500.
     validation
-        Rows to judge by, or the share of the rows that is set apart for it. Learning stops when these have not got
-        better for ``patience`` steps, and the best numbers are kept. Default: none; a few numbers do not need it.
+        Other rows, or the share of the rows that is set apart. Learning stops when the loss on these has not fallen for
+        ``patience`` steps, and the best numbers are kept. Default: none; a few numbers do not need it.
     patience
         See ``validation``.
     freeze
         Names of fields that stay as they are, such as ``("mean_power",)``.
     start
-        Numbers to start from, as a rule of the same kind, such as one that was learned from nearly the same rows. The
-        weak prior stays around those of ``combiner``. Default: ``combiner``.
+        Numbers to start from, as a combiner of the same kind, such as one that was learned from nearly the same rows.
+        The weak prior stays around those of ``combiner``. Default: ``combiner``.
     key
         For what is drawn: pairs of rows, and the rows for validation. Default: ``jax.random.key(0)``.
     progress
@@ -109,7 +126,9 @@ def fit_combiner(
     Returns
     -------
     FitResult
-        The rule with its learned numbers (``.combiner``), and how they were come to.
+        ``combiner``: the combiner with its learned numbers. ``loss`` and ``start_loss`` on the rows (for validation,
+        where there are some). ``n_steps``, ``status`` (``"converged"``, ``"steps"``: as many as were asked for,
+        ``"stopped early"`` or ``"diverged"``) and ``history``, the losses by name at the start and after each step.
 
     Raises
     ------
@@ -117,8 +136,8 @@ def fit_combiner(
         If ``combiner`` is no `Combiner`, or ``rows`` are no `OobDataset`: counts by themselves do not say whether
         a forest was grown on them.
     ValueError
-        If there is nothing to learn, the rows cannot serve the rule, or ``freeze`` names no field. If the loss is
-        unknown or does not suit the rule, or a setting is out of range.
+        If there is nothing to learn, the rows cannot serve the combiner, or ``freeze`` names no field. If the loss is
+        unknown or does not suit the combiner, or a setting is out of range.
 
     Warns
     -----
@@ -129,12 +148,12 @@ def fit_combiner(
     -----
     Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare: a
     prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic
-    given the key. Rules with numbers per tree route the rows at each step; all others learn from histograms. With more
-    than 4096 rows a random part leads most of the way, and all of them the rest. This holds for losses that are means
-    over rows, given by name; steps are counted from there.
+    given the key. Combiners with numbers per tree route the rows at each step; all others learn from histograms. With
+    more than 4096 rows a random part leads most of the way, and all of them the rest. This holds for losses that are
+    means over rows, given by name; steps are counted from there.
     """
     _check(combiner, rows, n_steps, patience, optimizer)
-    check_told(progress)
+    check_fit_progress(progress)
     key = checked_key(key)
     for_rows, for_draws = jax.random.split(key)
     train, held_out = _with_validation(rows, validation, for_rows)
@@ -143,26 +162,25 @@ def fit_combiner(
     free = centre if start is None else _start(start, spec, structure, leaves)
     # The same draws for training and validation: the losses are then comparable.
     made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))  # noqa: E731
-    problem, judge = made(train), None if held_out is None else made(held_out)
+    problem, other = made(train), None if held_out is None else made(held_out)
     shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
-    tell = Teller(progress, type(combiner).__name__, train.n, most)
+    report = StepReports(progress, type(combiner).__name__, train.n, most)
     if optimizer is None:
         parts = parts_of(problem, loss, jax.random.clone(for_draws))
-        steps = descend_in_parts(objective, shape, free, parts, most, tell)
+        steps = descend_in_parts(objective, shape, free, parts, most, report)
     else:
         parts = [WeighedPart(1.0, problem)]
         steps = follow(objective, shape, free, problem, optimizer)
-    best, status, history = Watch(most, patience, tell).over(
-        steps, None if judge is None else lambda numbers: float(_loss(shape, numbers, judge))
-    )
+    validate = None if other is None else lambda numbers: float(_loss(shape, numbers, other))
+    best, status, history = best_step(steps, validate, n_steps=most, patience=patience, report=report)
     end_line(progress)
-    if judge is None:  # no further program: the objective less the prior's part, which is none at the start
+    if validate is None:  # no further program: the objective less the prior's part, which is none at the start
         held = float(penalty(spec, best.numbers, centre) / problem.effective)
         found, first = best.value - held, value_at(objective, shape, centre, parts)
     else:
-        found, first = (float(_loss(shape, numbers, judge)) for numbers in (best.numbers, centre))
+        found, first = validate(best.numbers), validate(centre)
     return FitResult(
-        combiner=cast(RuleT, join(spec, best.numbers, leaves, structure)),
+        combiner=cast(CombinerT, join(spec, best.numbers, leaves, structure)),
         loss=found,
         start_loss=first,
         n_steps=len(history["loss"]) - 1,
@@ -185,7 +203,9 @@ def _start(start, spec, structure, leaves: list) -> list[Array]:
     found = jax.tree.leaves(start)
     same = jax.tree.structure(start) == structure
     if not same or any(np.shape(a) != np.shape(b) for a, b in zip(found, leaves, strict=True)):
-        raise ValueError(f"start={start!r:.60} differs; pass a rule of the same kind, options and shapes as combiner.")
+        raise ValueError(
+            f"start={start!r:.60} differs; pass a combiner of the same kind, options and shapes as combiner."
+        )
     return split(start, spec)[0]
 
 
@@ -205,41 +225,23 @@ def _with_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oob
     return rows.with_weight(np.where(apart, 0, weight)), rows.with_weight(np.where(apart, weight, 0))
 
 
-def loss_on(
-    combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
-) -> float:
-    """Return the loss of a rule as it is, on out-of-sample rows.
-
-    Parameters
-    ----------
-    combiner, rows, loss, key
-        See `fit_combiner`; the loss is that of the rule as given, without a prior of its numbers.
-    """
-    check_is_rule(combiner)
-    check_rows(rows)
-    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
-    return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
-
-
-@jit
-def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
-    return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
-
-
-def problem_of(rows: OobDataset, rule: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """Return the problem of minimising the loss of a rule on these rows."""
+def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
+    """Return the problem of minimising the loss of a combiner on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
     effective = jnp.sum(weight)  # weights are repeats
     n_trees = jnp.asarray(float(rows.n_trees))
-    return _Problem(leaves, start, rows.data_for(rule), rows.y, weight, n_trees, made, effective)
+    return _Problem(leaves, start, rows.data_for(combiner), rows.y, weight, n_trees, made, effective)
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
     """Return the loss of these numbers, without the prior."""
-    rule = join(shape[0], free, problem.leaves, shape[1])
-    answer = rule.finish(problem.data.merged(rule, problem.n_trees))
+    combiner = join(shape[0], free, problem.leaves, shape[1])
+    answer = combiner.finish(problem.data.merged(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
+
+
+_loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
@@ -247,4 +249,90 @@ def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
 
 
-_loss = jit(loss_of, static_argnums=0)
+def loss_on(
+    combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
+) -> float:
+    """Return the loss of a combiner as it is on out-of-sample rows, without a prior; arguments as of `fit_combiner`."""
+    check_is_rule(combiner)
+    check_rows(rows)
+    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
+    return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
+
+
+@jit
+def _loss_as_it_is(combiner: Combiner, data, y, weight, n_trees, loss) -> Array:
+    return loss(combiner.finish(data.merged(combiner, n_trees)), y, weight)
+
+
+class Estimate(NamedTuple):
+    """A number, or an array of them, and the standard error of each."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+def standard_errors(
+    combiner: Combiner,
+    rows: OobDataset,
+    *,
+    loss: str | Callable[..., Any] = "log",
+    freeze: tuple[str, ...] = (),
+    key: jax.Array | None = None,
+) -> dict[str, Estimate]:
+    r"""Standard errors of learned numbers, by Laplace's approximation.
+
+    .. math:: \Sigma = \Big(n \nabla^2 L(u) + \operatorname{diag}(\sigma^{-2})\Big)^{-1}
+
+    u are the learned numbers as `fit_combiner` moves them (logarithms of positive ones, and so on), L the mean loss, σ
+    the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
+
+    Parameters
+    ----------
+    combiner
+        The combiner that was learned, at its optimum: ``fitted.combiner``.
+    rows, loss, freeze, key
+        The arguments that `fit_combiner` was given.
+
+    Returns
+    -------
+    dict
+        By the names of fields: values, and their standard errors. NaN where the loss does not curve upwards: that is no
+        minimum.
+
+    Raises
+    ------
+    ValueError
+        As `fit_combiner` does, and for more than 500 numbers.
+
+    Notes
+    -----
+    Meant for the log loss; of others it is the same formula. Rows share trees, and are not independent of each other:
+    errors are rather too small.
+    """
+    check_is_rule(combiner)
+    check_rows(rows)
+    spec = learnable(combiner, freeze)
+    free, leaves, structure = split(combiner, spec)
+    flat, unravel = ravel_pytree(free)
+    if len(flat) > MOST_NUMBERS:
+        raise ValueError(
+            f"{len(flat)} numbers were learned; a matrix of their second derivatives is made of {MOST_NUMBERS}."
+        )
+    problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
+    value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
+    curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
+    try:
+        # Not positive definite: no optimum, or rows that do not determine the numbers. Then errors are NaN.
+        np.linalg.cholesky(curvature)
+        covariance = np.linalg.inv(curvature)
+    except np.linalg.LinAlgError:
+        covariance = np.full_like(curvature, np.nan)
+    found, start = {}, 0
+    for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
+        own = slice(start, start := start + part.size)
+        to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()  # noqa: E731
+        # From free numbers to the combiner's own by the delta method.
+        slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
+        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
+        found[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)
+    return found

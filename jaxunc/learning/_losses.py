@@ -18,45 +18,15 @@ from jaxunc.tables import NumbersLike
 LOSSES = ("log", "brier", "auc", "utility")
 
 
-def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Logarithmic loss -log P(y), the default.
-
-    Parameters
-    ----------
-    answer
-        What a rule says of the rows.
-    y
-        Class indices ``[rows]`` in [0, classes).
-    weight
-        Weights ``[rows]``, ≥ 0.
-
-    Returns
-    -------
-    Float[Array, ""]
-        The mean over rows, by weight.
-    """
+def log_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    """Return the logarithmic loss -log P(y) of a combiner's answer: the mean over rows by weights ≥ 0; the default."""
     log_share = _of_answer(answer, "log_probability")
     _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
-def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Brier loss Σ_c (P(c) - [y = c])².
-
-    Parameters
-    ----------
-    answer
-        What a rule says of the rows.
-    y
-        Class indices ``[rows]`` in [0, classes).
-    weight
-        Weights ``[rows]``, ≥ 0.
-
-    Returns
-    -------
-    Float[Array, ""]
-        The mean over rows, by weight.
-    """
+def brier_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    """Return the Brier loss Σ_c (P(c) - [y = c])² of a combiner's answer: the mean over rows by weights ≥ 0."""
     share = _of_answer(answer, "probability")
     _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
@@ -183,7 +153,7 @@ def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: 
         return AucLoss.of(y, weight, n_classes, key)
     if loss == "utility":
         return UtilityLoss.of(n_classes)
-    return Partial(log_loss if loss == "log" else brier_loss)
+    return Partial(log_loss_of if loss == "log" else brier_loss_of)
 
 
 def _check_rows_of(y, weight, n: int) -> None:
@@ -196,12 +166,12 @@ def _of_answer(answer: PyTree, readout: str) -> Array:
         raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
     if value is None:
-        raise ValueError("answer has no probabilities, which this loss needs: the rule's scores have no bound.")
+        raise ValueError("answer has no probabilities, which this loss needs: the combiner's scores have no bound.")
     return value
 
 
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    # Padding weighs nothing; nor may what it says be NaN in the gradient.
+    # Padding weighs nothing; nor may its values be NaN in the gradient.
     kept = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)
     return jnp.sum(kept * weight) / jnp.sum(weight)

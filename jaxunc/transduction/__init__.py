@@ -1,8 +1,9 @@
 """Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared."""
 
-from ._algorithms import check_algorithm
-from ._bound_sample import BoundSample, LabelAverage
 from ._certainty import (
+    BoundSample,
+    LabelAverage,
+    check_algorithm,
     counts_of,
     label_average,
     leave_one_out_certainty,
@@ -11,13 +12,34 @@ from ._certainty import (
     transductive_certainty,
     transductive_leaf_counts,
 )
-from ._cuts import LOWEST, Cuts, find_cuts, halfway, parts_classes, value_counts
-from ._entropy_table import entropy_table
+from ._entropy_trees import (
+    SplitLimits,
+    bagging,
+    best_test,
+    checked_limits,
+    entropy_table,
+    forest_of,
+    grow_greedy_tree,
+    grow_greedy_trees,
+    split,
+)
 from ._grouped import KeptNodes
-from ._grow import bagging, checked_limits, forest_of, grow_greedy_trees
-from ._one_tree import grow_greedy_tree
 from ._pairs import Pairs, PairsProgress
-from ._presorted import Presorted, Queries, as_queries, own_queries, presort, sorted_sample, values_of
+from ._presorted import (
+    LOWEST,
+    Cuts,
+    Presorted,
+    Queries,
+    as_queries,
+    find_cuts,
+    halfway,
+    own_queries,
+    parts_classes,
+    presort,
+    sorted_sample,
+    value_counts,
+    values_of,
+)
 from ._reliability import (
     Reliability,
     Threshold,
@@ -28,24 +50,14 @@ from ._reliability import (
     reliability_of,
     reliability_threshold,
 )
+from ._scores import scores_with
 
 __all__ = [
-    "BoundSample",
-    "LabelAverage",
-    "PairsProgress",
-    "Reliability",
-    "Threshold",
-    "ThresholdStatus",
     "bagging",
     "grow_greedy_trees",
-    "j_divergence",
-    "kukar_kononenko",
     "label_average",
     "leave_one_out_certainty",
-    "leave_one_out_kukar_kononenko",
     "leave_one_out_leaf_counts",
-    "reliability_of",
-    "reliability_threshold",
     "transductive_certainty",
     "transductive_leaf_counts",
 ]

@@ -1,22 +1,40 @@
-"""Certainty of a class, by the trees that are induced once the instance has been given each label."""
+"""Certainty of a class, by the trees that are induced once the instance has been given each label.
 
+The public functions ask one of three algorithms for the counts of the leaves, which are the same (`counts_of`), and
+average over the labels (`label_average`). `BoundSample` holds a training set for instances that come later.
+"""
+
+import time
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_bool, check_class_axis, check_counts, check_progress
+from jaxunc._checks import check_bool, check_class_axis, check_counts, check_one_of, check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.inference import over_rows
-from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NominalLike
 
-from ._algorithms import check_algorithm, descend
-from ._entropy_table import entropy_table
-from ._grouped import KeptNodes
-from ._grow import checked_limits
+from ._dense import dense_work, descend_dense
+from ._entropy_trees import checked_limits, entropy_table
+from ._grouped import KeptNodes, descend_grouped
+from ._nodes import descend_nodes, table_bytes
 from ._pairs import Pairs, PairsProgress
 from ._presorted import Presorted, as_queries, presort
-from ._settings import InductionSettings
+from ._scores import InductionSettings
+
+ALGORITHMS = ("auto", "grouped", "nodes", "dense")
+
+MOST_WORK = {"host": 2**30, "accelerator": 2**40}
+"""Products of the dense algorithm's first step, beyond which shared samples cost less than rows of their own."""
+
+LEAST_PAIRS = 2**24
+"""Pairs times instances, below which programs for an accelerator are hardly worth compiling."""
+
+MOST_BYTES = 2**30
+"""Largest size of the whole training set's table on an accelerator, in bytes."""
 
 
 def transductive_certainty(
@@ -54,17 +72,15 @@ def transductive_certainty(
     min_samples_leaf
         Least number of instances on each side of a test, x among them; ≥ 1.
     combiner
-        Rule that makes probabilities of the k leaves, in place of (1), which is the mean of Laplace's estimates: any
-        rule with a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's
-        leaves.
+        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
+        probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
     algorithm
-        Form of the computation; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
+        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
         many padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features
         alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
         the problem is large, else grouped.
     progress
-        Called now and then with the number of pairs (x, c) that are finished, that of all, and the seconds:
-        `PairsProgress`.
+        Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all.
 
     Returns
     -------
@@ -76,7 +92,7 @@ def transductive_certainty(
     ------
     TypeError, ValueError
         As `jaxunc.transduction.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
-        algorithm is dense and a feature is numeric, or ``combiner`` is no rule or ``progress`` no function.
+        algorithm is dense and a feature is numeric, ``combiner`` is none, or ``progress`` no function.
 
     Warns
     -----
@@ -88,7 +104,7 @@ def transductive_certainty(
     The answers are those of k full inductions for each instance, to the last count, but all are found together: only
     the path of x matters; what a test gains depends on the side of x alone; instances that meet the same sample share
     its scores. The values of x make no thresholds, x counts in the gains. Gains are compared as integers, and of equal
-    ones the first feature's wins, at its lowest threshold: another rule of ties makes other leaves (2 % of them on
+    ones the first feature's wins, at its lowest threshold: ties broken otherwise make other leaves (2 % of them on
     iris, 39 % on tic-tac-toe). A missing number lies below all others, a missing nominal value is a value of its own.
     Each answer is independent of the batch. Not traceable. Increasing maps of a feature that keep halfway
     points halfway, and other names of the classes in the same order, change nothing.
@@ -151,7 +167,7 @@ def leave_one_out_certainty(
     -----
     Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
     (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
-    thresholds and purity are judged without the instance, for which only the two cuts beside it are looked at anew.
+    thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
     Levels of nominal features are those of all instances.
 
     References
@@ -209,8 +225,7 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_samples_leaf, algorithm, progress)
-    check_bool("inductive", inductive)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress, inductive)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
     return counts_of(pairs, algorithm)
@@ -246,25 +261,23 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_samples_leaf, algorithm, progress)
-    check_bool("inductive", inductive)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress, inductive)
     sample = presort(X, y, nominal)
-    return counts_of(
-        Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), algorithm
-    )
+    pairs = Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress)
+    return counts_of(pairs, algorithm)
 
 
 def label_average(
     counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
-    """Apply equation 1 of `transductive_certainty`, or another rule, to given leaf counts.
+    """Apply equation 1 of `transductive_certainty`, or a combiner, to given leaf counts.
 
     Parameters
     ----------
     counts
         Class counts of the leaf for each label.
     combiner
-        A rule with a probability; default: the mean of (n_c + 1)/(n + k).
+        One with a probability; default: the mean of (n_c + 1)/(n + k).
 
     Returns
     -------
@@ -274,7 +287,7 @@ def label_average(
     Raises
     ------
     TypeError
-        If ``combiner`` is no rule.
+        If ``combiner`` is no `Combiner`.
     ValueError
         If counts are negative or not finite, or have one class only.
 
@@ -295,12 +308,96 @@ def label_average(
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def counts_of(
-    pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
-) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs; what the training set keeps between calls may be given."""
-    descend(pairs, algorithm, kept)
-    return pairs.leaf_counts
+class LabelAverage(NamedTuple):
+    """Class probabilities, and the class that they name."""
+
+    probability: Float[np.ndarray, "instances classes"]
+    """The mean over the labels that an instance was given: `label_average`."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "probability")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return the place of the most probable class, or the probabilities by class."""
+        return {output: self.probability.argmax(axis=1) if output == "class" else self.probability}
+
+
+class BoundSample:
+    """A training set that is asked like a bound forest: each instance is inserted with each label.
+
+    Parameters
+    ----------
+    sample
+        The training set, sorted.
+    combiner
+        How the leaves of the labels become probabilities; None: the mean of Laplace's estimates.
+    candidates, min_samples_leaf, algorithm
+        As for `transductive_certainty`.
+    block_size
+        Instances that are inserted at a time; memory grows with it.
+    progress
+        Called with how many instances of how many are done.
+    """
+
+    forest: None = None
+    """No forest: every instance has trees of its own."""
+
+    def __init__(
+        self,
+        sample: Presorted,
+        combiner: Combiner | None,
+        *,
+        candidates: str,
+        min_samples_leaf: int,
+        algorithm: str,
+        block_size: int,
+        progress: Callable[[PairsProgress], object] | None = None,
+    ):
+        self.sample: Presorted = sample
+        self.combiner: Combiner | None = combiner
+        self.progress: Callable[[PairsProgress], object] | None = progress
+        limits = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
+        self.settings: dict[str, Any] = limits | {"algorithm": algorithm, "block_size": block_size}
+        self._induced = settings_of(sample, candidates, min_samples_leaf)
+        self._kept = KeptNodes.of(sample)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.sample.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order of probabilities."""
+        return tuple(self.sample.class_labels)
+
+    def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
+        """Return the counts of the leaves, by the label that the instance was given."""
+        check_progress(self.progress)
+        k, size = self.sample.n_classes, self.settings["block_size"]
+        queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        began = time.perf_counter()
+        for begin in range(0, queries.n, size):
+            block = queries.rows(slice(begin, begin + size))
+            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["algorithm"], self._kept))
+            if self.progress is not None:
+                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - began))
+        return np.concatenate(parts)
+
+    def answer(self, X: Any) -> LabelAverage:
+        """Return the class probabilities of instances ``[instances features]``."""
+        counts = self.leaf_counts(X)
+        return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
+
+    def blank_answer(self, n_instances: int = 1) -> LabelAverage:
+        """Return an answer of zeros, of the right shapes and types."""
+        return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
+
+    def with_rule(self, combiner: Combiner) -> "BoundSample":
+        """Return the training set with another combiner for the leaves of an instance."""
+        return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
@@ -308,18 +405,54 @@ def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> In
     return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(
-    candidates: str, min_samples_leaf: int, algorithm: str, progress: Callable[[PairsProgress], None] | None
-) -> None:
+def counts_of(
+    pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
+) -> Int32[np.ndarray, "instances labels classes"]:
+    """Return the leaf counts of all pairs; the grouped algorithm takes nodes that were kept, and keeps further ones.
+
+    Raises a ValueError if the algorithm is dense, and a feature is numeric.
+    """
+    place = "host" if jax.default_backend() == "cpu" else "accelerator"
+    if algorithm == "auto":
+        algorithm = chosen_algorithm(pairs, place)
+    if algorithm == "dense":
+        if len(pairs.sample.numeric):
+            raise ValueError(
+                f"algorithm='dense' is for nominal features alone, and {len(pairs.sample.numeric)} of "
+                f"{pairs.sample.columns.number} are numeric; pass algorithm='auto', or name all of them in nominal."
+            )
+        descend_dense(pairs, on_host=place == "host")
+    elif algorithm == "nodes":
+        descend_nodes(pairs)
+    else:
+        descend_grouped(pairs, kept)
+    return pairs.leaf_counts
+
+
+def chosen_algorithm(pairs: Pairs, place: str) -> str:
+    """Return the algorithm that ``"auto"`` stands for, on the host or on an accelerator."""
+    if 0 < dense_work(pairs) <= MOST_WORK[place]:
+        return "dense"
+    is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES
+    return "nodes" if place == "accelerator" and is_worth else "grouped"
+
+
+def check_algorithm(algorithm: str) -> None:
+    """Raise a ValueError unless the algorithm has a name that is known."""
+    check_one_of("algorithm", algorithm, ALGORITHMS)
+
+
+def _check_settings(candidates: str, min_samples_leaf: int, algorithm: str, progress: Any, inductive: bool) -> None:
     check_algorithm(algorithm)
     checked_limits(candidates, min_samples_leaf)
     check_progress(progress)
+    check_bool("inductive", inductive)
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """Raise an error for a wrong rule before the work."""
+    """Raise a TypeError for a wrong combiner before the work."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
-            f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "
+            f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass one such as Mean(scorer), or None. "
             "(TransductiveTreeClassifier takes names.)"
         )

@@ -1,4 +1,4 @@
-"""Dense form, for nominal features alone: all pairs in step, the sample of a pair's node being a row of a matrix.
+"""Dense algorithm, for nominal features alone: all pairs in step, the sample of a pair's node a row of a matrix.
 
 On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
 """
@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, Int64
 
 from jaxunc._numerics import jit, multiple_of
 
-from ._cuts import LOWEST
 from ._pairs import Pairs
+from ._presorted import LOWEST
 from ._scores import is_leaf, parts_a_value, scores_with
 
 HOST_BLOCK, DEVICE_BLOCK = 2**19, 2**24

@@ -1,4 +1,8 @@
-"""Grouped form: all instances and labels at once; those that meet the same sample share its tables (on the host)."""
+"""Grouped algorithm: pairs that meet the same sample share its tables (on the host).
+
+`descend_grouped` takes all samples of the largest size, and makes the tests of each (`_SampledNodes`). It sends the
+pairs that wait there on to the children that they choose. Nodes can be kept for further instances (`KeptNodes`).
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,12 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from ._leave_one_out_tests import OwnTests
-from ._nominal_tests import NominalTests
-from ._numeric_tests import InsertedTests
-from ._pairs import Pairs
+from ._grouped_tests import InsertedTests, NominalTests, OwnTests
+from ._pairs import Pairs, Samples, by_number
 from ._presorted import Presorted, Queries
-from ._samples import Samples
 from ._scores import Change
 
 MOST_VALUES = 2**18
@@ -34,8 +35,7 @@ def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
         samples.add(members, everything[waits], lambda flags: kept.find(flags) or sample.order)
-    # The largest samples first: all pairs that can reach a sample come from larger ones, so when it is taken, all are
-    # there. Those of one size cannot reach each other, so they are looked at together.
+    # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
         for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), kept):
             _send_on(pairs, samples, nodes, node, waiting, kept)
@@ -86,23 +86,18 @@ class _KeptNode(NamedTuple):
 
 
 class KeptNodes:
-    """Nodes of one training set that are not made again: those that are met first, the largest of each call before all.
+    """Nodes of one training set that are not made again, for instances that are no part of it.
 
-    For pairs of the same training set and settings, of instances that are no part of it. A copy or a pickle has none.
-
-    Parameters
-    ----------
-    room
-        Number of bytes that they may take; 0 keeps none.
+    Those that are met first are kept, in each call the largest first, up to ``n_bytes``. A copy or pickle has none.
     """
 
-    def __init__(self, room: int):
-        self._all_room = self._room = room
+    def __init__(self, n_bytes: int):
+        self._n_bytes = self._left = n_bytes
         self._nodes: dict[bytes, _KeptNode] = {}
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
-        """Make a store with as much room as fits the size of a training set."""
+        """Make a store whose size fits that of a training set."""
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
@@ -111,9 +106,9 @@ class KeptNodes:
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
-        """Return the same nodes, kept if there is room."""
-        if nodes.n_bytes <= self._room:
-            self._room -= nodes.n_bytes
+        """Return the same nodes, having kept them if their bytes still fit into what may be kept."""
+        if nodes.n_bytes <= self._left:
+            self._left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
                 flags = np.zeros(nodes.n_all, bool)
                 flags[members] = True
@@ -121,7 +116,7 @@ class KeptNodes:
         return nodes
 
     def __reduce__(self):
-        return KeptNodes, (self._all_room,)
+        return KeptNodes, (self._n_bytes,)
 
 
 def _send_on(
@@ -152,15 +147,6 @@ def _send_on(
     for one, some in by_number(test[goes], waiting[goes]):
         number, chosen = nodes.child(one)
         samples.add(chosen, some, partial(wait, number, chosen))
-
-
-def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each distinct number, and the values that have it."""
-    order = np.argsort(numbers, kind="stable")
-    numbers, values = numbers[order], values[order]
-    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
-    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
-        yield int(numbers[begin]), values[begin:end]
 
 
 class _SampledNodes:

@@ -9,17 +9,14 @@ import numpy as np
 
 from jaxunc._numerics import padded_rows, power_of_two
 
-from ._grouped import by_number
-from ._node_choice import choose
-from ._node_tables import Known, Rules, tables
-from ._pairs import Pairs
-from ._samples import Samples
+from ._node_tests import Known, Options, choose, tables
+from ._pairs import Pairs, Samples, by_number
 from ._scores import Change
 
 SMALLEST, FACTOR = 64, 4
 """Sizes of padded samples: the first of these, or a power of the second times it; each has a program of its own."""
 
-ROOM = 2**28
+MOST_TABLE = 2**28
 """Largest size of a table, in bytes."""
 
 MOST_ITEMS, PAIRS = 256, 2048
@@ -50,12 +47,12 @@ def descend_nodes(pairs: Pairs) -> None:
         return
     # Powers of two, so that data of like size share programs.
     n_codes = power_of_two(sample.n_codes)
-    rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
+    options = Options(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
     # Scores are int64: with fewer digits equal gains would be rounded apart, or different ones together.
     with jax.enable_x64(True):
         known = _known(pairs)
         for size, items in _batches(pairs, samples):
-            for chosen, own in _children(pairs, known, rules, size, items):
+            for chosen, own in _children(pairs, known, options, size, items):
                 _arrive(pairs, samples, chosen, own)
             pairs.report()
 
@@ -90,7 +87,7 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
 def _items_of(pairs: Pairs, size: int) -> int:
     """Return how many items of a padded size are looked at in one call: a power of two."""
     per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
-    return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
+    return 1 << int(np.log2(np.clip(MOST_TABLE // per_item, 1, MOST_ITEMS)))
 
 
 def _known(pairs: Pairs) -> Known:
@@ -120,7 +117,7 @@ def _known(pairs: Pairs) -> Known:
 
 
 def _children(
-    pairs: Pairs, known: Known, rules: Rules, size: int, items: list[_Item]
+    pairs: Pairs, known: Known, options: Options, size: int, items: list[_Item]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Send the pairs of all items on: the instances of each child, and the pairs that choose it."""
     most = _items_of(pairs, size)
@@ -129,7 +126,7 @@ def _children(
     for i, item in enumerate(items):
         members[i, : len(item.members)] = item.members
         change[:, i] = item.change.gained, item.change.lost or 0
-    table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, rules)
+    table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, options)
     all_pairs = np.concatenate([item.pairs for item in items])
     item_of = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
     asked = []
@@ -137,13 +134,14 @@ def _children(
         some, items_of_some = all_pairs[begin : begin + PAIRS], item_of[begin : begin + PAIRS]
         padding = (0, PAIRS - len(some))
         instance = np.pad(some // pairs.n_labels, padding, mode="edge").astype(np.int32)
-        asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, rules), len(some)))
+        asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, options), len(some)))
     # Read after all calls are made: a device works on the next while the host waits for the first.
     stays, feature, threshold, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
-    # Item, feature, place and side as one integer, as in the grouped form; int64, since the product exceeds 32 bits.
-    stride = max(known.label.shape[0], rules.n_codes)
+    # Item, feature, place and side as one integer, as in the grouped algorithm; int64, since the product exceeds 32
+    # bits.
+    stride = max(known.label.shape[0], options.n_codes)
     tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):
         which = stays & (item_of == i)

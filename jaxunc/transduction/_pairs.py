@@ -1,15 +1,15 @@
-"""Pairs of an instance and a label: how they change a sample, where they end, and with which counts."""
+"""Pairs of an instance and a label: how they change a sample, where they end, and the samples that they wait at."""
 
+import heapq
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int, Int32
 
 from ._presorted import Presorted, Queries, own_queries
-from ._scores import Change, is_leaf
-from ._settings import InductionSettings
+from ._scores import Change, InductionSettings, is_leaf
 
 
 class PairsProgress(NamedTuple):
@@ -100,6 +100,60 @@ class Pairs:
             yield Change(gained if gained < k else -1, was), np.flatnonzero(kind == own)
 
     def report(self) -> None:
-        """Tell how many have ended."""
+        """Call ``progress`` with how many pairs have ended."""
         if self._progress is not None:
             self._progress(PairsProgress(self._done, self.n, time.perf_counter() - self._began))
+
+
+class Samples:
+    """A queue of the samples that are to be looked at, the largest first, with the pairs that wait there.
+
+    All pairs that reach a sample come from larger ones, so none arrives once it is taken. The same sample reached on
+    different ways is found by a sum of random numbers, and compared.
+    """
+
+    def __init__(self, n: int):
+        # A random number for each instance: the sum of a sample's numbers (modulo 2⁶⁴) is its key in a dict. That of
+        # another sample equals it by chance hardly ever; if it does, `add` sees it.
+        self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
+        self._heap: list[tuple[int, int]] = []
+        self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
+        self._flags = np.zeros(n, bool)
+
+    def add(
+        self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
+    ) -> None:
+        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept if the sample is new."""
+        key = int(self._number[chosen].sum())
+        self._flags[chosen] = True
+        while key in self._waiting:
+            known = self._waiting[key][0]
+            if len(known) == len(chosen) and self._flags[known].all():
+                self._waiting[key][2].append(pairs)
+                break
+            # Another sample has this key: take the next one, which the same search finds again.
+            key += 1
+        else:
+            self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
+            heapq.heappush(self._heap, (-len(chosen), key))
+        self._flags[chosen] = False
+
+    @property
+    def largest(self) -> int:
+        """Size of the sample that comes next; 0 if there is none."""
+        return -self._heap[0][0] if self._heap else 0
+
+    def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
+        """Take the largest sample: its instances, what was kept of it, and the pairs that wait there, sorted."""
+        chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
+        # Sorted, so that results do not depend on the order of arrival.
+        return chosen, kept, np.sort(np.concatenate(pairs))
+
+
+def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each distinct number, and the values that have it."""
+    order = np.argsort(numbers, kind="stable")
+    numbers, values = numbers[order], values[order]
+    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
+    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
+        yield int(numbers[begin]), values[begin:end]

@@ -1,11 +1,18 @@
-"""A training set made ready for greedy trees: sorted once by every numeric feature."""
+"""A training set sorted once by every numeric feature, and the tests that a node's sample allows.
+
+`presort` makes a `Presorted` of data, `as_queries` compares instances with its values. `find_cuts` finds the cuts
+between values of numeric features, `value_counts` counts the values of nominal ones.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int
+from jaxtyping import Bool, Float32, Float64, Int
 
 from jaxunc.tables import Columns, encode_instances, fit_columns, training_labels, warn_of_merged_values
+
+LOWEST = np.int64(-(2**62))
+"""Score of no test: below all others, and differences do not overflow."""
 
 
 class Presorted(NamedTuple):
@@ -107,14 +114,6 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
     )
 
 
-def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """Return the instances as they were: numbers, NaN where missing, and codes."""
-    values = np.empty((sample.n, sample.columns.number), np.float32)
-    values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
-    values[:, sample.nominal] = sample.code.T
-    return values
-
-
 def as_queries(X, sample: Presorted) -> Queries:
     """Return instances in the terms of a training set, by comparison with its values."""
     values = np.asarray(encode_instances(X, sample.columns)[0])
@@ -133,8 +132,136 @@ def own_queries(sample: Presorted) -> Queries:
     return Queries(value, rank, code)
 
 
+def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
+    """Return the instances as they were: numbers, NaN where missing, and codes."""
+    values = np.empty((sample.n, sample.columns.number), np.float32)
+    values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
+    values[:, sample.nominal] = sample.code.T
+    return values
+
+
 def _numbers(values: np.ndarray) -> np.ndarray:
     """Return numbers as float64: missing ones below all others, and a single zero."""
     # Adding 0 turns -0 into +0: both are one value, to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
+
+
+class Cuts(NamedTuple):
+    """Cuts between distinct neighbouring values, feature after feature and from low to high."""
+
+    row: Int[np.ndarray, " cuts"]
+    """Row of the order that the cut is in: of one node, the place of its feature among the numeric ones."""
+    size: Int[np.ndarray, " cuts"]
+    """Number of instances below each cut."""
+    start: Int[np.ndarray, " ends"]
+    """Start of each row's cuts; the last entry is the number of all."""
+    below: Int[np.ndarray, "classes cuts"]
+    """Class counts of the instances below."""
+    lower_value: Float64[np.ndarray, " cuts"]
+    upper_value: Float64[np.ndarray, " cuts"]
+    upper: Int[np.ndarray, " cuts"]
+    """The rank of the value above, increased by ``row`` times the number of ranks."""
+    lower_class: Int[np.ndarray, " cuts"]
+    """The class of the instances that have the value below; -1 if they have several."""
+    upper_class: Int[np.ndarray, " cuts"]
+
+    def some(self, which: Int[np.ndarray, " some"]) -> "Cuts":
+        """Return some of the cuts, given by increasing numbers."""
+        by_cut = {name: part[..., which] for name, part in self._asdict().items() if name != "start"}
+        return Cuts(**by_cut, start=np.searchsorted(by_cut["row"], np.arange(len(self.start))))
+
+    @property
+    def threshold(self) -> Float64[np.ndarray, " cuts"]:
+        """Threshold of each cut: halfway between the two values, below the upper one."""
+        return halfway(self.lower_value, self.upper_value)
+
+    @property
+    def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
+        """Whether the instances of the two values have different classes."""
+        return parts_classes(self.lower_class, self.upper_class)
+
+
+def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
+    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points).
+
+    Several nodes of the same size may follow each other, each with a row for every numeric feature.
+    """
+    n_rows, m = order.shape
+    base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
+    flat = (order + base).ravel()
+    rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
+    # A block holds the instances of one value; after the last of a feature, its end is no cut.
+    is_end = np.ones((n_rows, m), bool)
+    np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
+    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
+    changes = np.zeros((n_rows, m), bool)
+    np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
+    end = np.flatnonzero(is_end)
+    block_class = label.ravel()[end].astype(np.int32)
+    # Where all values are distinct every block has one instance, and one class.
+    if len(end) < is_end.size:
+        passed = np.zeros(n_rows * m + 1, np.int32)
+        np.cumsum(changes.ravel(), out=passed[1:])
+        before = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
+        block_class[passed[end] != passed[before]] = -1
+    column = end % m
+    inner = column < m - 1
+    if boundaries:
+        alike = np.zeros(len(end), bool)
+        alike[:-1] = ~parts_classes(block_class[:-1], block_class[1:])
+        inner &= ~alike
+    chosen = np.flatnonzero(inner)
+    position, size = end[chosen], column[chosen] + 1
+    row = position // m
+    low, high = flat[position], flat[position + 1] if len(position) else position
+    value = sample.value.ravel()
+    return Cuts(
+        row=row,
+        size=size,
+        start=np.searchsorted(row, np.arange(n_rows + 1)),
+        below=_class_counts(label, position, size, sample.n_classes),
+        lower_value=value[low],
+        upper_value=value[high],
+        upper=sample.rank.ravel()[high] + row * sample.n,
+        lower_class=block_class[chosen],
+        upper_class=block_class[chosen + 1] if len(chosen) else block_class[:0],
+    )
+
+
+def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
+    counts = np.empty((n_classes, len(position)), np.intp)
+    # The first class is what the others leave: one running sum less.
+    counts[0] = size
+    for c in range(1, n_classes):
+        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
+        counts[0] -= counts[c]
+    return counts
+
+
+def parts_classes(lower, upper):
+    """Return whether cuts are between different classes: those of the values below and above, -1 for several."""
+    return (lower != upper) | (lower < 0)
+
+
+def halfway(below, above):
+    """Return a threshold that parts two values: no less than the lower, less than the upper."""
+    middle = (below + above) / 2
+    # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
+    return middle.__array_namespace__().where(middle < above, middle, below)
+
+
+def value_counts(
+    sample: Presorted, members: Int[np.ndarray, "*nodes members"]
+) -> Int[np.ndarray, "classes rows codes"]:
+    """Count a node's instances by class and by the values of each nominal feature.
+
+    Several nodes of the same size may be given, each with a row for every nominal feature.
+    """
+    members = np.atleast_2d(members)
+    n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes
+    cell = sample.code[:, members].swapaxes(0, 1)
+    cell = cell + (np.arange(n_rows) * sample.n_codes).reshape(len(members), -1, 1)
+    cell = cell + sample.label[members].astype(np.intp)[:, None, :] * (n_rows * sample.n_codes)
+    counts = np.bincount(cell.ravel(), minlength=n_classes * n_rows * sample.n_codes)
+    return counts.reshape(n_classes, n_rows, sample.n_codes)

@@ -14,7 +14,7 @@ from ._certainty import label_average, leave_one_out_leaf_counts, transductive_l
 from ._pairs import PairsProgress
 
 LEAST_GAIN = 1e-12
-"""Information, in bits, below which a threshold tells nothing."""
+"""Information, in bits, below which a threshold says nothing."""
 
 
 class Reliability(NamedTuple):
@@ -36,7 +36,7 @@ class ThresholdStatus(enum.IntEnum):
     TELLS_NOTHING = 1
     """No threshold gains anything: all predictions are right, or none is, or all reliabilities are the same."""
     INVERTED = 2
-    """The threshold that tells most has fewer right predictions above it than below: reliability points the wrong
+    """The best threshold has fewer right predictions above it than below: reliability points the wrong
     way."""
 
 
@@ -63,33 +63,11 @@ def kukar_kononenko(
 ) -> Reliability:
     """Predict by a greedy tree, and compare its leaf with that of the tree which has x with the predicted label.
 
-    Parameters
-    ----------
-    X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
-        See `jaxunc.transduction.transductive_certainty`. Its ``combiner`` has no place here: the divergence
-        compares Laplace's estimates of two leaves.
+    Arguments and errors are those of `transductive_certainty`, without its ``combiner``: the divergence compares
+    Laplace's estimates of two leaves. Reliabilities are :math:`2^{-J}` (`j_divergence`).
 
-    Returns
-    -------
-    Reliability
-        Predictions, reliabilities :math:`2^{-J}` (`j_divergence`), and the tree's probabilities.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `jaxunc.transduction.transductive_certainty`.
-
-    References
-    ----------
-    Kukar and Kononenko 2002; as compared in Costa, Verwer and Blockeel 2013, section 2.2, who do not print the
-    divergence.
-
-    Examples
-    --------
-    >>> import jaxunc as ju
-    >>> found = ju.transduction.kukar_kononenko([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5], [1.5]])
-    >>> print(found.predicted, found.reliability.round(3))
-    [0 0] [0.986 0.986]
+    References: Kukar and Kononenko 2002; as compared in Costa, Verwer and Blockeel 2013, section 2.2, who do not print
+    the divergence.
     """
     settings = {
         "nominal": nominal,
@@ -113,35 +91,7 @@ def leave_one_out_kukar_kononenko(
 ) -> Reliability:
     """Return `kukar_kononenko` of each instance, with all others as the training set.
 
-    Parameters
-    ----------
-    X, y, nominal, candidates, min_samples_leaf, algorithm, progress
-        See `jaxunc.transduction.leave_one_out_certainty`.
-
-    Returns
-    -------
-    Reliability
-        The same as from `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold`
-        takes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `jaxunc.transduction.leave_one_out_certainty`.
-
-    References
-    ----------
-    Kukar and Kononenko 2002; Costa, Verwer and Blockeel 2013, section 4.1.
-
-    Examples
-    --------
-    >>> import jaxunc as ju
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> found = ju.transduction.leave_one_out_kukar_kononenko(X, y)
-    >>> threshold = ju.transduction.reliability_threshold(found.reliability, found.predicted == y)
-    >>> threshold.status.name, bool((found.predicted == y)[found.reliability > threshold.value].mean() > 0.96)
-    ('FOUND', True)
+    With the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
     """
     settings = {
         "nominal": nominal,
@@ -154,17 +104,9 @@ def leave_one_out_kukar_kononenko(
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """Return the reliability from leaf counts made with ``inductive=True``, those of leave-one-out for instance.
+    """Return the reliability from leaf counts made with ``inductive=True``: the last label is none at all.
 
-    Parameters
-    ----------
-    counts
-        Counts ``[instances labels classes]``, ≥ 0; the last label is none at all.
-
-    Raises
-    ------
-    ValueError
-        If the labels are not one more than the classes, or counts are negative.
+    Raises a ValueError if the labels are not one more than the classes, or counts are negative.
     """
     check_class_axis(counts)
     check_counts(counts)
@@ -185,17 +127,6 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
-
-    Parameters
-    ----------
-    p, q
-        Probabilities ``[... classes]``, adding to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(j_divergence(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(4))
-    0.3962
     """
     check_within("p", p, "[0, inf)", shape=None)
     check_within("q", q, "[0, inf)", shape=None)
@@ -213,46 +144,15 @@ def reliability_threshold(
 ) -> Threshold:
     """Return the threshold that says most about which predictions are correct: the largest information gain.
 
-    Parameters
-    ----------
-    reliability
-        Reliabilities of predictions whose outcome is known, for instance by leaving out each training instance
-        (`leave_one_out_kukar_kononenko`).
-    correct
-        Whether each was right.
+    ``reliability`` is of predictions whose outcome is known, by `leave_one_out_kukar_kononenko` for instance. The
+    threshold lies halfway between two reliabilities; of several with the same gain it is the lowest that has more right
+    predictions above than below. INVERTED (with a warning): the value is ∞, which calls none reliable. TELLS_NOTHING:
+    -∞, which calls all reliable, or ∞ if none was right.
 
-    Returns
-    -------
-    Threshold
-        Halfway between two reliabilities; the lowest of several with the same gain that have more right predictions
-        above than below. INVERTED: the value is ∞, which calls none reliable. TELLS_NOTHING: -∞, which calls all
-        reliable, or ∞ if none was right.
-
-    Raises
-    ------
-    ValueError
-        If there are none, lengths differ, or a reliability is NaN.
-
-    Warns
-    -----
-    UserWarning
-        If the threshold would be inverted.
-
-    Notes
-    -----
     Information gain has no direction. A reliability may order predictions by chance or the wrong way, as happens with
     few wrong predictions. Then the largest gain may be that of a threshold above which fewer are right.
 
-    References
-    ----------
-    Kukar and Kononenko 2002: the supervised procedure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = reliability_threshold(np.array([0.2, 0.3, 0.7, 0.9]), np.array([False, False, True, True]))
-    >>> found.value, found.gain, found.status.name
-    (0.5, 1.0, 'FOUND')
+    Reference: Kukar and Kononenko 2002, the supervised procedure.
     """
     check_numbers("reliability", reliability)
     check_numbers("correct", correct)

@@ -1,6 +1,6 @@
 """Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
 
-NumPy's arrays and JAX's alike: all algorithms read the rules of this file.
+The functions take NumPy's arrays and JAX's alike: all three algorithms compute by them.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from ._cuts import LOWEST, parts_classes
+from ._presorted import LOWEST, parts_classes
+
+
+class InductionSettings(NamedTuple):
+    """Settings of the induction of trees."""
+
+    boundaries: bool
+    """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
+    min_samples_leaf: int
+    """Least number of instances on each side of a test, the inserted one among them."""
+    entropy: Int64[np.ndarray, " sizes"]
+    """Entropies as integers: `entropy_table`."""
 
 
 class Change(NamedTuple):
@@ -140,3 +151,25 @@ def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
     left &= where(beside.alone, parts, parts_classes(beside.lower, beside.own))
     right &= where(beside.alone, parts, parts_classes(beside.own, beside.upper))
     return left, right
+
+
+class NominalChoice(NamedTuple):
+    """The best nominal tests of some instances, feature by feature."""
+
+    score: Int64[Array | np.ndarray, "q nominal"]
+    is_other: Bool[Array | np.ndarray, "q nominal"]
+    """Whether the instance has another value than the one that is tested for."""
+    code: Int[Array | np.ndarray, "q nominal"]
+    """Value that is tested for."""
+
+
+def own_or_other(code, own_score, best, second) -> NominalChoice:
+    """Return the test for an instance's own value or the best other one; of equal scores the lower code's.
+
+    ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
+    """
+    where = code.__array_namespace__().where
+    other = where(code == best[0], second[0], best[0])
+    other_score = where(code == best[0], second[1], best[1])
+    is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
+    return NominalChoice(where(is_other, other_score, own_score), is_other, where(is_other, other, code))

@@ -12,8 +12,8 @@ from jaxunc.additive import AdditiveTrees, _oblivious
 from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.tables import Columns
 
-from .test_tree_ensemble import X as OTHERS
-from .test_tree_ensemble import model as of_other_trees
+from .test_additive_trees import X as OTHERS
+from .test_additive_trees import model as of_other_trees
 
 N_FEATURES = 5
 
@@ -47,7 +47,7 @@ def test_sums_are_those_of_a_walk(each, monkeypatch):
     assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound())
     batches = (X, X[:1], X[:70], np.nan_to_num(X), X[:0])
     found = [np.asarray(made.raw(batch)) for batch in batches]
-    monkeypatch.setattr("jaxunc.additive._tree_ensemble.levels_of", lambda *_: None)
+    monkeypatch.setattr("jaxunc.additive._additive_trees.levels_of", lambda *_: None)
     walked = dataclasses.replace(made, values=made.values + 0)
     assert isinstance(walked._bound()[0], ju.BoundForest)
     for own, batch in zip(found, batches, strict=True):

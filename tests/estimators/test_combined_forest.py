@@ -387,7 +387,7 @@ def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
     [
         ({"counts": "oob"}, "counts='oob' is none of its options"),
         ({"combiner_options": {"m": 1}}, "has no options"),
-        ({"combiner": None, "combiner_options": {"m": 1}}, "need a rule"),
+        ({"combiner": None, "combiner_options": {"m": 1}}, "need a combiner"),
     ],
 )
 @pytest.mark.exhaustive

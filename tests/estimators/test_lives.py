@@ -164,7 +164,7 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
         (CombinedForestClassifier(RandomForestClassifier(0)), ValueError, "n_estimators=0"),
         (CautiousForestClassifier(RandomForestClassifier(0)), ValueError, "n_estimators=0"),
         (CombinedForestClassifier(RandomForestClassifier), TypeError, "no model of scikit-learn"),
-        (CombinedForestClassifier(combiner=3), TypeError, "pass a rule"),
+        (CombinedForestClassifier(combiner=3), TypeError, "pass a combiner"),
         (RandomDecisionTreesClassifier(combiner_options=3), TypeError, "by name"),
         (RandomDecisionTreesClassifier(nominal=1.5), TypeError, "nominal=1.5"),
         (CombinedForestClassifier(held_out_size=2), ValueError, "held_out_size=2"),

@@ -1,4 +1,6 @@
-"""Transduction around any classifier: brute force, closed forms, the exact trees, forms of data, and refusals."""
+"""Transduction of trees, in bags of scikit-learn, and around any classifier."""
+
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -19,7 +21,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
-from jaxunc.estimators import TransductiveClassifier, TransductiveTreeClassifier
+from jaxunc.estimators import CombinedForestClassifier, TransductiveClassifier, TransductiveTreeClassifier
+from jaxunc.transduction import KeptNodes
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -27,6 +30,7 @@ pytestmark = pytest.mark.once
 X, Y = load_iris(return_X_y=True)
 WORDS = np.array(["setosa", "versicolor", "virginica"])[Y]
 TRAIN, TEST = slice(0, None, 3), slice(49, 110, 10)
+HALF, SOME = slice(0, None, 2), slice(1, None, 10)
 
 
 class GreedyTree(ClassifierMixin, BaseEstimator):
@@ -65,8 +69,8 @@ def brute(model, X, y, x, weight=None) -> np.ndarray:
     return np.array(found)
 
 
-@parametrize_with_checks([TransductiveClassifier(DecisionTreeClassifier())])
-@pytest.mark.exhaustive(keep=8)
+@parametrize_with_checks([TransductiveTreeClassifier(), TransductiveClassifier(DecisionTreeClassifier())])
+@pytest.mark.exhaustive(keep=16)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -214,3 +218,176 @@ def test_refusals_of_data():
         TransductiveClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=np.ones(150))
     with refuses(ValueError, r"knows the classes .* after a fit on"):
         TransductiveClassifier(Forgetful()).fit(X[TRAIN], WORDS[TRAIN]).predict(X[:1])
+
+
+@pytest.mark.exhaustive
+def test_answers_are_those_of_the_function_whatever_the_blocks():
+    heard = []
+    said = {"combiner": None, "progress": lambda now: heard.append(now[:2])}
+    model = TransductiveTreeClassifier(block_size=20, **said).fit(X[::2], Y[::2])
+    np.testing.assert_array_equal(model.predict_proba(X[1::2]), ju.transductive_certainty(X[::2], Y[::2], X[1::2]))
+    assert heard == [(20, 75), (40, 75), (60, 75), (75, 75)]
+    pooled = TransductiveTreeClassifier(combiner=ju.Pooling()).fit(X[::2], Y[::2])
+    np.testing.assert_allclose(pooled.predict_proba(X[1::2]), ju.Pooling().probability(model.leaf_counts(X[1::2])))
+
+
+def test_leaves_are_counted_together_unless_another_combiner_is_asked_for():
+    model = TransductiveTreeClassifier().fit(X[::2], Y[::2])
+    counts = model.leaf_counts(X[1::2])
+    together = counts.sum(axis=1)
+    probs = model.predict_proba(X[1::2])
+    np.testing.assert_allclose(probs, together / together.sum(axis=1, keepdims=True), rtol=1e-6)
+    assert probs.min() > 0, "one instance of each class is in every pool"
+    published = TransductiveTreeClassifier(combiner=None).fit(X[::2], Y[::2])
+    assert published.combiner_ is None
+    expected = ((counts + 1) / (counts.sum(axis=2, keepdims=True) + 3)).mean(axis=1)
+    np.testing.assert_allclose(published.predict_proba(X[1::2]), expected, rtol=1e-12)
+
+
+def test_frames_with_words(rng):
+    word = rng.choice(["a", "b", "c"], 120)
+    frame = pd.DataFrame({"number": rng.normal(size=120), "word": pd.Series(word, dtype=object)})
+    y = np.where(word == "a", "yes", "no")
+    model = TransductiveTreeClassifier().fit(frame, y)
+    assert model.score(frame, y) == 1
+    assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard", number=np.nan))))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"block_size": 0}, "block_size"), ({"candidates": "few"}, "Choose"), ({"min_samples_leaf": 0}, "at least 1")],
+)
+def test_refused_settings_of_trees(settings, message):
+    with refuses(ValueError, message):
+        TransductiveTreeClassifier(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
+@pytest.mark.exhaustive(keep=1)
+def test_combiners_by_name(name):
+    two = Y[:100]
+    model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
+    counts = model.leaf_counts(X[1:100:2])
+    combiner = ju.combiners.rule_by_name(name, prior=[0.5, 0.5], n_samples=50)
+    np.testing.assert_array_equal(model.predict_proba(X[1:100:2]), combiner.probability(counts))
+
+
+@pytest.mark.parametrize(
+    ("combiner", "error", "message"),
+    [
+        ("meen", ValueError, "Did you mean 'mean'"),
+        (3, TypeError, "pass a combiner"),
+        (ju.AveragedIntervals(1.0), TypeError, "leaf_counts"),
+        (ju.Mean(ju.scorers.linear), ValueError, "no probabilities"),
+        (ju.LearnedPool([0.3, 0.3, 0.4], reads=("own", "oob")), ValueError, "reads the counts"),
+    ],
+)
+def test_combiners_without_an_answer_are_refused_by_fit(combiner, error, message):
+    with refuses(error, message):
+        TransductiveTreeClassifier(combiner=combiner).fit(X, Y)
+
+
+@pytest.mark.exhaustive
+def test_what_is_kept_of_earlier_calls_changes_no_answer():
+    rounded = np.round(X, 1)
+    rounded[::7, 2] = np.nan
+    model = TransductiveTreeClassifier(nominal=[3]).fit(rounded[::2], Y[::2])
+    expected = ju.transduction.transductive_leaf_counts(rounded[::2], Y[::2], rounded[1::2], nominal=[3])
+    for _ in range(2):
+        found = np.concatenate([model.leaf_counts(rounded[i : i + 1]) for i in range(1, 150, 2)])
+        np.testing.assert_array_equal(found, expected)
+    assert model.bound_._kept.find(np.ones(75, bool)) is not None
+
+
+def test_nodes_are_kept_while_they_fit():
+    model = TransductiveTreeClassifier().fit(X, Y)
+    model.bound_._kept = full = KeptNodes(100)
+    model.predict(X[:3])
+    assert full.find(np.ones(150, bool)) is None
+
+
+def test_progress_may_be_set_after_fit_and_is_checked():
+    model = TransductiveTreeClassifier().fit(X, Y)
+    heard = []
+    model.set_params(progress=lambda now: heard.append(now[:2])).predict(X[:3])
+    assert heard == [(3, 3)]
+    with refuses(TypeError, "progress=3"):
+        model.set_params(progress=3).predict(X[:3])
+    with refuses(TypeError, "TransductiveTreeClassifier takes names"):
+        ju.transductive_certainty(X, Y, X[:1], combiner="mean")
+
+
+def bag(n: int = 4, **settings) -> BaggingClassifier:
+    return BaggingClassifier(TransductiveTreeClassifier(), n, random_state=0, **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> BaggingClassifier:
+    return bag().fit(X[HALF], WORDS[HALF])
+
+
+def test_a_bag_is_the_mean_of_pools_over_its_samples(fitted):
+    expected = []
+    for rows in fitted.estimators_samples_:
+        counts = ju.transduction.transductive_leaf_counts(X[HALF][rows], Y[HALF][rows], X[SOME]).sum(axis=1)
+        expected.append(counts / counts.sum(axis=1, keepdims=True))
+    probs = fitted.predict_proba(X[SOME])
+    np.testing.assert_allclose(probs, np.mean(expected, axis=0), rtol=1e-6)
+    assert fitted.predict(X[SOME]).tolist() == fitted.classes_[probs.argmax(axis=1)].tolist()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(X[SOME]), probs)
+
+
+def test_instances_out_of_bag():
+    model = bag(12, oob_score=True).fit(X[HALF], WORDS[HALF])
+    probs = np.zeros((75, 3))
+    for rows, tree in zip(model.estimators_samples_, model.estimators_, strict=True):
+        outside = np.setdiff1d(np.arange(75), rows)
+        probs[outside] += tree.predict_proba(X[HALF][outside])
+    expected = probs / probs.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.oob_decision_function_, expected, rtol=1e-6)
+    assert model.oob_score_ == np.mean(expected.argmax(axis=1) == Y[HALF])
+
+
+def test_frames_with_words_and_missing_values(rng):
+    word = pd.Categorical(np.where(X[:, 2] > 4.9, "long", "short"))
+    frame = pd.DataFrame({"word": word, "width": np.where(rng.random(150) < 0.2, np.nan, X[:, 3])})
+    model = bag().fit(frame[HALF], WORDS[HALF])
+    assert model.feature_names_in_.tolist() == ["word", "width"]
+    assert model.estimators_[0].bound_.columns.is_nominal.tolist() == [True, False]
+    assert model.score(frame[SOME], WORDS[SOME]) > 0.8
+    # scikit-learn hands arrays to the trees of a bag, so that columns have places and no names.
+    by_place = BaggingClassifier(TransductiveTreeClassifier(nominal=[0]), 2, random_state=0).fit(frame, WORDS)
+    assert by_place.estimators_[0].bound_.columns.is_nominal.tolist() == [True, False]
+    named = BaggingClassifier(TransductiveTreeClassifier(nominal=["word"]), 2, random_state=0)
+    with refuses(ValueError, "columns without names"):
+        named.fit(frame, WORDS)
+
+
+def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refused():
+    rare = np.r_[Y[:100], 2]
+    model = bag(6).fit(X[:101], rare)
+    assert {len(tree.classes_) for tree in model.estimators_} == {2, 3}
+    probs = model.predict_proba(X[100:101])
+    np.testing.assert_allclose(probs.sum(), 1)
+    assert probs[0, 2] > 0
+    with refuses(ValueError, "1 class"):
+        bag(30).fit(X[45:52], np.r_[[0] * 6, 1])
+
+
+@pytest.mark.exhaustive
+def test_processes_change_no_answer_of_bags(fitted):
+    side_by_side = bag(n_jobs=2).fit(X[HALF], WORDS[HALF])
+    np.testing.assert_array_equal(side_by_side.predict_proba(X[SOME]), fitted.predict_proba(X[SOME]))
+
+
+def test_what_is_not_possible_is_said(fitted, tmp_path):
+    only = "only bags of single decision trees are forests"
+    with refuses(TypeError, "pickle"):
+        ju.save(tmp_path / "x", fitted)
+    with refuses(TypeError, "BaggingClassifier; what streams is"):
+        ju.stream(fitted, X)
+    for take in (ju.from_sklearn, ju.from_any):
+        with refuses(TypeError, only):
+            take(fitted)
+    with refuses(TypeError, only):
+        CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF])

@@ -101,8 +101,8 @@ def test_weights_of_one_are_no_weights():
 def test_weights_are_repeats_for_what_is_learned():
     rows = ju.learning.oob_dataset(forest().fit(X[:100], Y[:100]), X[100:], Y[100:], source="held_out")
     counts = np.asarray(rows.histograms.count_table)[np.asarray(rows.histograms.code)[:100, :1]]
-    once = ju.learning.rows_from_counts(counts, Y[100:], sample_weight=np.full(100, 3))
-    often = ju.learning.rows_from_counts(np.repeat(counts, 3, 0), np.repeat(Y[100:], 3))
+    once = ju.learning.dataset_from_counts(counts, Y[100:], sample_weight=np.full(100, 3))
+    often = ju.learning.dataset_from_counts(np.repeat(counts, 3, 0), np.repeat(Y[100:], 3))
     learned = [ju.learning.fit_combiner(ju.LearnedPool(one.prior), one) for one in (once, often)]
     found = [np.asarray(one.combiner.probability(counts)) for one in learned]
     np.testing.assert_allclose(found[0], found[1], atol=2e-3)
@@ -113,7 +113,7 @@ def test_rows_of_a_class_that_is_in_every_bag():
     rows = rng.normal(size=(600, 4)).astype(np.float32)
     rare = (rows[:, 0] + rng.normal(size=600) > 2.4).astype(int)
     balanced = forest(class_weight="balanced")
-    with pytest.warns(UserWarning, match=r"rows of class 1 are out of .* of 50 bags .*the rule is 'mixture'"):
+    with pytest.warns(UserWarning, match=r"rows of class 1 are out of .* of 50 bags .*the combiner is 'mixture'"):
         model = CombinedForestClassifier(balanced).fit(rows, rare)
     np.testing.assert_array_equal(
         model.predict_proba(rows), CombinedForestClassifier(balanced, "mixture").fit(rows, rare).predict_proba(rows)

@@ -104,7 +104,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "smoothed": lambda: smoothing.smooth_forest(forest()),
     "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
     "prior": lambda: smoothing.fit_forest_prior(forest()),
-    "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.rows_from_counts(COUNTS, [0, 1])),
+    "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.dataset_from_counts(COUNTS, [0, 1])),
     "conjunctive": lambda: (belief.conjunctive_fold(masses()), belief.cautious_fold(masses())),
     "belief": lambda: (belief.commonality(masses()), belief.pignistic(masses()), belief.discount(masses(), 0.5)),
     "distance": lambda: belief.jousselme_distance(masses()[0], masses()[1]),

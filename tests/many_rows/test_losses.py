@@ -9,9 +9,9 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.forest import OWN
-from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss, log_loss, loss_on
+from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss_of, log_loss_of, loss_on
+from jaxunc.learning._dataset import histograms
 from jaxunc.learning._fit import _loss_as_it_is
-from jaxunc.learning._rows import histograms
 from tests._forests import forest_of_leaves
 from tests._rules import PRIORS
 from tests.many_rows._drawn import DISTINCT, SIZES, TREES, distinct_leaves, drawn
@@ -69,7 +69,7 @@ def utility_losses(scores, temperature=0.05) -> np.ndarray:
     return 1 - np.sum(chosen[:, None] * holds * by_size, axis=2)
 
 
-LOSSES = {"log": (log_loss, log_losses), "brier": (brier_loss, brier_losses), "utility": (None, utility_losses)}
+LOSSES = {"log": (log_loss_of, log_losses), "brier": (brier_loss_of, brier_losses), "utility": (None, utility_losses)}
 
 
 @lru_cache

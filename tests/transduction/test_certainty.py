@@ -1,17 +1,45 @@
-"""Probabilities from the leaves, and what is refused."""
+"""Leaf counts of all pairs of an instance and a label by three algorithms, the probabilities, and what is refused."""
 
+from itertools import product
+from unittest import mock
+
+import jax
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 import jaxunc as ju
+from jaxunc.estimators import TransductiveTreeClassifier
 from jaxunc.smoothing import SmoothedMean, fit_dirichlet_prior
-from jaxunc.transduction import label_average, leave_one_out_leaf_counts
+from jaxunc.transduction import (
+    Pairs,
+    _certainty,
+    _dense,
+    _grouped,
+    _grouped_tests,
+    _node_tests,
+    _nodes,
+    label_average,
+    leave_one_out_certainty,
+    leave_one_out_leaf_counts,
+    presort,
+    settings_of,
+    transductive_leaf_counts,
+)
+from tests._exhaustive import a_few_of
+from tests._golden import golden
 from tests._refusal import refuses
+from tests.transduction._slow import drawn_set, slow_leaf
 
 pytestmark = pytest.mark.once
 
 X, Y = load_iris(return_X_y=True)
+CASES = [(case, key) for case in golden("tpce") for key in case["results"]]
+N = 40
+"""One size for the sets of all algorithms, so that programs are compiled once."""
+KINDS = {"numeric": (), "mixed": (0, 2), "nominal": (0, 1, 2, 3, 4)}
 
 
 def test_the_equation():
@@ -22,20 +50,310 @@ def test_the_equation():
 
 
 @pytest.mark.exhaustive
-def test_other_rules():
+def test_other_combiners():
     counts = leave_one_out_leaf_counts(X, Y)
     tree = ju.transduction.grow_greedy_trees(X, Y)
     leaves = np.asarray(tree.counts[0])[np.asarray(tree.trees.is_leaf[0])]
-    for rule in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
-        probs = ju.transduction.leave_one_out_certainty(X, Y, combiner=rule)
-        np.testing.assert_allclose(probs, rule.probability(counts), rtol=1e-6)
+    for combiner in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
+        probs = leave_one_out_certainty(X, Y, combiner=combiner)
+        np.testing.assert_allclose(probs, combiner.probability(counts), rtol=1e-6)
         np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_doubts_are_where_the_errors_are():
-    probs = ju.transduction.leave_one_out_certainty(X, Y)
+    probs = leave_one_out_certainty(X, Y)
     assert ju.metrics.accuracy(probs, Y) > 0.93
     assert ju.metrics.auc_reliability(probs.max(axis=1), probs.argmax(axis=1) == Y) > 0.7
+
+
+def settings_of_case(key: str) -> dict:
+    candidates, min_samples_leaf = (part.split("=")[1] for part in key.split(","))
+    return {"candidates": candidates, "min_samples_leaf": int(min_samples_leaf)}
+
+
+@pytest.mark.parametrize(("case", "key"), CASES, ids=range(len(CASES)))
+def test_reference_cases(case, key):
+    results = case["results"][key]
+    found = transductive_leaf_counts(case["X"], case["y"], [one["x"] for one in results], **settings_of_case(key))
+    np.testing.assert_array_equal(found, [one["leaf_counts_per_inserted_label"] for one in results])
+    probs = label_average(found)
+    np.testing.assert_allclose(probs, [one["pred"] for one in results], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("case", "key"), CASES, ids=range(len(CASES)))
+@pytest.mark.exhaustive(keep=2)
+def test_the_tree_without_the_instance(case, key):
+    tree = ju.transduction.grow_greedy_trees(case["X"], case["y"], **settings_of_case(key))
+    results = case["results"][key]
+    found = ju.leaf_counts(tree, np.array([one["x"] for one in results], np.float32))[:, 0]
+    np.testing.assert_array_equal(found, [one["base_tree_leaf"] for one in results])
+
+
+@pytest.mark.parametrize("candidates", ["boundary", "all"])
+@pytest.mark.parametrize("min_samples_leaf", [1, 2, 4])
+@pytest.mark.parametrize(("n_classes", "missing"), [(2, False), (3, True)])
+@pytest.mark.exhaustive(keep=2)
+def test_one_tree_at_a_time(candidates, min_samples_leaf, n_classes, missing, rng):
+    X, y, queries, nominal = drawn_set(rng, 24, n_classes, missing=missing)
+    settings = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    found = transductive_leaf_counts(X, y, queries, nominal=nominal, **settings)
+    slow = {"nominal": nominal, "n_classes": n_classes, **settings}
+    expected = [[slow_leaf(X, y, x, c, **slow) for c in range(n_classes)] for x in queries]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("candidates", ["boundary", "all"])
+@pytest.mark.parametrize("min_samples_leaf", [1, 2, 3])
+@pytest.mark.parametrize(("n_classes", "missing"), [(2, True), (3, False)])
+def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, n_classes, missing, rng):
+    X, y, _, nominal = drawn_set(rng, 40, n_classes, missing=missing)
+    settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    found = leave_one_out_leaf_counts(X, y, **settings)
+    for i in range(len(X)):
+        others = np.arange(len(X)) != i
+        np.testing.assert_array_equal(
+            found[i], transductive_leaf_counts(X[others], y[others], X[i : i + 1], **settings)[0]
+        )
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+@pytest.mark.exhaustive
+def test_real_sets(load, rng):
+    """A sample of pairs, gains in fractions; and all of leave-one-out against insertion."""
+    X, y = load(return_X_y=True)
+    rows = rng.permutation(len(X))[:150]
+    X, y = X[rows, :8].astype(np.float32).astype(float), y[rows]
+    found = transductive_leaf_counts(X[:100], y[:100], X[100:])
+    k = y.max() + 1
+    for i in rng.integers(0, 50, 3):
+        for c in range(k):
+            settings = {"n_classes": k, "candidates": "boundary", "min_samples_leaf": 2}
+            np.testing.assert_array_equal(found[i, c], slow_leaf(X[:100], y[:100], X[100 + i], c, **settings))
+    found = leave_one_out_leaf_counts(X, y)
+    for i in rng.integers(0, 150, 10):
+        others = np.arange(150) != i
+        expected = transductive_leaf_counts(X[others], y[others], X[i : i + 1])[0]
+        np.testing.assert_array_equal(found[i], expected)
+
+
+def test_an_answer_does_not_depend_on_its_batch(rng):
+    X, y, queries, nominal = drawn_set(rng, 60, 3)
+    whole = transductive_leaf_counts(X, y, queries, nominal=nominal)
+    for i in range(len(queries)):
+        np.testing.assert_array_equal(transductive_leaf_counts(X, y, queries[i : i + 1], nominal=nominal)[0], whole[i])
+
+
+@pytest.mark.parametrize(("candidates", "min_samples_leaf"), [("boundary", 3), ("all", 1)])
+def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_samples_leaf, rng):
+    """Nodes of one size share arrays, and cuts that cannot win are dropped: neither changes a count."""
+    X, y, queries, _ = drawn_set(rng, 80, 3, missing=True)
+    settings = {"nominal": (0,), "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    call = lambda: [transductive_leaf_counts(X, y, queries, **settings), leave_one_out_leaf_counts(X, y, **settings)]
+    together, kept = call(), []
+
+    def every_cut(cuts, *others):
+        kept.append(len(contenders(cuts, *others)) / max(len(cuts.row), 1))
+        return np.arange(len(cuts.row))
+
+    contenders = _grouped_tests.contenders
+    with mock.patch.object(_grouped, "MOST_VALUES", 60), mock.patch.object(_grouped_tests, "contenders", every_cut):
+        alone = call()
+    for found, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert min(kept) < 0.5 < max(kept)
+
+
+def test_names_of_classes_change_nothing(rng):
+    X, y, queries, nominal = drawn_set(rng, 60, 3)
+    whole = transductive_leaf_counts(X, y, queries, nominal=nominal)
+    for order in ([1, 2, 0], [2, 1, 0]):
+        place = np.array(order)
+        found = transductive_leaf_counts(X, place[y], queries, nominal=nominal)
+        np.testing.assert_array_equal(found[:, place][:, :, place], whole)
+    words = np.array(["a", "b", "c"])[y]
+    np.testing.assert_array_equal(transductive_leaf_counts(X, words, queries, nominal=nominal), whole)
+
+
+@pytest.mark.exhaustive
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-5, 5)), min_size=5, max_size=5))
+def test_maps_that_keep_halfway_points_change_nothing(maps):
+    """Powers of two times the numbers, and a shift: exact in floats."""
+    rng = np.random.default_rng(7)
+    X, y, queries = (rng.integers(0, 12, (30, 5)) / 2, rng.integers(0, 2, 30), rng.integers(-1, 26, (8, 5)) / 4)
+    scale, shift = np.array([2.0**power for power, _ in maps]), np.array([by / 8 for _, by in maps])
+    found = transductive_leaf_counts(X * scale + shift, y, queries * scale + shift)
+    np.testing.assert_array_equal(found, transductive_leaf_counts(X, y, queries))
+
+
+def test_any_increasing_map_of_known_values_changes_nothing_if_no_query_lies_between(rng):
+    """Two values for each feature: thresholds part them wherever they lie."""
+    X, y = rng.integers(0, 2, (50, 6)).astype(float), rng.integers(0, 2, 50)
+    queries = rng.integers(0, 2, (20, 6)).astype(float)
+    found = transductive_leaf_counts(np.exp(7 * X), y, np.exp(7 * queries))
+    np.testing.assert_array_equal(found, transductive_leaf_counts(X, y, queries))
+
+
+@pytest.fixture
+def few_at_a_time():
+    """Several calls for a set, and several blocks."""
+    with (
+        mock.patch.object(_nodes, "MOST_ITEMS", 8),
+        mock.patch.object(_nodes, "PAIRS", 128),
+        mock.patch.object(_dense, "HOST_BLOCK", 2000),
+        mock.patch.object(_dense, "DEVICE_BLOCK", 2000),
+    ):
+        yield
+
+
+def a_set(rng, kind: str, n_classes: int, missing: bool):
+    """Ties, a constant feature, equal instances; queries that nobody has seen, and missing values."""
+    X, y, queries, _ = drawn_set(rng, N, n_classes, missing=missing)
+    X[N // 2 : N // 2 + 6] = X[:6]
+    if kind == "nominal":
+        X[:, 3], queries[:, 3] = np.floor(X[:, 3]), np.floor(queries[:, 3])
+    return X, y, queries, KINDS[kind]
+
+
+def answers(algorithm: str, X, y, queries, settings) -> list[np.ndarray]:
+    """Inserted and left out, with the tree that has no instance."""
+    inserted = transductive_leaf_counts(X, y, queries, algorithm=algorithm, inductive=True, **settings)
+    return [inserted, leave_one_out_leaf_counts(X, y, algorithm=algorithm, inductive=True, **settings)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_classes", "missing"),
+    a_few_of(
+        [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)],
+        [("mixed", 3, True)],
+        several=True,
+    ),
+)
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("few_at_a_time")
+def test_the_same_integers(kind, n_classes, missing, rng):
+    X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
+    for candidates, min_samples_leaf in product(("boundary", "all"), range(1, 6)):
+        if min_samples_leaf % 2 != (candidates == "all"):
+            continue  # three of one rule, two of the other
+        settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+        expected = answers("grouped", X, y, queries, settings)
+        for algorithm in ("nodes", "dense")[: 1 + (kind == "nominal")]:
+            for found, right in zip(answers(algorithm, X, y, queries, settings), expected, strict=True):
+                np.testing.assert_array_equal(found, right, err_msg=f"{algorithm} {settings}")
+
+
+@pytest.mark.parametrize(("n_classes", "candidates"), [(5, "boundary"), (2, "all")])
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("few_at_a_time")
+def test_one_program_for_all_depths(n_classes, candidates, rng):
+    """The dense algorithm as it runs on an accelerator."""
+    X, y, queries, nominal = a_set(rng, "nominal", n_classes, True)
+    for min_samples_leaf in (1, 3):
+        settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+        expected = answers("grouped", X, y, queries, settings)
+        on_device = lambda pairs, on_host: _dense.descend_dense(pairs, on_host=False)
+        with mock.patch.object(_certainty, "descend_dense", on_device):
+            found = answers("dense", X, y, queries, settings)
+        for one, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, right)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("few_at_a_time")
+def test_several_padded_sizes():
+    np.testing.assert_array_equal(leave_one_out_leaf_counts(X, Y, algorithm="nodes"), leave_one_out_leaf_counts(X, Y))
+    probs = ju.transductive_certainty(X[::2], Y[::2], X[1::2], algorithm="nodes")
+    np.testing.assert_array_equal(probs, ju.transductive_certainty(X[::2], Y[::2], X[1::2]))
+    model = TransductiveTreeClassifier(algorithm="nodes", combiner=None).fit(X[::2], Y[::2])
+    np.testing.assert_array_equal(model.predict_proba(X[1::2]), probs)
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["grouped", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("nodes", "dense"))]
+)
+@pytest.mark.usefixtures("few_at_a_time")
+def test_degenerate_sets(algorithm):
+    """Numbers for the grouped algorithm, the same as nominal values for the others."""
+    nominal = None if algorithm == "grouped" else [0]
+    settings = {"nominal": nominal, "algorithm": algorithm}
+    same, y = np.ones((6, 2)), [0, 0, 1, 1, 1, 1]
+    both = settings | {"nominal": nominal and [0, 1]}
+    counts = transductive_leaf_counts(same, y, same[:1], **both)
+    np.testing.assert_array_equal(counts, [[[3, 4], [2, 5]]])  # constant features: a single leaf
+    assert transductive_leaf_counts(same, y, np.zeros((0, 2)), **both).shape == (0, 2, 2)
+    assert ju.transductive_certainty(same, y, np.zeros((0, 2)), **both).shape == (0, 2)
+    one, equal = [[0.0], [1.0], [2.0], [3.0]], [[0.0], [0.0], [1.0], [1.0]]
+    counts = transductive_leaf_counts(equal, [0, 1, 0, 1], [[0.0]], min_samples_leaf=1, **settings)
+    np.testing.assert_array_equal(counts, [[[2, 1], [1, 2]]])  # equal instances of two classes
+    # A class of one instance: left out, nothing has it, and yet it is a label that is tried.
+    counts = leave_one_out_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, **settings)
+    again = leave_one_out_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, nominal=nominal)
+    np.testing.assert_array_equal(counts, again)
+    if algorithm == "grouped":
+        np.testing.assert_array_equal(counts[3], [[4, 0], [3, 1]])
+    assert leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1], **settings).tolist() == [
+        [[1, 1], [0, 2]],
+        [[2, 0], [1, 1]],
+    ]
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["grouped", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("nodes", "dense"))]
+)
+@pytest.mark.usefixtures("few_at_a_time")
+def test_progress(algorithm, rng):
+    drawn, y, _, nominal = a_set(rng, "nominal", 2, False)
+    heard = []
+    leave_one_out_leaf_counts(
+        drawn, y, nominal=nominal, algorithm=algorithm, progress=lambda now: heard.append(now[:2])
+    )
+    assert heard[-1] == (2 * N, 2 * N)
+    assert heard == sorted(heard)
+
+
+def test_the_choice(rng):
+    """By the features, the backend, and how much there is to do."""
+
+    def chosen(kind, place):
+        X, y, _, nominal = a_set(rng, kind, 2, False)
+        sample = presort(X, y, nominal)
+        return _certainty.chosen_algorithm(Pairs(sample, None, settings_of(sample, "boundary", 2)), place)
+
+    assert [chosen(kind, "host") for kind in KINDS] == ["grouped", "grouped", "dense"]
+    assert [chosen(kind, "accelerator") for kind in KINDS] == ["grouped", "grouped", "dense"]
+    with (
+        mock.patch.object(_certainty, "LEAST_PAIRS", 1),
+        mock.patch.dict(_certainty.MOST_WORK, host=9, accelerator=9),
+    ):
+        assert [chosen(kind, "host") for kind in KINDS] == ["grouped"] * 3
+        assert [chosen(kind, "accelerator") for kind in KINDS] == ["nodes"] * 3
+        with mock.patch.object(_certainty, "MOST_BYTES", 1):
+            assert chosen("numeric", "accelerator") == "grouped"
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.exhaustive
+def test_programs_are_made_for_accelerators(platform, rng):
+    """Nothing in them is the host's alone: they are lowered, not compiled."""
+    X, y, _, nominal = a_set(rng, "mixed", 2, False)
+    sample = presort(X, y, nominal)
+    pairs = Pairs(sample, None, settings_of(sample, "boundary", 2))
+    options = _node_tests.Options(2, sample.n_codes, True, True)
+    with jax.enable_x64(True):
+        known = _nodes._known(pairs)
+        items, at = np.zeros((4, 64), np.int32), np.zeros(4, np.int32)
+        program = _node_tests.tables.trace(known, items, at, at, 2, options)
+        assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
+        table = jax.eval_shape(lambda *parts: _node_tests.tables(*parts, 2, options), known, items, at, at)
+        program = _node_tests.choose.trace(known, table, at, at, options)
+        assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.exhaustive
+def test_x64_stays_as_it_was(x64):
+    transductive_leaf_counts(X[::2], Y[::2], X[1:9], algorithm="nodes")
+    assert jax.config.jax_enable_x64 == x64
 
 
 @pytest.mark.parametrize(
@@ -49,8 +367,8 @@ def test_doubts_are_where_the_errors_are():
         (lambda: ju.transductive_certainty(X, Y, X, min_samples_leaf=0), ValueError, "at least 1"),
         (lambda: ju.transductive_certainty(X, Y, X, min_samples_leaf=1.5), TypeError, "integer"),
         (lambda: ju.transductive_certainty(X, Y, np.full((1, 4), np.inf)), ValueError, "infinite"),
-        (lambda: ju.transduction.leave_one_out_certainty(X, np.where(Y, np.nan, 1)), ValueError, "infinite labels"),
-        (lambda: ju.transduction.leave_one_out_certainty(X.astype(str), Y, nominal=[7]), ValueError, "nominal"),
+        (lambda: leave_one_out_certainty(X, np.where(Y, np.nan, 1)), ValueError, "infinite labels"),
+        (lambda: leave_one_out_certainty(X.astype(str), Y, nominal=[7]), ValueError, "nominal"),
         (lambda: label_average(np.ones((3, 1))), ValueError, "two or more"),
         (lambda: label_average(-np.ones((3, 2))), ValueError, "negative"),
     ],
@@ -58,3 +376,17 @@ def test_doubts_are_where_the_errors_are():
 def test_refusals(call, error, message):
     with refuses(error, message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [("quick", "Choose one of"), ("dense", "2 of 4|4 of 4 are numeric; pass algorithm='auto'")],
+)
+def test_refused_algorithms(algorithm, message):
+    for call in (
+        lambda: ju.transductive_certainty(X, Y, X, algorithm=algorithm),
+        lambda: leave_one_out_certainty(X, Y, algorithm=algorithm),
+        lambda: TransductiveTreeClassifier(algorithm=algorithm).fit(X, Y).predict(X),
+    ):
+        with refuses(ValueError, message):
+            call()

@@ -1,4 +1,4 @@
-"""Models whose leaves hold values: their sums, programs, gradients, files and streams."""
+"""Models whose leaves hold values: their sums, programs, gradients, files, streams, and sparse instances."""
 
 import dataclasses
 import json
@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.special import entr
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestRegressor
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees, uncounted_forest
@@ -16,6 +18,7 @@ from jaxunc.inference import Answering
 from tests._forests import toy_data, toy_forest
 from tests._model_files import FOLDER, table
 from tests._refusal import refuses
+from tests._sparse import sparse_data, sparse_labels
 from tests.storage._mutations import joined, split
 
 TREES, OUTPUTS = 12, 3
@@ -196,18 +199,18 @@ def test_virtual_ensembles():
     members = np.asarray(ju.additive.virtual_ensemble(made, X, n_members=3))
     stages = [np.asarray(sums) for sums in made.staged(X)]
     np.testing.assert_array_equal(members, np.stack([stages[7], stages[9], stages[11]], axis=1))
-    found = ju.additive.uncertainty(made, X, n_members=3)
+    found = ju.additive.virtual_uncertainty(made, X, n_members=3)
     share = 1 / (1 + np.exp(-members[..., 0].astype(float)))
     entropy = lambda p: entr(p) + entr(1 - p)
     np.testing.assert_allclose(found.data, entropy(share).mean(axis=1), atol=1e-5)
     np.testing.assert_allclose(found.knowledge, entropy(share.mean(axis=1)) - entropy(share).mean(axis=1), atol=1e-5)
     numbers = model(outputs=1, link="identity", class_labels=None)
-    spread = ju.additive.uncertainty(numbers, X, n_members=2)
+    spread = ju.additive.virtual_uncertainty(numbers, X, n_members=2)
     assert spread.data is None
     both = np.stack([np.asarray(sums)[:, 0] for sums in numbers.staged(X)], axis=1)[:, [8, 11]]
     np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
     with refuses(ValueError, "stages"):
-        ju.additive.uncertainty(made, X, n_members=7)
+        ju.additive.virtual_uncertainty(made, X, n_members=7)
 
 
 @pytest.mark.once
@@ -224,7 +227,7 @@ def test_forests_and_boosted_models(tmp_path):
     ju.save(tmp_path / "x", averaged)
     assert ju.load(tmp_path / "x").averaged
     with pytest.raises(ValueError, match="the model averages its trees"):
-        ju.additive.uncertainty(averaged, np.zeros((1, 5)), n_members=2)
+        ju.additive.virtual_uncertainty(averaged, np.zeros((1, 5)), n_members=2)
     with refuses(TypeError, "averaged='yes'"):
         dataclasses.replace(averaged, averaged="yes")
 
@@ -252,3 +255,43 @@ def test_a_forest_that_counts_nothing_yet():
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(model.trees, frame, y).counts)
     with pytest.raises(TypeError, match="regressor, which has no classes to count"):
         uncounted_forest(dataclasses.replace(model, class_labels=None))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sparse_rows_of_boosted_trees(n_classes):
+    X, y = sparse_data(), sparse_labels(n_classes)
+    model = GradientBoostingClassifier(n_estimators=6, max_depth=2, random_state=0).fit(X, y)
+    ensemble = ju.from_sklearn_values(model)
+    for ask in (ensemble.raw, ensemble.predict, ensemble.leaf_values):
+        np.testing.assert_array_equal(ask(X), ask(X.toarray()))
+    np.testing.assert_allclose(ensemble.predict(X.tocsc()), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(list(ensemble.staged(X))[-1], list(ensemble.staged(X.toarray()))[-1])
+
+
+@pytest.mark.once
+def test_sparse_rows_of_regressors():
+    X, y = sparse_data(), sparse_data().toarray()[:, :2]
+    model = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y)
+    ensemble = ju.from_sklearn_values(model)
+    np.testing.assert_array_equal(ensemble.predict(X), ensemble.predict(X.toarray()))
+
+
+@pytest.mark.once
+def test_sparse_rows_compared_as_float64():
+    """Histogram-based boosting compares float64: a value next to a threshold is not rounded on its way."""
+    dense = sparse_data(missing=True).toarray()
+    model = HistGradientBoostingClassifier(max_iter=5, max_depth=3, random_state=0).fit(dense, sparse_labels(2))
+    ensemble = ju.from_sklearn_values(model)
+    assert ensemble.columns.cuts is not None
+    near = dense.copy()
+    for j, cuts in enumerate(ensemble.columns.cuts):
+        if cuts is not None and len(cuts):
+            near[::3, j] = cuts[0]
+            near[1::3, j] = np.nextafter(cuts[0], np.inf)
+    for X in (dense, near):
+        data = scipy.sparse.csr_array(X)
+        np.testing.assert_array_equal(ensemble.raw(data), ensemble.raw(X))
+        np.testing.assert_array_equal(ju.leaf_index(ensemble.trees, data), ju.leaf_index(ensemble.trees, X))
+    infinite = np.where(np.arange(dense.shape[1]) == 1, np.inf, dense)
+    np.testing.assert_array_equal(ensemble.raw(scipy.sparse.csr_array(infinite)), ensemble.raw(infinite))

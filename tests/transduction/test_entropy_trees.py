@@ -7,7 +7,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.transduction._entropy_table import binary_places, entropy_table
+from jaxunc.transduction import bagging, grow_greedy_trees
+from jaxunc.transduction._entropy_trees import binary_places, entropy_table
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -38,7 +39,7 @@ def test_entropies_add_exactly():
 def test_the_first_test_is_scikit_learns(load):
     """The gain of the best test, where minimum leaves do not bind."""
     X, y = load(return_X_y=True)
-    forest = ju.forest.check_forest(ju.transduction.grow_greedy_trees(X, y, max_depth=1))
+    forest = ju.forest.check_forest(grow_greedy_trees(X, y, max_depth=1))
     peer = ju.from_sklearn(DecisionTreeClassifier(criterion="entropy", max_depth=1).fit(X, y))
     sides = [sorted(map(tuple, np.unique(reached(one, X, y)[0], axis=0).tolist())) for one in (forest, peer)]
     assert sides[0] == sides[1]
@@ -53,7 +54,7 @@ def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):
     X[rng.random(X.shape) < 0.1] = np.nan
     y = ((X[:, 0] == 2) ^ (X[:, 2] > 0)).astype(int) + (rng.random(n) < 0.1)
     settings = {"candidates": candidates, "min_samples_leaf": min_samples_leaf, "nominal": [0]}
-    forest = ju.forest.check_forest(ju.transduction.grow_greedy_trees(X, y, **settings))
+    forest = ju.forest.check_forest(grow_greedy_trees(X, y, **settings))
     counts, said = reached(forest, X, y)
     np.testing.assert_array_equal(said, counts)
     assert counts.sum(axis=1).min() >= min_samples_leaf
@@ -66,33 +67,33 @@ def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):
 def test_boundaries_are_enough_without_a_minimum(rng):
     """The cut of largest gain is a boundary (Fayyad and Irani), so trees are the same."""
     X, y = rng.integers(0, 30, (200, 3)).astype(float), rng.integers(0, 3, 200)
-    few, all_ = (ju.transduction.grow_greedy_trees(X, y, candidates=c, min_samples_leaf=1) for c in ("boundary", "all"))
+    few, all_ = (grow_greedy_trees(X, y, candidates=c, min_samples_leaf=1) for c in ("boundary", "all"))
     np.testing.assert_array_equal(ju.leaf_counts(few, X), ju.leaf_counts(all_, X))
 
 
 def test_ties_take_the_first_feature_and_the_lowest_threshold():
     X = np.array([[0, 0, 5], [1, 1, 6], [2, 2, 7], [3, 3, 8]], float)
-    tree = ju.transduction.grow_greedy_trees(X[:, [1, 0]], [0, 1, 1, 0], min_samples_leaf=1, max_depth=1)
+    tree = grow_greedy_trees(X[:, [1, 0]], [0, 1, 1, 0], min_samples_leaf=1, max_depth=1)
     assert int(tree.trees.feature[0, 0]) == 0
     np.testing.assert_array_equal(ju.leaf_counts(tree, X[:, :2])[:, 0], [[1, 0], [1, 2], [1, 2], [1, 2]])
 
 
 def test_values_that_were_not_seen_belong_to_the_rest():
     X = np.array([["b"], ["b"], ["a"], ["c"]], object)
-    tree = ju.transduction.grow_greedy_trees(X, [1, 1, 0, 0], nominal="auto")
+    tree = grow_greedy_trees(X, [1, 1, 0, 0], nominal="auto")
     found = ju.leaf_counts(tree, np.array([["b"], ["x"], [None], ["a"]], object))[:, 0]
     np.testing.assert_array_equal(found, [[0, 2], [2, 0], [2, 0], [2, 0]])
 
 
 def test_missing_numbers_lie_below_all_others():
     X, y = np.array([[np.nan], [np.nan], [-1e30], [4.0]]), [1, 1, 0, 0]
-    tree = ju.transduction.grow_greedy_trees(X, y)
+    tree = grow_greedy_trees(X, y)
     np.testing.assert_array_equal(ju.leaf_counts(tree, [[np.nan], [-3e38], [9.0]])[:, 0], [[0, 2], [2, 0], [2, 0]])
 
 
 def test_single_leaves():
     for X in (np.ones((5, 2)), np.arange(10.0).reshape(5, 2)):
-        tree = ju.transduction.grow_greedy_trees(X, [0, 1, 0, 1, 0], min_samples_leaf=3)
+        tree = grow_greedy_trees(X, [0, 1, 0, 1, 0], min_samples_leaf=3)
         assert tree.trees.depth == 0
         np.testing.assert_array_equal(ju.leaf_counts(tree, X[:1])[0, 0], [3, 2])
 
@@ -100,15 +101,13 @@ def test_single_leaves():
 @pytest.mark.exhaustive
 def test_bags(key):
     X, y = load_iris(return_X_y=True)
-    few, many = (ju.transduction.bagging(key, X, y, n_trees=n) for n in (3, 5))
+    few, many = (bagging(key, X, y, n_trees=n) for n in (3, 5))
     ju.forest.check_forest(many)
     np.testing.assert_array_equal(ju.leaf_counts(few, X), np.asarray(ju.leaf_counts(many, X))[:, :3])
     assert len({leaf.tobytes() for leaf in np.asarray(ju.leaf_counts(many, X)).transpose(1, 0, 2)}) > 1
     np.testing.assert_allclose(many.prior, 1 / 3, rtol=1e-6)
-    whole = ju.transduction.grow_greedy_trees(X, y, samples=[np.arange(150), np.repeat(np.arange(0, 150, 3), 3)])
-    np.testing.assert_array_equal(
-        ju.leaf_counts(whole, X)[:, 0], ju.leaf_counts(ju.transduction.grow_greedy_trees(X, y), X)[:, 0]
-    )
+    whole = grow_greedy_trees(X, y, samples=[np.arange(150), np.repeat(np.arange(0, 150, 3), 3)])
+    np.testing.assert_array_equal(ju.leaf_counts(whole, X)[:, 0], ju.leaf_counts(grow_greedy_trees(X, y), X)[:, 0])
 
 
 X, Y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
@@ -117,19 +116,19 @@ X, Y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: ju.transduction.grow_greedy_trees(X, Y, candidates="some"), ValueError, "Choose one of"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y, min_samples_leaf=0), ValueError, "at least 1"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y, max_depth=-1), ValueError, "at least 0"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y[:3]), ValueError, "one label per instance"),
-        (lambda: ju.transduction.grow_greedy_trees(X, np.zeros(6)), ValueError, "one class only"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y / 0), ValueError, "infinite labels"),
-        (lambda: ju.transduction.grow_greedy_trees(X / 0, Y), ValueError, "infinite"),
-        (lambda: ju.transduction.grow_greedy_trees(X[:0], Y[:0]), ValueError, "at least one of each"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y, samples=[0, 1]), ValueError, "trees drawn"),
-        (lambda: ju.transduction.grow_greedy_trees(X, Y, samples=[[0, 6]]), ValueError, "positions"),
-        (lambda: ju.transduction.grow_greedy_trees(X.astype(str), Y), TypeError, "numbers"),
-        (lambda: ju.transduction.bagging(0, X, Y), TypeError, "typed key"),
-        (lambda: ju.transduction.bagging(jax.random.key(0), X, Y, n_trees=0), ValueError, "at least 1"),
+        (lambda: grow_greedy_trees(X, Y, candidates="some"), ValueError, "Choose one of"),
+        (lambda: grow_greedy_trees(X, Y, min_samples_leaf=0), ValueError, "at least 1"),
+        (lambda: grow_greedy_trees(X, Y, max_depth=-1), ValueError, "at least 0"),
+        (lambda: grow_greedy_trees(X, Y[:3]), ValueError, "one label per instance"),
+        (lambda: grow_greedy_trees(X, np.zeros(6)), ValueError, "one class only"),
+        (lambda: grow_greedy_trees(X, Y / 0), ValueError, "infinite labels"),
+        (lambda: grow_greedy_trees(X / 0, Y), ValueError, "infinite"),
+        (lambda: grow_greedy_trees(X[:0], Y[:0]), ValueError, "at least one of each"),
+        (lambda: grow_greedy_trees(X, Y, samples=[0, 1]), ValueError, "trees drawn"),
+        (lambda: grow_greedy_trees(X, Y, samples=[[0, 6]]), ValueError, "positions"),
+        (lambda: grow_greedy_trees(X.astype(str), Y), TypeError, "numbers"),
+        (lambda: bagging(0, X, Y), TypeError, "typed key"),
+        (lambda: bagging(jax.random.key(0), X, Y, n_trees=0), ValueError, "at least 1"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")

@@ -1,4 +1,4 @@
-"""Honest rows: what they see, against loops over trees; and what would leak."""
+"""Rows to learn from: their counts, against loops over trees, dense and sparse; and what would leak."""
 
 import jax
 import numpy as np
@@ -10,9 +10,10 @@ from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
 from jaxunc.counting._counts_modes import counted_forest
-from jaxunc.learning import oob_dataset
+from jaxunc.learning import _leaks, fit_combiner, oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
+from tests._sparse import sparse_data, sparse_labels, sparse_model
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
@@ -87,9 +88,9 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     others = toy_data(len(model.classes_))
     X, y = others[0][160:260], others[1][160:260]
     rows = oob_dataset(model, X, y, source="held_out")
-    for rule in (ju.Mean(), ju.EvidenceAccumulation(rows.prior), ju.LearnedPool(rows.prior, size_power=0.3)):
-        wanted = ju.bind(ju.from_sklearn(model), rule).probability(X)
-        np.testing.assert_allclose(rows.answer(rule).probability, wanted, atol=2e-5)
+    for combiner in (ju.Mean(), ju.EvidenceAccumulation(rows.prior), ju.LearnedPool(rows.prior, size_power=0.3)):
+        wanted = ju.bind(ju.from_sklearn(model), combiner).probability(X)
+        np.testing.assert_allclose(rows.answer(combiner).probability, wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize("model", [ExtraTreesClassifier(12, random_state=0), RandomForestClassifier(12)])
@@ -111,7 +112,7 @@ def test_noise_teaches_nothing():
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     for counts in ("inbag", "both"):
         rows = oob_dataset(model, X, y, counts=counts)
-        fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows)
+        fitted = fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows)
         probs = np.asarray(rows.bind(fitted.combiner).probability(X_new))
         assert 0.45 < roc_auc_score(y_new, probs[:, 1]) < 0.55
         assert -np.mean(np.log(probs[np.arange(4000), y_new])) < 0.70
@@ -156,7 +157,7 @@ def test_what_would_leak_is_refused(fitted):
     with refuses(ValueError, "the sample that the forest was grown on"):
         oob_dataset(whole, X, y, source="held_out")
     with refuses(TypeError, "Counts by themselves do not say"):
-        ju.learning.fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
+        fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
     assert oob_dataset(model, X, y, source="held_out", allow_leaks=True).n == len(y)
 
 
@@ -236,25 +237,22 @@ def test_new_rows_are_not_taken_for_known_ones(name):
 @pytest.mark.exhaustive
 def test_bad_input(fitted):
     X, y, model = fitted
-    whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
-    with refuses(ValueError, "source='cross_fit'"):
-        oob_dataset(whole, X, y, source="oob")
-    with refuses(ValueError, "no bootstrap"):
-        oob_dataset(whole, X, y, counts="both")
-    with refuses(ValueError, "labels"):
-        oob_dataset(model, X, y[:-1], source="oob")
-    with refuses(ValueError, "9"):
-        oob_dataset(model, X, np.where(y == 1, 9, y), source="oob")
+    whole, forest = ExtraTreesClassifier(5, random_state=0).fit(X, y), ju.from_sklearn(model)
+    random_trees = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3)
+    for grown, labels, settings, match in (
+        (whole, y, {"source": "oob"}, "source='cross_fit'"),
+        (whole, y, {"counts": "both"}, "no bootstrap"),
+        (model, y[:-1], {"source": "oob"}, "labels"),
+        (model, np.where(y == 1, 9, y), {"source": "oob"}, "9"),
+        (model, y, {"source": "leave_one_out"}, "chose its tests by the labels"),
+        (forest, y, {"source": "oob"}, "needs the fitted model"),
+        (random_trees, (y + 1) % len(model.classes_), {}, "own label is not among"),
+        (model, y, {"source": "oob", "tree_mask": np.ones((len(y), 20), bool)}, "tree_mask"),
+    ):
+        with refuses(ValueError, match):
+            oob_dataset(grown, X, labels, **settings)
     with refuses(ValueError, "no row is of class"):
         oob_dataset(model, X[y != 0], y[y != 0], source="held_out")
-    with refuses(ValueError, "chose its tests by the labels"):
-        oob_dataset(model, X, y, source="leave_one_out")
-    with refuses(ValueError, "needs the fitted model"):
-        oob_dataset(ju.from_sklearn(model), X, y, source="oob")
-    with refuses(ValueError, "own label is not among"):
-        oob_dataset(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
-    with refuses(ValueError, "tree_mask"):
-        oob_dataset(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
 
 
 @pytest.mark.exhaustive
@@ -268,7 +266,47 @@ def test_what_is_learned_out_of_bag_is_as_good_as_what_fresh_rows_teach():
         rows = oob_dataset(model, X[:n], y[:n])
         fresh = oob_dataset(model, X[n : 2 * n], y[n : 2 * n], source="held_out")
         judge = oob_dataset(model, X[2 * n :], y[2 * n :], source="held_out")
-        taught = (ju.learning.fit_combiner(ju.LearnedPool(rows.prior), r).combiner for r in (rows, fresh))
-        own, best = (ju.learning.loss_on(rule, judge) for rule in taught)
+        taught = (fit_combiner(ju.LearnedPool(rows.prior), r).combiner for r in (rows, fresh))
+        own, best = (ju.learning.loss_on(combiner, judge) for combiner in taught)
         excess.append(own / best - 1)
     assert np.median(excess) < 0.005
+
+
+SPARSE, LABELS = sparse_data(), sparse_labels(3)
+
+
+def assert_same_rows(model, x, dense, y, **how):
+    found, expected = (oob_dataset(model, data, y, **how) for data in (x, dense))
+    for one, other in zip(jax.tree.leaves(found.histograms), jax.tree.leaves(expected.histograms), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found.y, expected.y)
+    return found
+
+
+@pytest.mark.parametrize("counts", ["inbag", "both"])
+@pytest.mark.parametrize("source", ["oob", "cross_fit"])
+@pytest.mark.exhaustive(keep=2)
+def test_sparse_rows_of_the_sample(source, counts):
+    assert_same_rows(sparse_model(3, 30), SPARSE.tocsc(), SPARSE.toarray(), LABELS, source=source, counts=counts)
+
+
+@pytest.mark.exhaustive
+def test_sparse_rows_that_were_held_out(monkeypatch):
+    new, labels = sparse_data(200, seed=7), sparse_labels(3, 200, seed=7)
+    rows = assert_same_rows(sparse_model(3), new, new.toarray(), labels, source="held_out")
+    fitted = fit_combiner(ju.LearnedPool(rows.prior), rows, n_steps=3)
+    np.testing.assert_array_equal(
+        rows.bind(fitted.combiner).probability(new), rows.bind(fitted.combiner).probability(new.toarray())
+    )
+    with refuses(ValueError, "numbers per tree.*of dense rows"):
+        rows.data_for(ju.Weighted(ju.Mean(), np.ones(12)))
+    some = SPARSE[:, :3].tocsr()
+    some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
+    filled = some.toarray() + np.random.default_rng(0).random((300, 3))
+    model = RandomForestClassifier(20, random_state=0).fit(filled, LABELS)
+    monkeypatch.setattr(_leaks, "MOST_DENSE", 900)
+    for data in (filled, type(SPARSE)(filled)):
+        with refuses(ValueError, "the sample that the forest was grown on"):
+            oob_dataset(model, data, LABELS, source="held_out")
+    with refuses(ValueError, "y has 299 labels for 300 rows"):
+        oob_dataset(sparse_model(3), SPARSE, LABELS[:-1], source="oob")

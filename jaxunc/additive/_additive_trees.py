@@ -1,27 +1,47 @@
-"""Models whose leaves hold values: boosted trees, and forests of regression trees."""
+"""Models whose leaves hold values that are added: boosted trees, and forests of regression trees.
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+`AdditiveTrees` binds its trees to `LeafSum`, or to `ObliviousSums` where all nodes of a level make one test;
+`apply_link` turns sums into predictions. `virtual_uncertainty` compares parts of one boosted model.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import KeptWhileAlive, Pickled, TwoFloat, along_instances, jit
+from jaxunc._checks import check_bool, check_integer, check_kind, check_one_of, is_concrete
+from jaxunc._numerics import KeptWhileAlive, Pickled, TwoFloat, along_instances, jit, softmax, sum_in_order
+from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind, fold, leaf_index
 from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
 
-from ._leaf_sum import LeafSum
-from ._links import LINKS, apply_link
 from ._oblivious import ObliviousSums, levels_of
 
-STAGED_ROWS = 4096
-"""Instances whose leaf values are held at a time, one for each tree."""
+Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
+
+LINKS: tuple[str, ...] = get_args(Link)
+"""``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
+probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
+
+
+class LeafSum(Combiner[Any]):
+    """The sum of the leaves' values ``[... outputs]``, to twice the precision of a float until it is rounded."""
+
+    merge: ClassVar[str] = "exact_sum"
+
+    def lift(self, counts: Num[Array, "... outputs"]) -> PyTree:
+        """Return the values themselves."""
+        return counts
+
+    def finish(self, stat: PyTree) -> TwoFloat:
+        """Return the sum, not yet rounded."""
+        return stat
 
 
 class AdditiveTrees(Pickled, eqx.Module):
@@ -29,7 +49,7 @@ class AdditiveTrees(Pickled, eqx.Module):
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and
     `count_leaves` take its ``trees``; counted on instances that it was not fitted to, they are a `Forest` for every
-    rule.
+    combiner.
 
     A pytree, differentiable in ``values`` and ``base``. Instances reach the leaves that they reach in the library that
     the model comes from; sums are rounded once.
@@ -40,9 +60,9 @@ class AdditiveTrees(Pickled, eqx.Module):
     values: Float[Array, "trees nodes each"]
     """The values of leaves: one, which counts for one output, or one for each output."""
     base: Float[Array, "outputs"]
-    """What is added to the sums."""
+    """Numbers added to the sums."""
     link: str = eqx.field(static=True)
-    """What sums mean: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
+    """Meaning of the sums: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
     trees_per_stage: int = eqx.field(static=True, default=1)
     """Trees that one iteration of boosting adds: first all those of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
@@ -59,13 +79,13 @@ class AdditiveTrees(Pickled, eqx.Module):
 
     @property
     def combiner(self) -> None:
-        """None: the answer is no rule's."""
+        """None: the answer is no combiner's."""
 
     @property
     def is_forest(self) -> bool:
         """Whether trees do not correct each other: they are averaged, or all of one iteration of boosting.
 
-        Then each answers the same question, and counts in their leaves are evidence for any rule.
+        Then each answers the same question, and counts in their leaves are evidence for any combiner.
         """
         return self.averaged or self.trees_per_stage == self.n_trees
 
@@ -116,38 +136,22 @@ class AdditiveTrees(Pickled, eqx.Module):
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
-        """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
-
-        Errors: see `raw`.
-
-        Parameters
-        ----------
-        X
-            Instances, as for `raw`.
-        """
+        """Return class probabilities, or predictions of a regressor, ``[instances]`` of one output. X: see `raw`."""
         return self._answered(self.raw(X))
 
     def answer(self, X: InstancesLike) -> Answer:
-        """Return what streams and files ask of classifiers: sums as class scores, and probabilities.
-
-        Raises a TypeError for regressors.
-
-        Parameters
-        ----------
-        X
-            Instances, as for `raw`.
-        """
+        """Return sums as class scores, and probabilities; raises a TypeError for regressors. X: see `raw`."""
         return self._as_answer(self.raw(X))
 
     def blank_answer(self) -> Answer:
-        """Return an answer for one instance that says nothing."""
+        """Return an answer for one instance, of zero sums."""
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def with_rule(self, combiner: Combiner) -> NoReturn:
-        """Raise a TypeError: rules ask class counts, which leaves of values do not have."""
+        """Raise a TypeError: combiners ask class counts, which leaves of values do not have."""
         raise TypeError(
             f"{type(combiner).__name__} asks for class counts, which this model's leaves do not hold. Count instances "
-            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), rule)."
+            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), combiner)."
         )
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
@@ -189,7 +193,7 @@ class AdditiveTrees(Pickled, eqx.Module):
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """The trees of each output, or all where leaves hold values for each."""
+        """Yield the trees of each output, or all where leaves hold values for each."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -197,7 +201,7 @@ class AdditiveTrees(Pickled, eqx.Module):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self) -> tuple[BoundForest | ObliviousSums, ...]:
-        """The trees bound to their sums; kept while their arrays live, since a module cannot."""
+        """Return the trees bound to their sums; kept while their arrays live, since a module cannot hold them."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
@@ -209,7 +213,7 @@ class AdditiveTrees(Pickled, eqx.Module):
         return bind(self._as_forest(), LeafSum())
 
     def _as_forest(self) -> Forest:
-        """The values where a forest has counts, for what looks leaves up and adds."""
+        """Return a forest with the values in place of counts, for programs that look leaves up and add."""
         n_trees, n_nodes, each = self.values.shape
         code = jnp.arange(n_trees * n_nodes, dtype=jnp.int32).reshape(n_trees, n_nodes)
         table = self.values.reshape(n_trees * n_nodes, each)
@@ -292,3 +296,98 @@ def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
+
+
+def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
+    """Return what the sums mean: ``[... outputs]``, or class probabilities ``[... classes]``.
+
+    One log-odds ratio for two classes is the second one's.
+    """
+    if n_classes == 2 and raw.shape[-1] == 1:
+        raw = jnp.concatenate([-raw, raw], axis=-1)
+    return _APPLY[link](raw)
+
+
+def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
+    own = jax.nn.sigmoid(raw)
+    return own / sum_in_order(own, keepdims=True)
+
+
+_APPLY: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda raw: raw,
+    "exp": jnp.exp,
+    "logistic": jax.nn.sigmoid,
+    "softmax": softmax,
+    "one-vs-rest": _one_vs_rest,
+}
+
+
+class AdditiveUncertainty(NamedTuple):
+    """Uncertainty of each instance: in nats for classes, in squared units of the target for one number."""
+
+    data: Float[Array, "instances"] | None
+    """Uncertainty that no further data would remove: the mean entropy of the members; None for regressors."""
+    knowledge: Float[Array, "instances"]
+    """Uncertainty that more data would remove: the mutual information of class and member, or their variance."""
+
+
+def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
+    """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
+
+    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. Of classes: data
+    is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number: knowledge is the
+    variance of the members' predictions (over K).
+
+    Parameters
+    ----------
+    model
+        A boosted model.
+    X
+        Instances, as for `bind`.
+    n_members
+        Members, K; at most half as many as stages.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `AdditiveTrees.raw`. If there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests; for
+        regressors of several outputs.
+
+    References
+    ----------
+    Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
+    were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
+    """
+    members = virtual_ensemble(model, X, n_members=n_members)
+    if model.class_labels is None:
+        if model.n_outputs > 1:
+            raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
+        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
+    shares = apply_link(model.link, members, len(model.class_labels))
+    data = _entropy(shares).mean(axis=1)
+    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
+
+
+def virtual_ensemble(
+    model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
+) -> Float[Array, "instances members outputs"]:
+    """Return the sums before the link of members ``[instances members outputs]``; the last is the model.
+
+    The members are those of `virtual_uncertainty`, and so are the errors.
+    """
+    check_kind("model", model, AdditiveTrees, "a AdditiveTrees, such as from_xgboost(model)")
+    check_integer("n_members", n_members, 1)
+    if model.averaged:
+        raise ValueError(
+            "the model averages its trees, and the first of them are no earlier model, as of boosted ones."
+        )
+    n_stages = model.n_trees // model.trees_per_stage
+    period = n_stages // (2 * n_members)
+    if not period:
+        raise ValueError(f"n_members={n_members} needs {2 * n_members} stages at least; the model has {n_stages}.")
+    ends = [n_stages - (n_members - i) * period for i in range(1, n_members + 1)]
+    return jnp.stack([sums for stage, sums in enumerate(model.staged(X), start=1) if stage in set(ends)], axis=1)
+
+
+def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
+    return -sum_in_order(jax.scipy.special.xlogy(shares, shares))

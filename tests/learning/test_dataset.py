@@ -1,11 +1,11 @@
-"""Rows made of counts: against the rule on those counts, against rows of the same forest, and what is refused."""
+"""Rows made of counts: against the combiner on those counts, against rows of the same forest, and what is refused."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import fit_combiner, loss_on, oob_dataset, rows_from_counts
+from jaxunc.learning import dataset_from_counts, fit_combiner, loss_on, oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -22,9 +22,9 @@ def given():
     return counts, np.array(["c", "a", "b"])[np.arange(40) % 3], rng.integers(1, 4, 40) / 2, mask
 
 
-def test_rows_answer_what_the_rule_says_of_their_counts(given):
+def test_rows_answer_what_the_combiner_says_of_their_counts(given):
     counts, y, weight, mask = given
-    rows = rows_from_counts(counts, y, sample_weight=weight)
+    rows = dataset_from_counts(counts, y, sample_weight=weight)
     whole = LEARNED.probability(counts)
     np.testing.assert_allclose(rows.answer(LEARNED).probability, whole, rtol=1e-5)
     shares = [weight[y == label].sum() / weight.sum() for label in "abc"]
@@ -32,17 +32,19 @@ def test_rows_answer_what_the_rule_says_of_their_counts(given):
     assert rows.class_labels == ("a", "b", "c")
     own = np.asarray(whole, float)[np.arange(40), np.searchsorted(["a", "b", "c"], y)]
     assert loss_on(LEARNED, rows) == pytest.approx(-np.average(np.log(own), weights=weight), rel=1e-5)
-    masked = rows_from_counts(counts, y, tree_mask=mask).answer(LEARNED).probability
+    masked = dataset_from_counts(counts, y, tree_mask=mask).answer(LEARNED).probability
     for i in (0, 7, 39):
         np.testing.assert_allclose(masked[i], LEARNED.probability(counts[i][mask[i]]), rtol=1e-5)
 
 
-def test_labels_of_columns_may_be_told(given):
+def test_labels_of_columns_may_be_given(given):
     counts, y, _, _ = given
-    turned = rows_from_counts(counts[..., ::-1], y, class_labels=("c", "b", "a"))
-    straight = rows_from_counts(counts, y)
-    rule = ju.Mean()
-    np.testing.assert_allclose(turned.answer(rule).probability[:, ::-1], straight.answer(rule).probability, rtol=1e-6)
+    turned = dataset_from_counts(counts[..., ::-1], y, class_labels=("c", "b", "a"))
+    straight = dataset_from_counts(counts, y)
+    combiner = ju.Mean()
+    np.testing.assert_allclose(
+        turned.answer(combiner).probability[:, ::-1], straight.answer(combiner).probability, rtol=1e-6
+    )
     assert loss_on(LEARNED, straight) == pytest.approx(
         loss_on(ju.LearnedPool(np.array([0.2, 0.3, 0.5]), size_power=0.7, strength=2.0, scale=1.4), turned), rel=1e-5
     )
@@ -58,9 +60,9 @@ def test_out_of_bag_leaves_learn_what_rows_of_the_forest_do():
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
     seen = mask.any(axis=1)
     counts = np.asarray(ju.leaf_counts(forest, X))[seen]
-    rows, same = rows_from_counts(counts, y[seen], tree_mask=mask[seen]), oob_dataset(model, X, y, source="oob")
-    rule = ju.LearnedPool(forest.prior)
-    found, wanted = fit_combiner(rule, rows), fit_combiner(rule, same)
+    rows, same = dataset_from_counts(counts, y[seen], tree_mask=mask[seen]), oob_dataset(model, X, y, source="oob")
+    combiner = ju.LearnedPool(forest.prior)
+    found, wanted = fit_combiner(combiner, rows), fit_combiner(combiner, same)
     assert found.loss == pytest.approx(wanted.loss, rel=1e-4)
     probability = [ju.bind(forest, fitted.combiner).probability(X) for fitted in (found, wanted)]
     np.testing.assert_allclose(*probability, atol=2e-3)
@@ -71,7 +73,7 @@ def test_leaves_of_transduction_can_be_learned_from(rng):
     y = np.arange(40) % 2
     X = np.column_stack([y + rng.normal(size=40), rng.normal(size=40)]).round(1)
     counts = ju.transduction.leave_one_out_leaf_counts(X, y)
-    rows = rows_from_counts(counts, y)
+    rows = dataset_from_counts(counts, y)
     pool = ju.LearnedPool(rows.prior, size_power=1.0)
     shares = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
     pooled = -np.mean(np.log(shares[np.arange(40), y]))
@@ -85,7 +87,7 @@ def test_leaves_of_transduction_can_be_learned_from(rng):
 
 def test_what_belongs_to_no_forest_is_said(given):
     counts, y, _, _ = given
-    rows = rows_from_counts(counts, y)
+    rows = dataset_from_counts(counts, y)
     assert "source='counts'" in repr(rows)
     with pytest.raises(ValueError, match=r"belong to no forest.*jaxunc\.bind"):
         rows.bind(ju.Mean())
@@ -114,14 +116,14 @@ def test_what_cannot_be_rows_is_refused(given, change, match):
     counts, y, _, _ = given
     arguments = {"counts": counts, "y": y} | change
     with refuses(ValueError, match):
-        rows_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments)
+        dataset_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments)
 
 
 def test_a_class_without_rows_is_refused(given):
     counts, y, weight, _ = given
     with pytest.raises(ValueError, match="no row is of class 'b'"):
-        rows_from_counts(counts, y, sample_weight=np.where(y == "b", 0, weight))
+        dataset_from_counts(counts, y, sample_weight=np.where(y == "b", 0, weight))
     with refuses(TypeError, "tree_mask has dtype"):
-        rows_from_counts(counts, y, tree_mask=np.ones((40, 6)))
+        dataset_from_counts(counts, y, tree_mask=np.ones((40, 6)))
     with refuses(TypeError, "class_labels='abc' is a str"):
-        rows_from_counts(counts, y, class_labels="abc")
+        dataset_from_counts(counts, y, class_labels="abc")

@@ -1,4 +1,4 @@
-"""Detection, as far as possible, of rows that a forest was grown on although they are said to be new to it."""
+"""Detection, as far as possible, of rows that a forest was grown on although they are given as new to it."""
 
 import math
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ DRAWS, RARE = 40, 10.0
 FEW = 10
 """Number of tests halfway between rows (twice: of rows that fit a bag) that says nothing yet."""
 SURE = 15.0
-"""Certainty: e^(1 - SURE) bounds how often new rows look known by never sharing a leaf: one in a million."""
+"""Certainty: e^(1 - SURE) bounds how often new rows pass for the sample by never sharing a leaf: one in a million."""
 
 
 class Given(NamedTuple):
@@ -36,7 +36,7 @@ class Given(NamedTuple):
 
 
 def how_known(model: Any, forest: Forest, given: Given) -> str | None:
-    """Say why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    """Return why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
     if (halfway := _halfway_tests(forest, given.values)) is not None:
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     if hasattr(model, "_n_samples") and (fitting := _rows_of_bags(model, given)):
@@ -88,11 +88,11 @@ def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int
             first, second = _edges(tree, keys, one), _edges(tree, keys, other)
             both, at, there = np.intersect1d(first.test, second.test, return_indices=True)
             np.add.at(chance, tree[0][both], CHANCE * (first.middle[at] == second.middle[there]))
-    told = _hardly_repeat(keys) & (asked > 0)
+    counts = _hardly_repeat(keys) & (asked > 0)
     excess = found - chance - 1
-    total, asked_in_all = found[told].sum() - chance[told].sum(), asked[told].sum()
-    many = total >= max(FEW, 0.01 * asked_in_all) and 2 * np.sum(excess[told] > 0) >= np.sum(told)
-    return (int(found[told].sum()), int(asked_in_all)) if many and 2 * np.sum(told) >= np.sum(asked > 0) else None
+    total, asked_in_all = found[counts].sum() - chance[counts].sum(), asked[counts].sum()
+    many = total >= max(FEW, 0.01 * asked_in_all) and 2 * np.sum(excess[counts] > 0) >= np.sum(counts)
+    return (int(found[counts].sum()), int(asked_in_all)) if many and 2 * np.sum(counts) >= np.sum(asked > 0) else None
 
 
 class _Edges(NamedTuple):
@@ -144,7 +144,7 @@ def _hardly_repeat(keys: np.ndarray) -> np.ndarray:
 
 
 def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:
-    """Say so if leaves of a model of scikit-learn get all rows that grew them, or none but such; else None.
+    """Return how leaves of a model of scikit-learn get all rows that grew them, or none but such; None if they do not.
 
     The sample, and whatever holds it, brings each leaf at least the rows that grew it. A part of the sample brings no
     leaf more, where trees have no bags. New rows do neither. How many leaves they would miss is seen from rows that are
@@ -191,7 +191,7 @@ def _never(wrong: Any, found: list[tuple], draw: np.random.Generator) -> bool:
 
 
 def _rows_of_bags(model: Any, given: Given) -> int:
-    """Count the rows that tell by their bags that they are the model's; 0 if some are not, or few tell.
+    """Count the rows that fit the bags of the model's own; 0 if some do not, or few could not fit by chance.
 
     In a tree whose bag holds a row its leaf counts the row's class. So where leaves do not count it, the row is out of
     bag: some row of the sample has to be out of all these bags at once, which by chance hardly one is.
@@ -199,14 +199,14 @@ def _rows_of_bags(model: Any, given: Given) -> int:
     outside = oob_mask(model, int(model._n_samples))
     wrong, n = given.own <= 0, len(outside)
     # Rows with so many leaves that miss their class that a bag of the sample fits by chance in one case of a hundred.
-    tell = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
-    tell = np.random.default_rng(0).permutation(tell)[: max(50 * WORK // n, 2 * FEW)]
-    if len(tell) < 2 * FEW:
+    rare = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
+    rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n, 2 * FEW)]
+    if len(rare) < 2 * FEW:
         return 0
     # For each row, and each row of the sample: trees that miss the class although their bag holds that row. No clash
     # with some row of the sample is what a row of the sample has.
-    clashes = wrong[tell].astype(np.float32) @ (~outside).astype(np.float32).T
-    return len(tell) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
+    clashes = wrong[rare].astype(np.float32) @ (~outside).astype(np.float32).T
+    return len(rare) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
 
 
 def _never_share(forest: Forest, given: Given) -> bool:

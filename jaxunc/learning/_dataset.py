@@ -1,0 +1,433 @@
+"""Rows to learn from, as `OobDataset`: the leaves of each row, as a histogram over distinct count vectors.
+
+`dataset_from_counts` makes them of leaf counts; `oob_dataset` of a model and its data. A combiner's merged statistics
+come from histograms, or from rows that are routed again where trees have numbers of their own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int32, Num
+
+from jaxunc._checks import as_weights, check_class_axis, check_collection, check_counts, check_numbers, distinct_labels
+from jaxunc._numerics import (
+    TwoFloat,
+    distinct_rows,
+    float_dtype,
+    jit,
+    multiple_of,
+    narrowest_counts,
+    padded_rows,
+    power_of_two,
+)
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
+from jaxunc.forest import OWN, Forest
+from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_table
+from jaxunc.tables import Encoded, LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
+
+from ._domains import parameters_of
+
+CHUNK = 8192
+"""Number of rows whose leaves are sorted at a time."""
+
+
+class Histograms(NamedTuple):
+    """Histograms of the count vectors that each row's trees show.
+
+    Rows that show none are padding.
+    """
+
+    count_table: Num[Array, "distinct columns"]
+    code: Int32[Array, "rows slots"]
+    times: Float[Array, "rows slots"]
+
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of every row, scaled from the trees that it shows to n_trees."""
+        stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
+        parts, structure = jax.tree.flatten(stat)
+        shown = jnp.sum(self.times, axis=1)
+        # A row is seen by some of the trees only; sums are scaled to what all of them would add up to.
+        ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
+        kinds = Merging.of(combiner.merge, stat).kinds
+        return jax.tree.unflatten(
+            structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
+        )
+
+    def at(self, rows: np.ndarray) -> "Histograms":
+        """Return the histograms of some rows."""
+        take = lambda array: jnp.asarray(np.asarray(array)[rows])  # noqa: E731
+        return self._replace(code=take(self.code), times=take(self.times))
+
+    def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
+        if kind == "collect":
+            raise ValueError(
+                "the combiner keeps what every tree says (a median, a mixture), which rows to learn from do not hold: "
+                "it can be neither learned nor calibrated here. Learn one that sums: Mean(scorer) with the same "
+                "scorer, whose learned settings then serve this combiner too (its scorer: fitted.combiner.scorer)."
+            )
+        dtype = float_dtype(part)
+        part = part.astype(dtype)
+        times, ratio = self.times.astype(dtype), ratio.astype(dtype)
+        if part.ndim == 0:
+            if kind in ("min", "max"):
+                return part
+            total = part * ratio * jnp.sum(times, axis=1)
+            return TwoFloat(total, jnp.zeros_like(total)) if kind == "exact_sum" else total
+        values, present = part.reshape(len(part), -1)[self.code], self.times[..., None] > 0
+        if kind in ("min", "max"):
+            neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
+            whole = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
+        else:  # what is not there may be -inf, a veto
+            values = jnp.where(present, values, jnp.zeros_like(values))
+            whole = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
+        whole = whole.reshape(len(self.code), *part.shape[1:])
+        return TwoFloat(whole, jnp.zeros_like(whole)) if kind == "exact_sum" else whole
+
+
+class RoutedRows(NamedTuple):
+    """Rows that are routed at every step: for combiners with numbers per tree."""
+
+    forest: Forest
+    X: Array
+    tree_mask: Bool[Array, "rows trees"] | None
+
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of every row; see `Histograms.merged`."""
+        forest = self.forest
+        X = Encoded(self.X, True)
+        merged = fold(forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask)
+        if self.tree_mask is None:
+            return merged
+        known = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
+        kinds = jax.tree.leaves(combiner.merge)
+        if set(kinds) <= {"min", "max"}:
+            return merged
+        ratio = n_trees / known
+        scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))  # noqa: E731
+        return jax.tree.map(scale, merged)
+
+
+class Merged(NamedTuple):
+    """Merged statistics of a combiner without numbers of its own, made once and for all."""
+
+    stat: PyTree
+
+    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the merged statistic as it is."""
+        return self.stat
+
+    def at(self, rows: np.ndarray) -> "Merged":
+        """Return the merged statistics of some rows."""
+        return Merged(jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[rows]) if part.ndim else part, self.stat))
+
+
+@dataclass(frozen=True)
+class OobDataset:
+    """Labelled rows whose leaves' counts do not hold their own labels: `oob_dataset` makes them.
+
+    ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
+    """
+
+    histograms: Histograms
+    y: Int32[Array, "rows"]
+    """Classes as positions in ``class_labels``."""
+    weight: Float[Array, "rows"]
+    """Weight of each row in a loss; 0 for padding."""
+    n: int
+    n_trees: int
+    """Number of trees of the forest."""
+    class_labels: tuple[Any, ...]
+    count_sets: tuple[str, ...]
+    """Names of the counts that the histograms hold, side by side."""
+    source: str
+    """Source of the rows, how they were made: see `oob_dataset`."""
+    prior: np.ndarray
+    """Class frequencies of the sample that the forest was grown on."""
+    learned_for: Forest | None = None
+    """Forest that what is learned is for, with all these counts; None if the rows were made of counts alone."""
+    routed: RoutedRows | None = None
+    """Rows to be routed, for combiners with numbers per tree; None where the rows come from several forests."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same for those that are set apart only together; None if each row is on its own."""
+
+    @property
+    def forest(self) -> Forest:
+        """``learned_for``; raises a ValueError if the rows were made of counts alone."""
+        if self.learned_for is None:
+            raise ValueError(
+                "these rows were made of counts, and belong to no forest. Bind what was learned to a forest of yours "
+                "by jaxunc.bind(forest, combiner), or call the combiner on counts: combiner.probability(counts)."
+            )
+        return self.learned_for
+
+    def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | Merged:
+        """Return what a combiner learns from: histograms, or rows to be routed if it has numbers per tree.
+
+        Raises a ValueError if these rows cannot serve the combiner.
+        """
+        if not set(combiner.count_sets) <= set(self.count_sets):
+            raise ValueError(
+                f"{type(combiner).__name__} reads the counts {combiner.count_sets}, these rows hold {self.count_sets}: "
+                "make them by oob_dataset(..., counts='both')."
+            )
+        # Only scale and bias are learned: the combiner below has no parameters, so that its merged statistics are the
+        # same in every step and are computed once.
+        if (
+            isinstance(combiner, Calibrated)
+            and not any(parameters_of(combiner.rule))
+            and not has_tree_fields(combiner.rule)
+        ):
+            return Merged(_merged(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
+        if not has_tree_fields(combiner):
+            table = columns_of(self.histograms.count_table, self.count_sets, combiner.count_sets)
+            return self.histograms._replace(count_table=table)
+        if self.routed is None:
+            raise ValueError(
+                f"{type(combiner).__name__} has numbers per tree, which need rows that are routed through one forest: "
+                "oob_dataset(..., source='oob' or 'held_out', counts='inbag') of dense rows (X.toarray()). "
+                f"These are of source={self.source!r} with the counts {self.count_sets}."
+            )
+        check_tree_fields(combiner, self.n_trees)
+        return self.routed
+
+    def answer(self, combiner: Combiner[AnswerT]) -> AnswerT:
+        """Return the combiner's answer for each row: arrays ``[rows ...]`` on the host."""
+        answer = _answers(combiner, self.data_for(combiner), float(self.n_trees))
+        return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
+
+    def bind(self, combiner: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
+        """Bind a combiner to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
+        return bind(self.forest, combiner, threads=threads)
+
+    def with_weight(self, weight: NumbersLike) -> "OobDataset":
+        """Return the same rows with other weights; 0 leaves a row out.
+
+        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row ``[n]``, a TypeError for others.
+        """
+        padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
+        weight = jnp.asarray(padded, self.weight.dtype)
+        return OobDataset(**{**vars(self), "weight": weight})
+
+    def as_groups(self, drawn: np.ndarray) -> np.ndarray:
+        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group.
+
+        Entries behind the rows are kept.
+        """
+        if self.groups is None:
+            return drawn
+        _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
+        return np.concatenate([drawn[first[group]], drawn[self.n :]])
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        shown = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
+        return (
+            f"OobDataset(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
+            f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
+            f"distinct count vectors={len(self.histograms.count_table)})"
+        )
+
+
+@jit
+def _merged(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+    return data.merged(combiner, n_trees)
+
+
+@jit
+def _answers(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+    return combiner.finish(data.merged(combiner, n_trees))
+
+
+def dataset_from_counts(
+    counts: Num[np.ndarray, "rows trees classes"],
+    y: LabelsLike,
+    *,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    class_labels: Iterable[Any] | None = None,
+) -> OobDataset:
+    """Make rows for `fit_combiner` of leaf counts that do not hold the rows' own labels.
+
+    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of another
+    library's trees, of a leave-one-out or a cross-fitting of your own. Where `oob_dataset` serves, take that. **Nothing
+    is checked here but the arrays.** `oob_dataset` refuses counts that the trees were grown on; learned from those, a
+    combiner takes the forest to be always right.
+
+    Parameters
+    ----------
+    counts
+        The class counts of each row's leaves, without its own label ``[rows trees classes]``. A transductive leaf may
+        hold the instance with the label that it was inserted with, since that is not its own.
+    y
+        The label of each row.
+    sample_weight
+        The weight of each row, in the loss and in the prior: 2 is the same as the row twice.
+    tree_mask
+        Whether a tree counts for a row ``[rows trees]``, such as one that lacks it in its bag. At least one tree must
+        count for each row. Sums over trees are scaled to all of them.
+    class_labels
+        The label of each column of the counts. Default: the distinct labels of y, sorted.
+
+    Returns
+    -------
+    OobDataset
+        For `fit_combiner` and its kin. Its ``prior`` is that of y. It belongs to no forest, so that its ``bind``, and
+        combiners with numbers per tree, raise a ValueError: bind what was learned by `jaxunc.bind`, or call it on
+        counts.
+
+    Raises
+    ------
+    TypeError
+        If counts, weights or mask are of the wrong kind, or the labels have no order.
+    ValueError
+        If the arrays do not fit each other, or counts are negative or not finite. If a class has no row, a label no
+        class, or a row no tree.
+
+    Notes
+    -----
+    On the host. A leaf of no instances is taken as it is, as each combiner does.
+
+    Examples
+    --------
+    >>> import jaxunc as ju
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> counts = ju.transduction.leave_one_out_leaf_counts(X[::2], y[::2])  # without the row's own label
+    >>> rows = ju.learning.dataset_from_counts(counts, y[::2])
+    >>> learned = ju.learning.fit_combiner(ju.LearnedPool(rows.prior), rows).combiner
+    >>> new = ju.transduction.transductive_leaf_counts(X[::2], y[::2], X[1::2])
+    >>> learned.probability(new).shape
+    (75, 3)
+    """
+    check_numbers("counts", counts)
+    table = np.asarray(counts)
+    if table.ndim != 3 or not table.size:
+        raise ValueError(f"counts has shape {table.shape}; pass class counts of leaves, [rows trees classes].")
+    check_class_axis(table)
+    check_counts(table)
+    n_rows, n_trees, n_classes = table.shape
+    labels = _labels(class_labels, y, n_classes)
+    position = class_positions(labels, y)
+    if len(position) != n_rows:
+        raise ValueError(f"y has {len(position)} labels for {n_rows} rows of counts; pass one label per row.")
+    weight = as_weights(sample_weight, n_rows)
+    check_every_class(labels, position, weight)
+    mask = as_mask(tree_mask, n_rows, n_trees)
+    if mask is not None and not (some := np.any(mask, axis=1)).all():
+        raise ValueError(f"tree_mask leaves row {int(np.argmin(some))} no tree; leave such rows out.")
+    distinct, code = distinct_rows(table.reshape(-1, n_classes).astype(np.float64))
+    shown = histograms(distinct, np.asarray(code).reshape(n_rows, n_trees), None if mask is None else np.asarray(mask))
+    shares = np.bincount(position, weights=weight, minlength=n_classes)
+    return made_rows(
+        shown,
+        position,
+        weight,
+        n_trees=n_trees,
+        class_labels=labels,
+        count_sets=(OWN,),
+        source="counts",
+        prior=shares / shares.sum(),
+    )
+
+
+def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
+    if class_labels is None:
+        labels, name = tuple(distinct_labels(as_labels(y))[0].tolist()), "y"
+    else:
+        check_collection("class_labels", class_labels, "labels, one per class")
+        labels, name = tuple(class_labels), "class_labels"
+    if len(labels) != n_classes:
+        raise ValueError(
+            f"counts have {n_classes} classes, {name} {len(labels)}: {list(labels)[:5]}. Pass class_labels, the label "
+            "of each column of the counts."
+        )
+    return labels
+
+
+def made_rows(
+    shown: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **rest: Any
+) -> OobDataset:
+    """Return rows with these histograms; what stands beside them is padded as they are, with weight 0."""
+    n_rows = len(shown.code)
+    return OobDataset(
+        histograms=shown,
+        y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
+        weight=jnp.asarray(padded_rows(weight, n_rows), jnp.result_type(float)),
+        n=len(y),
+        routed=routed,
+        **rest,
+    )
+
+
+def check_every_class(labels: tuple[Any, ...], position: np.ndarray, weight: np.ndarray) -> None:
+    """Raise a ValueError unless every class has a row that counts."""
+    # A class without rows would have its bias learned from nothing, and drift to minus infinity.
+    absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
+    if absent:
+        raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
+
+
+def check_rows(rows: Any) -> None:
+    """Raise a TypeError unless the rows are `OobDataset`, whose counts do not hold their labels."""
+    if not isinstance(rows, OobDataset):
+        raise TypeError(
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.oob_dataset(model, X, y). Counts by "
+            "themselves do not say whether the forest was grown on these instances, and a combiner that is learned on "
+            "such counts learns that the forest is always right."
+        )
+
+
+def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
+    """Return histograms of the codes ``[rows trees]`` where the mask is True."""
+    parts = [
+        _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
+        for i in range(0, len(code), CHUNK)
+    ]
+    slots = _slots(max(part[0].shape[1] for part in parts))
+    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
+    rows = _eighths(len(code), 256)
+    whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
+    start = 0
+    for codes, times in parts:
+        whole_code[start : start + len(codes), : codes.shape[1]] = codes
+        whole_times[start : start + len(codes), : codes.shape[1]] = times
+        start += len(codes)
+    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
+    table[: len(count_table)] = count_table
+    return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
+
+
+def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct codes of each row, and how often each stands there."""
+    # -1 sorts first, and is left out below.
+    code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
+    first = np.empty(code.shape, bool)
+    first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
+    live = code >= 0
+    first &= live
+    rank = np.cumsum(first, axis=1, dtype=np.int32) - 1
+    width = int(rank.max(initial=0)) + 1
+    row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
+    distinct = np.zeros((len(code), width), np.int32)
+    distinct[row[first], rank[first]] = code[first]
+    times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
+    return distinct, times.reshape(len(code), width).astype(np.float32)
+
+
+def _eighths(number: int, least: int) -> int:
+    """Round up to eighths of a power of two."""
+    return multiple_of(power_of_two(number, least) // 8, number)
+
+
+def _slots(number: int) -> int:
+    """Round up to a size of a short list, so that programs serve many forests."""
+    size = power_of_two(number, 8)
+    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size

@@ -1,0 +1,600 @@
+"""Rows to learn from whose counts do not hold their own labels, made of a model and its data.
+
+`oob_dataset` checks the data and asks one of four sources. `out_of_bag`: the trees that leave a row out of their bag.
+`cross_fitted`: forests grown on other folds. `held_out_rows`: rows that no tree was grown on. `left_out`: counts less
+the row's own label. Each returns the `ShownCounts`, of which `_made` makes the dataset.
+"""
+
+import dataclasses
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
+from jaxunc._numerics import distinct_rows, less_own, padded_rows
+from jaxunc.counting import (
+    OwnCounts,
+    as_many_trees,
+    check_unseen,
+    count_leaves,
+    counted_forest,
+    first_of_each,
+    first_of_equals,
+    has_bags,
+    mask_of_each,
+    of_classes,
+    oob_mask,
+    rows_together,
+    together,
+)
+from jaxunc.forest import OWN, Forest
+from jaxunc.inference import as_mask, leaf_index, on_tested
+from jaxunc.interop import from_sklearn
+from jaxunc.tables import (
+    Encoded,
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    SparseRows,
+    array_of,
+    as_csr,
+    as_labels,
+    class_positions,
+    encode_rows,
+    is_sparse,
+    plain_pandas,
+    plain_table,
+)
+
+from ._dataset import OobDataset, RoutedRows, check_every_class, histograms, made_rows
+from ._leaks import Given, fit_leaves, how_known, same_counts
+
+Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
+
+FEW_TREES = 50
+"""Number of trees below which the third that was grown without a row is another forest than all of them."""
+
+BOTH = (OWN, "oob")
+"""Names of the counts of the sample that grew the trees, and of those out of bag."""
+
+
+class LabelledData(NamedTuple):
+    """The data as given, checked."""
+
+    X: Any
+    y: np.ndarray
+    position: np.ndarray
+    """Position of each label among the forest's."""
+    weight: np.ndarray
+    weighted: bool
+    rows: np.ndarray
+    """Positions of the rows that are learned from."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same for those that are out of bag, and left out, only together; None for none."""
+
+    @property
+    def alone(self) -> np.ndarray:
+        """A number for each row, the same within a group: so that copies are not looked for again."""
+        return np.arange(len(self.y)) if self.groups is None else self.groups
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Weights of the rows, if any were given."""
+        return self.weight if self.weighted else None
+
+
+class ShownCounts(NamedTuple):
+    """The count vectors that each row's trees show, as rows of a table."""
+
+    forest: Forest
+    count_sets: tuple[str, ...]
+    """Names of the counts that the table holds, side by side."""
+    table: np.ndarray
+    code: np.ndarray
+    """Row of the table for each row and tree, ``[rows trees]``."""
+    mask: np.ndarray | None = None
+    """Whether a tree counts for a row; None if all do."""
+    X: np.ndarray | None = None
+    """Values of the rows, where routing them through the forest again leads to the same."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same within a group."""
+
+
+def oob_dataset(
+    model: Any,
+    X: InstancesLike,
+    y: LabelsLike,
+    *,
+    source: Source = "auto",
+    counts: Literal["inbag", "both"] = "inbag",
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    n_folds: int = 5,
+    max_rows: int = 100_000,
+    random_state: Any = 0,
+    allow_leaks: bool = False,
+    groups: LabelsLike | None = None,
+) -> OobDataset:
+    """Make labelled rows for `fit_combiner`, each with counts that do not hold its own label.
+
+    Learned from the counts that a forest was grown on, a combiner would learn that the forest is always right: on new
+    rows it is then worse than the mean (by 78 to 157 % of log loss, where that was measured).
+
+    Parameters
+    ----------
+    model
+        A fitted scikit-learn forest, as for `jaxunc.from_sklearn`; for ``"held_out"`` and ``"leave_one_out"`` also a
+        `Forest`.
+    X, y
+        The rows: those that the model was fitted on, in their order; other ones for ``"held_out"``. Both are checked
+        (see Notes).
+    source
+        ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
+        is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all trees.
+        ``"leave_one_out"``: through all trees, less its own label. This is for a `Forest` whose structure does not
+        depend on labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
+        ``"auto"``: out-of-bag with a bootstrap and 50 trees, cross-fitted otherwise; leave-one-out for a `Forest`.
+    counts
+        ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
+        less the row's own label, which needs a bootstrap: for combiners of both counts.
+    sample_weight
+        Weight of each row, in the loss and where out-of-bag counts are taken.
+    tree_mask
+        Whether a tree counts a row, ``[rows trees]``; for ``"leave_one_out"`` only.
+    n_folds
+        Number of folds of ``"cross_fit"``: so many forests are grown.
+    max_rows
+        Largest number of rows. If there are more, so many are drawn at random: a combiner with a few numbers does not
+        need a million.
+    random_state
+        Seed of the folds and the draw.
+    allow_leaks
+        Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
+    groups
+        A label for each row: those of one group are out of a bag, and left out of counts and folds, only together.
+        Default: copies are, as `jaxunc.counting.oob_mask` finds them; ``range(len(y))``: each row is on its own.
+        Held-out rows need none.
+
+    Returns
+    -------
+    OobDataset
+        Rows for `fit_combiner` and its kin. ``answer(combiner)`` is what a combiner answers for each row,
+        ``bind(combiner)`` binds it to ``forest``, which holds the counts that were read; ``with_weight(weight)`` are
+        the same rows weighed otherwise. ``prior`` are the class frequencies of the forest's sample, ``count_sets`` the
+        names of the counts.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
+        source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
+        bags are read, if rows are not those that the model was fitted on, in their order, or those of some class are in
+        nearly every bag; else, if held-out rows are those that the model was fitted on.
+
+    Warns
+    -----
+    UserWarning
+        If some rows are in every tree's bag: they are left out. If rows repeat others.
+
+    Notes
+    -----
+    On the host. Rows see only some trees; sums over trees are scaled to all of them. Out-of-bag log loss is within .5 %
+    of that on new rows from about 50 trees on; below, cross-fitting is nearer.
+
+    **Rows out of bag** are those that the model was fitted on if they give the leaves of some trees their own counts:
+    see `jaxunc.counting.oob_mask`. Where bags are drawn by weight (``class_weight="balanced"`` or ``sample_weight``,
+    since scikit-learn 1.9), rows of a rare class are in most of them. Then the others are shown as few trees, drawn at
+    random: were there more, combiners would read the class from their number. Below five trees for a row of some class,
+    where more are usual, the rows are refused. ``class_weight="balanced_subsample"`` draws all rows alike.
+
+    **Weights** are repeats: a row of weight two is two rows to what is learned. The weak prior of the numbers is worth
+    a row of weight 1.
+
+    **Held-out rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
+    counts once only; if in their order the trees whose bags hold them answer best; or if, in any order, more than once,
+    a part of them or mixed with others,
+
+    * every leaf of a model of scikit-learn gets as many of them as grew it, or (without bags) none gets more. New rows
+      miss leaves as often as rows drawn of the given ones with replacement do.
+
+    * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: ten
+      and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
+      nothing. New rows of continuous features never meet a threshold to the last bit; where their values can, chance is
+      measured by how often two halves of the rows agree.
+    * a model with bags: of twenty rows at least, 98 % fit some row's bags. They are the rows whose class is absent from
+      so many leaves that by chance only one in a hundred would fit.
+    * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
+      independent rows do so with a probability below 1e-6.
+
+    What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
+    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
+    or a part of their sample, or in another order with large leaves;
+    a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
+    are taken for these.
+    """
+    if not isinstance(model, Forest) and not hasattr(model, "classes_"):
+        raise TypeError(
+            f"model is a {type(model).__name__} without classes_; pass a fitted forest of scikit-learn, or a Forest."
+        )
+    check_one_of("source", source, get_args(Source))
+    check_one_of("counts", counts, ("inbag", "both"))
+    return rows_of(
+        model,
+        model if isinstance(model, Forest) else from_sklearn(model),
+        X,
+        y,
+        source=source,
+        counts=counts,
+        sample_weight=sample_weight,
+        tree_mask=tree_mask,
+        n_folds=n_folds,
+        max_rows=max_rows,
+        random_state=random_state,
+        allow_leaks=allow_leaks,
+        groups=groups,
+    )
+
+
+def rows_of(
+    model: Any,
+    forest: Forest,
+    X: InstancesLike,
+    y: LabelsLike,
+    *,
+    source: Source = "auto",
+    counts: Literal["inbag", "both"] = "inbag",
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    n_folds: int = 5,
+    max_rows: int = 100_000,
+    random_state: Any = 0,
+    allow_leaks: bool = False,
+    groups: LabelsLike | None = None,
+) -> OobDataset:
+    """Make `oob_dataset` where the model is imported already."""
+    check_integer("max_rows", max_rows, 1)
+    check_integer("n_folds", n_folds, 2)
+    check_seed(random_state)
+    check_bool("allow_leaks", allow_leaks)
+    source = _source(model, source, forest.n_trees)
+    if tree_mask is not None and source != "leave_one_out":
+        raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
+    table: Any = X if is_sparse(X) else plain_table(X)
+    if not table.shape:
+        raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
+    X = table
+    labels = forest.class_labels
+    position = class_positions(labels, y)
+    n_rows = table.shape[0]
+    if n_rows != len(position):
+        raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
+    weight = as_weights(sample_weight, len(position))
+    check_every_class(labels, position, weight)
+    rows = np.arange(len(position))
+    if len(rows) > max_rows:
+        rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
+    together = None
+    if source != "held_out":  # whose labels no leaf counts
+        # Values that scikit-learn would refuse are refused here, with the name of their column.
+        together = rows_together(encode_rows(X, forest.trees.columns).values, position, groups)
+    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, together)
+    if source == "cross_fit":
+        shown = cross_fitted(model, forest, data, counts, n_folds, random_state)
+    elif source == "oob":
+        shown = out_of_bag(model, forest, data, counts)
+    elif source == "held_out":
+        shown = held_out_rows(model, forest, data, counts, allow_leaks)
+    else:
+        shown = left_out(model, data, counts, tree_mask)
+    shown = shown._replace(groups=None if together is None else together[rows])
+    return _made(shown, source, position[rows], weight[rows])
+
+
+def _source(model: Any, source: Source, n_trees: int) -> Source:
+    if isinstance(model, Forest):
+        if source in ("auto", "leave_one_out", "held_out"):
+            return "leave_one_out" if source == "auto" else source
+        raise ValueError(
+            f"source={source!r} needs the fitted model, which knows its bags and can be grown again; a Forest has "
+            "'leave_one_out' (random trees alone) and 'held_out'."
+        )
+    if source == "leave_one_out":
+        raise ValueError(
+            f"source='leave_one_out' takes labels out of counts, but {type(model).__name__} chose its tests by the "
+            "labels too: pass a Forest of random trees, or take source='cross_fit'."
+        )
+    bags = has_bags(model)
+    if source == "auto":
+        # With few trees a third of them is another forest than all: growing it again on folds shows more.
+        return "oob" if bags and n_trees >= FEW_TREES else "cross_fit"
+    if source == "oob" and not bags:
+        raise ValueError(
+            f"source='oob' needs trees that leave rows out, and {type(model).__name__} has none (no bootstrap). Take "
+            "source='cross_fit', which grows it again on parts of the rows, or fit it with bootstrap=True."
+        )
+    return source
+
+
+def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
+    """Make rows of those that see a tree at least, as padded histograms."""
+    code, mask, X, groups = shown.code, shown.mask, shown.X, shown.groups
+    if mask is not None and not (kept := np.any(mask, axis=1)).all():
+        if not kept.any():
+            raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
+        warn(
+            f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out"
+            f"{of_classes(kept, y, shown.forest.class_labels)}. Use more trees."
+        )
+        code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
+        groups = None if groups is None else groups[kept]
+    found = histograms(shown.table, code, mask)
+    # The histograms are padded to a rounded number of rows; everything beside them gets as many.
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))  # noqa: E731
+    forest = shown.forest
+    return made_rows(
+        found,
+        y,
+        weight,
+        n_trees=forest.n_trees,
+        class_labels=forest.class_labels,
+        count_sets=shown.count_sets,
+        source=source,
+        prior=np.asarray(forest.prior, float),
+        learned_for=forest,
+        groups=groups,
+        routed=None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask)),
+    )
+
+
+def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> ShownCounts:
+    """Show each row the trees that were grown without it."""
+    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
+    alone = mask_of_each(model, len(data.y), data.X, data.y)
+    check_unseen(mask, alone, data.position, forest.class_labels)
+    own_mask = as_many_trees(mask, data.position, forest.n_classes)[data.rows]
+    if counts == "inbag":
+        return ShownCounts(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
+    # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
+    every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
+    counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
+    leaves = every if len(data.rows) == len(every) else every[data.rows]
+    forest = forest.with_count_set("oob", counted.forest)
+    weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)
+    shown = ShownCounts(forest, BOTH, *_codes(forest.reading(BOTH), leaves), own_mask)
+    if data.groups is not None:
+        return _without_group(shown, data, every, weight, forest.n_classes, mask)
+    weight = None if weight is None else weight[data.rows]
+    return _without_own(shown, data.position[data.rows], weight, forest.n_classes)
+
+
+def cross_fitted(
+    model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
+) -> ShownCounts:
+    """Show each row a forest like the model that is grown on the other folds."""
+    from sklearn.base import clone
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    if counts == "both" and not has_bags(model):
+        raise ValueError(
+            f"counts='both' needs out-of-bag counts, and {type(model).__name__} has no bootstrap: take counts='inbag'."
+        )
+    if len(data.y) < n_folds:
+        raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
+    X, count_sets = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
+    apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
+    if len(apart) < n_folds:
+        raise ValueError(
+            f"{len(data.y)} rows in {len(apart)} groups do not make {n_folds} folds, since rows of one group (of "
+            "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
+            "of groups, and two groups at least."
+        )
+    # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
+    smallest = np.bincount(data.position[apart]).min()
+    folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
+    tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
+    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(apart)), data.position[apart])):
+        inside, held_out = apart[inside], apart[held_out]
+        if data.groups is not None:
+            inside, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[one])) for one in (inside, held_out))
+        weights = None if data.weights is None else data.weights[inside]
+        again: Any = clone(model)
+        # A fixed seed for each fold: the same call learns the same numbers.
+        if again.get_params().get("random_state", 0) is None:
+            again.set_params(random_state=k)
+        again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
+        other = from_sklearn(again)
+        if other.class_labels != forest.class_labels:
+            raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
+        if counts == "both":
+            how = {"groups": data.alone[inside]}
+            counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights, **how)
+            other = other.with_count_set("oob", counted.forest)
+        leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
+        table, code = _codes(other.reading(count_sets), leaves)
+        # Each fold has a table of its own; its codes are moved behind those of the folds before.
+        codes[held_out] = code + start
+        tables.append(table)
+        start += len(table)
+    rows, place = distinct_rows(np.concatenate(tables))
+    if counts == "both":
+        counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.alone)
+        forest = forest.with_count_set("oob", counted.forest)
+    return ShownCounts(forest, count_sets, rows, np.asarray(place)[codes[data.rows]])
+
+
+def _by_rows(X):
+    """Return rows of X by positions, whatever X is."""
+    if hasattr(X, "iloc"):
+        frame = plain_pandas(X)
+        return lambda rows: frame.iloc[rows]
+    values = (
+        as_csr(X, for_sklearn=True) if is_sparse(X) else array_of(X, "X") if isinstance(X, Frame) else np.asarray(X)
+    )
+    return lambda rows: values[rows]
+
+
+def held_out_rows(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
+    """Show rows that the forest was not grown on all trees."""
+    count_sets = BOTH if counts == "both" else (OWN,)
+    leaves = _leaves(forest, data)
+    table, code = _codes(forest.reading(count_sets), leaves)
+    if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
+        raise ValueError(
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
+            "hold their labels, and a combiner learned from them would take the forest to be always right. Pass rows "
+            "that were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
+            "learns from these rows nevertheless.)"
+        )
+    return ShownCounts(forest, count_sets, table, code, X=_routable(forest, data) if count_sets == (OWN,) else None)
+
+
+def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
+    """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
+    y = as_labels(y)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    position = class_positions(forest.class_labels, y)
+    data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
+    leaves = _leaves(forest, data)
+    if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
+        raise ValueError(
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
+            "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
+        )
+
+
+def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
+    """Return why the forest seems to have been grown on these rows; None if nothing says so."""
+    own, values = table[code, data.position[data.rows][:, None]], _values(forest, data)
+    # Rows that come more than once say no more than one of them, and would look like values that repeat.
+    once = first_of_equals(values, data.position[data.rows])
+    if not forest.further:
+        every = Encoded(_values(forest, data._replace(rows=np.arange(len(data.y)))), missing=True)
+        again = count_leaves(forest, every, data.y, sample_weight=data.weights)
+        each_once = None
+        if len(once) < len(data.rows) == len(data.y):
+            each_once = count_leaves(forest, Encoded(values[once], missing=True), data.y[once])
+        # Rows that give every leaf just its counts are the sample, in whatever order.
+        if any(same_counts(forest, other) for other in (again, each_once) if other is not None):
+            return "they give the leaves just their counts"
+    bags = not isinstance(model, Forest) and has_bags(model)
+    if bags and getattr(model, "_n_samples", None) == len(data.y):
+        size = table[:, : forest.n_classes].sum(axis=1)[code]
+        right = own / np.maximum(size, np.finfo(float).tiny)
+        outside = oob_mask(model, len(data.y))[data.rows]
+        # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
+        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
+        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
+            return "the trees whose bags hold them answer them best"
+    if said := fit_leaves(model, values[once], data.position[data.rows][once]):
+        return said
+    trees, values = on_tested(forest.trees, values[once])
+    forest = dataclasses.replace(forest, trees=trees)
+    return how_known(model if bags else None, forest, Given(values, leaves[once], own[once]))
+
+
+def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:
+    """Show each row all trees that count it, less its own label."""
+    if counts != "inbag":
+        raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
+    leaves = _leaves(forest, data)
+    mask = as_mask(tree_mask, len(data.y), forest.n_trees)
+    whole = None if mask is None else np.asarray(mask)
+    mask = None if whole is None else together(whole, data.groups)[data.rows]
+    if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
+        raise ValueError(
+            "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
+        )
+    shown, own = ShownCounts(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
+    # A row's own label must be in every count that it sees, else taking it out would make counts negative.
+    sizes, least = shown.table[shown.code, own[:, None]], data.weight[data.rows][:, None]
+    if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
+        raise ValueError(
+            "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
+            "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
+        )
+    if data.groups is not None:
+        every = leaves if len(data.rows) == len(data.y) else _leaves(forest, data._replace(rows=np.arange(len(data.y))))
+        return _without_group(shown, data, every, data.weights, 0, whole)
+    return _without_own(shown, own, data.weight[data.rows] if data.weighted else None, 0)
+
+
+def _without_own(shown: ShownCounts, own: np.ndarray, weight: np.ndarray | None, first: int) -> ShownCounts:
+    """Return the counts less one instance (or its weight) of each row's own class, in the columns from ``first`` on."""
+    n_classes = shown.table.shape[1] - first
+    weights, which = np.ones(1), np.zeros(len(own), np.int64)
+    if weight is not None:
+        weights, which = np.unique(weight, return_inverse=True)
+    kinds = n_classes * len(weights)
+    # (count vector, class, weight) as one integer: each combination is reduced once, however many rows show it.
+    number = shown.code.astype(np.int64) * kinds + (own * len(weights) + which)[:, None]
+    live = number.ravel() if shown.mask is None else number[shown.mask]
+    if len(shown.table) * kinds <= 2**24:  # a table of numbers costs less than sorting them
+        present = np.zeros(len(shown.table) * kinds, bool)
+        present[live] = True
+        kept, place = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[number]
+    else:
+        kept = np.unique(live)
+        place = np.minimum(np.searchsorted(kept, number), len(kept) - 1)
+    rows = shown.table[kept // kinds]
+    column, less = first + kept % kinds // len(weights), weights[kept % len(weights)]
+    every = np.arange(len(rows))
+    rows[every, column] = less_own(rows[every, column], less)
+    rows, again = distinct_rows(rows)
+    return shown._replace(table=rows, code=np.asarray(again)[place])
+
+
+def _without_group(
+    shown: ShownCounts,
+    data: LabelledData,
+    every: np.ndarray,
+    weight: np.ndarray | None,
+    first: int,
+    counted: np.ndarray | None,
+) -> ShownCounts:
+    """Return the counts less what the rows of each row's group count, in the columns from ``first`` on.
+
+    ``every`` are the leaves of all rows, ``weight`` what they count, and ``counted`` the trees that count them.
+    """
+    n_classes = shown.table.shape[1] - first
+    weight = np.ones(len(data.y)) if weight is None else weight
+    own = OwnCounts.of(data.groups, every, data.position, weight, n_classes, counted)
+    tables, codes, start = [], np.empty(shown.code.shape, np.int64), 0
+    for t in range(shown.code.shape[1]):
+        rows = shown.table[shown.code[:, t]]
+        rows[:, first:] = less_own(rows[:, first:], own.table[own.code[data.rows, t]])
+        distinct, place = distinct_rows(rows)
+        tables.append(np.asarray(distinct))
+        codes[:, t] = np.asarray(place) + start
+        start += len(tables[-1])
+    table, place = distinct_rows(np.concatenate(tables))
+    return shown._replace(table=table, code=np.asarray(place)[codes])
+
+
+def _values(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
+    values = encode_rows(data.X, forest.trees.columns).values
+    return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
+
+
+def _routable(forest: Forest, data: LabelledData) -> np.ndarray | None:
+    """Return the values to route rows by at every step; none of sparse ones, which would all have to be dense."""
+    values = _values(forest, data)
+    return None if isinstance(values, SparseRows) else values
+
+
+def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
+    """Return the leaf of each row in each tree."""
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
+            "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
+        )
+    return np.asarray(leaf_index(forest, Encoded(_values(forest, data), missing=True)))  # looked up already
+
+
+def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the count vectors, and the row of them for each leaf."""
+    table, code = forest.leaf_rows()
+    return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

@@ -1,0 +1,385 @@
+"""Greedy trees by information gain, and bags of them (on the host).
+
+`grow_greedy_trees` sorts the training set, and `grow_greedy_tree` grows a tree level by level, by the `best_test` of
+each node. `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
+equal ones are equal on every machine.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int, Int64
+
+from jaxunc._checks import check_integer, check_key, check_one_of
+from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
+from jaxunc.forest import Forest, Trees
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
+
+from ._presorted import LOWEST, Presorted, find_cuts, presort, value_counts
+from ._scores import scores_with
+
+CANDIDATES = ("boundary", "all")
+
+
+MOST_BITS = 40
+"""Number of binary places of a logarithm; for 2¹⁷ instances they fit into 64 bits."""
+
+
+MOST_INSTANCES = 2**26
+"""Largest number of instances: beyond it, too few places would be left to tell gains apart."""
+
+
+class SplitLimits(NamedTuple):
+    """Limits on the splits of a node."""
+
+    boundaries: bool
+    min_samples_leaf: int
+    max_depth: int | None
+
+
+class GreedyTree(NamedTuple):
+    """A tree by levels, a nominal test being two: see `grow_greedy_tree`."""
+
+    feature: list[int]
+    threshold: list[float]
+    child: list[int]
+    counts: list[np.ndarray]
+    depth: int
+
+
+class ChosenTest(NamedTuple):
+    """A test of a node: ``value <= threshold`` of a numeric feature, or ``code == threshold`` of a nominal one."""
+
+    feature: int
+    threshold: float
+    members: Int[np.ndarray, " members"]
+    """Instances that pass the test, which go left."""
+
+
+def grow_greedy_trees(
+    X: InstancesLike,
+    y: LabelsLike,
+    *,
+    samples: Any = None,
+    nominal: NominalLike | None = None,
+    candidates: str = "boundary",
+    min_samples_leaf: int = 2,
+    max_depth: int | None = None,
+) -> Forest:
+    r"""Grow unpruned trees by information gain, with binary tests; the same instances give the same tree everywhere.
+
+    A test that parts the n instances of a node into sides of n_1 and n_2 gains
+
+    .. math:: n\,H - n_1 H_1 - n_2 H_2,\qquad n\,H = n\log_2 n-\sum_c n_c\log_2 n_c.
+
+    Parameters
+    ----------
+    X
+        Instances ``[instances features]`` (NumPy, JAX or pandas): numbers, used as float32, and what ``nominal`` names.
+    y
+        Labels ``[instances]``, two classes or more.
+    samples
+        The instances that each tree is grown on, positions ``[trees drawn]``; one that comes twice counts twice.
+        Default: one tree, on all.
+    nominal
+        The nominal features: bools, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the
+        levels. Default: none.
+    candidates
+        ``"boundary"``: numeric features are cut between neighbouring values whose instances have different classes;
+        ``"all"``: between any two.
+    min_samples_leaf
+        Least number of instances on each side of a test, ≥ 1.
+    max_depth
+        Nodes that many tests deep are leaves, ≥ 0; None for no limit.
+
+    Returns
+    -------
+    Forest
+        A forest of one tree, or of as many as ``samples`` has rows. Features of a single value, or pure samples, make a
+        leaf.
+
+    Raises
+    ------
+    TypeError
+        If a feature that is not nominal holds no numbers, or a parameter no integer.
+    ValueError
+        If X holds infinite numbers, y a single class, lengths differ, ``nominal`` or ``samples`` do not fit X, or a
+        parameter is out of range.
+
+    Warns
+    -----
+    MergedValuesWarning
+        If float32 cannot tell more than 1 % of a column's distinct values from others.
+
+    Notes
+    -----
+    Numeric tests are ``x <= t``, t halfway between two neighbouring values of the node's sample; a missing number lies
+    below all others. Nominal tests are ``x = v`` against the rest; a missing value is a value of its own, and one that
+    was not seen belongs to the rest. Gains are compared as integers (`entropy_table`), so equal ones are equal: then
+    the first feature is tested, at its lowest threshold. A node is a leaf if it is pure, has fewer than twice
+    ``min_samples_leaf`` instances, or no test gains. On the host; not traceable.
+
+    References
+    ----------
+    Quinlan 1986; Fayyad and Irani 1992 (boundaries); Costa, Verwer and Blockeel 2013, section 4.1.
+
+    Examples
+    --------
+    >>> import jaxunc as ju
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> tree = ju.transduction.grow_greedy_trees(X, y)
+    >>> tree.n_trees, tree.trees.depth, ju.leaf_counts(tree, X[:1])[0, 0].tolist()
+    (1, 4, [50, 0, 0])
+    """
+    limits = checked_limits(candidates, min_samples_leaf, max_depth)
+    sample = presort(X, y, nominal)
+    if samples is None:
+        return forest_of([grow_greedy_tree(sample, limits)], sample)
+    rows = _checked_samples(samples, sample.n)
+    return forest_of([grow_greedy_tree(sample.take(own), limits) for own in rows], sample)
+
+
+def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 10, **settings: Any) -> Forest:
+    """Grow greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
+
+    Parameters
+    ----------
+    key
+        A typed key, ``jax.random.key(seed)``. Tree i is the same whatever ``n_trees``.
+    X, y
+        See `grow_greedy_trees`.
+    n_trees
+        Number of trees, ≥ 1.
+    **settings
+        Those of `grow_greedy_trees`, but for ``samples``.
+
+    Returns
+    -------
+    Forest
+        With the counts of the samples drawn (in-bag); ``prior`` are the frequencies of the whole.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `grow_greedy_trees`; a TypeError if ``key`` is no typed key.
+
+    Examples
+    --------
+    >>> import jax, jaxunc as ju
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ju.transduction.bagging(jax.random.key(0), X, y, n_trees=3).n_trees
+    3
+    """
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
+    if np.ndim(y) != 1:
+        raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
+    keys, n = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees)), len(np.asarray(y))
+    samples = np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
+    return grow_greedy_trees(X, y, samples=samples, **settings)
+
+
+def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
+    """Return the limits of a node, checked."""
+    check_one_of("candidates", candidates, CANDIDATES)
+    check_integer("min_samples_leaf", min_samples_leaf, 1)
+    if max_depth is not None:
+        check_integer("max_depth", max_depth, 0)
+    return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
+
+
+def _checked_samples(samples, n: int) -> np.ndarray:
+    rows = np.asarray(samples)
+    if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"samples has shape {rows.shape} and dtype {rows.dtype}; pass positions of instances, integers "
+            "[trees drawn]."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"samples holds {rows.min()} to {rows.max()}; positions of {n} instances are 0 to {n - 1}.")
+    return rows
+
+
+def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
+    """Grow a tree level by level.
+
+    A nominal test "code = v" is two tests of the arrays, x ≤ v and x ≤ v - 1, with one child in common. Three nodes
+    side by side are the second test, the rest, and the instances with code v.
+    """
+    members = np.arange(sample.n, dtype=np.int32)
+    kinds = sample.columns.is_nominal
+    tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], 0)
+    queue, depth = [(0, 0, 0, sample.order, members)], 0
+    while queue:
+        below = []
+        for node, level, tests, order, members in queue:
+            tree.counts[node] = np.bincount(sample.label[members], minlength=sample.n_classes)
+            test = None if tests == limits.max_depth else best_test(sample, order, members, limits)
+            depth = max(depth, level)
+            if test is None:
+                continue
+            inside, outside = split(order, members, test.members, sample.n)
+            first = len(tree.feature)
+            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
+            # Children begin as leaves, and become inner nodes when their turn comes.
+            _append_leaves(tree, 3 if kinds[test.feature] else 2)
+            if kinds[test.feature]:
+                tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
+                tree.child[first] = first + 1
+                level += 1
+                inside, outside = outside, inside
+                first += 1
+            below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
+        queue = below
+    return tree._replace(depth=depth)
+
+
+def _append_leaves(tree: GreedyTree, number: int) -> None:
+    begin = len(tree.child)
+    tree.feature.extend([0] * number)
+    tree.threshold.extend([0.0] * number)
+    tree.child.extend(range(begin, begin + number))
+    tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
+
+
+def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
+    """Return the test of largest gain; of several the first feature's, with its lowest threshold. None if no gain."""
+    n, entropy = len(members), entropy_table(sample.n)
+    totals = np.bincount(sample.label[members], minlength=sample.n_classes)
+    if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
+        return None
+    cuts = find_cuts(sample, order, limits.boundaries)
+    scores = scores_with(entropy, cuts.below, totals[:, None] - cuts.below, limits.min_samples_leaf)
+    # Features are looked at in their own order, whatever their kind.
+    firsts = np.full(sample.columns.number, LOWEST)
+    nominal_scores = np.zeros((0, 0))
+    if len(cuts.row):
+        # Features without cuts are left out: reduceat would give them the next feature's first score.
+        filled = cuts.start[:-1] < cuts.start[1:]
+        firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
+    if len(sample.nominal):
+        counts = value_counts(sample, members)
+        nominal_scores = scores_with(entropy, counts, totals[:, None, None] - counts, limits.min_samples_leaf)
+        firsts[sample.nominal] = nominal_scores.max(axis=1)
+    feature = int(np.argmax(firsts))
+    if firsts[feature] <= entropy[totals].sum() - entropy[n]:
+        return None
+    if (row := np.flatnonzero(sample.numeric == feature)).size:
+        begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
+        cut = begin + np.argmax(scores[begin:end])
+        return ChosenTest(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
+    row = np.flatnonzero(sample.nominal == feature)[0]
+    code = int(np.argmax(nominal_scores[row]))
+    return ChosenTest(feature, code, members[sample.code[row, members] == code])
+
+
+def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
+    """Split orders and members into those of the chosen instances and of the others, sorted as before."""
+    flags = np.zeros(n, bool)
+    flags[chosen] = True
+    at, among = flags[order], flags[members]
+    rows = len(order)
+    inside = order[at].reshape(rows, len(chosen)), members[among]
+    return inside, (order[~at].reshape(rows, len(members) - len(chosen)), members[~among])
+
+
+def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
+    """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond a tree's own lead
+    # to themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
+    width = power_of_two(max(len(tree.child) for tree in trees), 64)
+    feature = np.zeros((len(trees), width), np.int32)
+    threshold = np.full((len(trees), width), NAN_LAST, np.int32)
+    child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))
+    code = np.zeros((len(trees), width), np.int32)
+    rows, places = [np.zeros((1, sample.n_classes))], []
+    for t, tree in enumerate(trees):
+        own = np.array(tree.child, np.int32)
+        inner = own != np.arange(len(own))
+        feature[t, : len(own)] = tree.feature
+        threshold[t, : len(own)][inner] = order_key_at_or_below(np.array(tree.threshold)[inner])
+        child[t, : len(own)] = own
+        places.append(np.flatnonzero(~inner))
+        rows.append(np.array(tree.counts, float)[~inner])
+    table, place = distinct_rows(np.concatenate(rows))  # row 0 is the zero vector: counts are not negative
+    ends = np.cumsum([1, *map(len, places)])
+    for t, leaves in enumerate(places):
+        code[t, leaves] = place[ends[t] : ends[t + 1]]
+    frequencies = np.bincount(sample.label, minlength=sample.n_classes) / sample.n
+    return Forest(
+        trees=Trees(
+            feature=jnp.asarray(feature),
+            threshold=jnp.asarray(threshold),
+            child=jnp.asarray(child),
+            missing_right=jnp.zeros(child.shape, bool),
+            tree_depth=jnp.asarray([tree.depth for tree in trees], jnp.int32),
+            columns=sample.columns,
+        ),
+        count_table=padded_table(table),
+        code=jnp.asarray(code),
+        prior=jnp.asarray(frequencies, jnp.result_type(float)),
+        n_samples=jnp.asarray(sample.n, jnp.result_type(float)),
+        class_labels=sample.class_labels,
+    )
+
+
+def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
+    r"""Return the integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
+
+    .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
+
+    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
+    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
+
+    Parameters
+    ----------
+    n
+        The largest count. b is 40 up to 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F
+        overflows.
+
+    Raises
+    ------
+    ValueError
+        If n exceeds 2²⁶.
+
+    Examples
+    --------
+    >>> table = entropy_table(12)
+    >>> int(table[8]) == 8 * 3 * 2**40, int(table[12] // 12) == int(table[3] // 3 + table[4] // 4)
+    (True, True)
+    """
+    if n > MOST_INSTANCES:
+        raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
+    # Tables by powers of two, so that few are kept; the places follow the size, as all counts of a set share one table.
+    return _table(power_of_two(int(n), 64))[: n + 1]
+
+
+def binary_places(n: int) -> int:
+    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
+    return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
+
+
+@lru_cache(maxsize=4)
+def _table(size: int) -> np.ndarray:
+    places = binary_places(size)
+    logs = np.zeros(size + 1, np.int64)
+    composite = np.zeros(size + 1, bool)
+    for p in range(2, int(size**0.5) + 1):
+        if not composite[p]:
+            composite[p * p :: p] = True
+    for p in np.flatnonzero(~composite[2:]) + 2:
+        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
+        # divides.
+        log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
+        while power <= size:
+            logs[power::power] += log
+            power *= int(p)
+    table = logs * np.arange(size + 1)
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,376 @@
+"""The best test of a node for each of its instances: numeric and nominal tests of the grouped algorithm (in NumPy).
+
+Nodes of the same size are looked at together; their tables have a row for every node and feature. `InsertedTests` are
+the numeric tests for instances that are no part of the sample. An instance has all cuts with thresholds below its value
+beneath it, so running maxima of the scores from either end serve all instances.
+
+`OwnTests` are those for instances of the sample that change their class (leave-one-out):
+
+    values   2   3   3   5   7   9        the instance x has the value 5
+    cuts       |       |   |   |
+    kind       0       1   2   3
+
+All cuts but the two beside x are the same with and without it; only their counts differ. So running maxima serve all
+instances here, too, and the cuts beside x (kinds 1 and 2) are looked at one by one. If nobody shares the value of x,
+they are one cut without it, between 3 and 7. Then x falls on the side of the nearer value, and only one of the two is
+left.
+
+`NominalTests` are tests for a single value, whoever is inserted.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, Int64
+
+from ._presorted import LOWEST, Cuts, Presorted, Queries, find_cuts, halfway, value_counts
+from ._scores import (
+    Beside,
+    Change,
+    InductionSettings,
+    NominalChoice,
+    cuts_beside,
+    own_or_other,
+    parts_a_value,
+    scores_with,
+    side_scores,
+)
+
+
+class Running(NamedTuple):
+    """Scores of the cuts of some rows under one change, and their running maxima from either end."""
+
+    below: Int64[np.ndarray, "rows width"]
+    """Scores with the instance below the cut."""
+    above: Int64[np.ndarray, "rows width"]
+    """Scores with the instance above the cut."""
+    best_before: Int64[np.ndarray, "rows width+1"]
+    """Largest of the first i scores ``above`` in column i; the lowest number for i = 0."""
+    best_from: Int64[np.ndarray, "rows width+1"]
+    """Largest of the scores ``below`` from column i on; the lowest number behind the last."""
+
+    def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
+        """Return the lowest of the first ``end`` cuts of each row that has their largest score."""
+        rows, at = np.unique(row, return_inverse=True)
+        record = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
+        return np.maximum.accumulate(record, axis=1)[at, end - 1]
+
+    def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
+        """Return the lowest of the cuts of each row from ``begin`` on that has their largest score."""
+        rows, at = np.unique(row, return_inverse=True)
+        width = self.below.shape[1]
+        record = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
+        return np.minimum.accumulate(record[:, ::-1], axis=1)[:, ::-1][at, np.minimum(begin, width - 1)]
+
+
+class CutsOfRows(NamedTuple):
+    """Some rows of cuts, and where their cuts stand in a table that has a line for each of these rows."""
+
+    which: Int[np.ndarray, " some"] | slice
+    line: Int[np.ndarray, " some"]
+    column: Int[np.ndarray, " some"]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, cuts: Cuts, rows: Int[np.ndarray, " rows"], width: int) -> "CutsOfRows":
+        """Find the cuts of rows, given by increasing numbers."""
+        shape, row = (len(rows), width), cuts.row
+        if len(rows) == len(cuts.start) - 1:
+            return cls(slice(None), row, np.arange(len(row)) - cuts.start[row], shape)
+        line = np.full(len(cuts.start) - 1, -1)
+        line[rows] = np.arange(len(rows))
+        which = np.flatnonzero(line[row] >= 0)
+        return cls(which, line[row[which]], which - cuts.start[row[which]], shape)
+
+    def running(self, below: Int64[np.ndarray, " some"], above: Int64[np.ndarray, " some"]) -> Running:
+        """Return both scores of every cut as a table, with their running maxima."""
+        tables = []
+        for scores in (below, above):
+            # What is beyond a row's cuts is the lowest.
+            tables.append(np.full(self.shape, LOWEST))
+            tables[-1][self.line, self.column] = scores
+        below, above = tables
+        first, last = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
+        np.maximum.accumulate(above, axis=1, out=first[:, 1:])
+        np.maximum.accumulate(below[:, ::-1], axis=1, out=last[:, -2::-1])
+        return Running(below, above, first, last)
+
+
+def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
+    """Return the rows of some nodes, one for each of as many features."""
+    return nodes[:, None] * n_features + np.arange(n_features)
+
+
+class Choice(NamedTuple):
+    """The best numeric tests of some instances, feature by feature."""
+
+    score: Int64[np.ndarray, "q numeric"]
+    is_above: Bool[np.ndarray, "q numeric"]
+    """Whether the instance is above the cut."""
+    place: Int[np.ndarray, "q numeric"]
+    line: Int[np.ndarray, "q numeric"]
+    scores: Running
+
+    def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+        """Return the cuts of features (their numbers among each feature's) that some of the instances choose."""
+        place, above, line = (part[which, feature] for part in (self.place, self.is_above, self.line))
+        return np.where(above, self.scores.lowest_of_first(line, place), self.scores.lowest_of_last(line, place))
+
+
+class InsertedTests:
+    """Numeric tests for instances that are no part of the nodes' samples.
+
+    The best cut with the instance above it has the largest of the first scores ``above``, up to the instance's place.
+    The best of the others has the largest of the scores ``below`` from there on.
+    """
+
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
+        cuts = find_cuts(sample, order, settings.boundaries)
+        self._settings, self._n_features, self._stride = settings, len(sample.numeric), sample.n
+        above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
+        which = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
+        self.cuts, self._above = cuts.some(which), above[:, which]
+        self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
+        self._threshold = self.cuts.threshold
+
+    def place(
+        self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
+    ) -> Int[np.ndarray, "q numeric"]:
+        """Return the number of cuts of each feature that lie below each instance, in the node where it is."""
+        cuts, rows = self.cuts, _rows(self._n_features, node)
+        place = np.zeros(rows.shape, np.intp)
+        # Most features have no cut that may be the best.
+        q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
+        if not len(q):
+            return place
+        row, at = rows[q, feature], (instances[q], feature)
+        found = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
+        # The cut above which the next value lies may still be below the instance itself.
+        nearest = np.minimum(found, len(cuts.row) - 1)
+        passes = (found < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
+        place[q, feature] = found + passes - cuts.start[row]
+        return place
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> Running:
+        """Return the scores of all cuts of some nodes under a change of the sample."""
+        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
+        below, above = self.cuts.below[:, some.which], self._above[:, some.which]
+        return some.running(*side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf))
+
+    def choose(self, scores: Running, place: Int[np.ndarray, "q numeric"], node: Int[np.ndarray, " q"]) -> Choice:
+        """Return the best test of each feature; of two with the same score the lower one.
+
+        ``node`` says which of the nodes that the scores are of each instance is in.
+        """
+        line = _rows(self._n_features, node)
+        at = place + line * (self._width + 1)
+        above, below = scores.best_before.ravel()[at], scores.best_from.ravel()[at]
+        return Choice(np.maximum(above, below), above >= below, place, line, scores)
+
+
+def contenders(
+    cuts: Cuts, above: Int[np.ndarray, "classes cuts"], size: int, n_numeric: int, settings: InductionSettings
+) -> Int[np.ndarray, " some"]:
+    """Return the cuts that may be the best of their node for some inserted instance.
+
+    With d(i) = F(i+1) - F(i), an instance of class c on a side of n instances, n_c of them of its class, changes the
+    score by d(n_c) - d(n). In a node of m instances this lies in [-D, U], whatever the instance. So a cut is never the
+    best if its score without the instance is further behind than D + U.
+    """
+    entropy, least = settings.entropy, settings.min_samples_leaf
+    steps = np.diff(entropy[: size + 2])
+    largest = np.maximum.accumulate(steps)
+    # U is 0 but for rounding, where the table has so few digits that steps may decrease.
+    reach = largest[-1] + (largest - steps).max()
+    # The instance may bring a side that lacks one to the least size: no test for others, so none to be measured by.
+    scores = scores_with(entropy, cuts.below, above, least - 1)
+    is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= least
+    reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)
+    best = np.maximum.reduceat(reliable, cuts.start[: -1 : max(n_numeric, 1)])
+    return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - reach)
+
+
+class Place(NamedTuple):
+    """Places of instances among the cuts of a node; the two cuts beside an instance are taken without it."""
+
+    left: Int[np.ndarray, "q numeric"]
+    """Number of cuts below, less the one beside the instance; so also the number of that cut."""
+    right: Int[np.ndarray, "q numeric"]
+    """Number of the cut beside the instance and above it."""
+    left_stands: Bool[np.ndarray, "q numeric"]
+    """Whether the cut beside and below the instance is a test."""
+    right_stands: Bool[np.ndarray, "q numeric"]
+    next: Int[np.ndarray, "q numeric"]
+    """Number of the first cut above that is not beside the instance."""
+    row: Int[np.ndarray, "q numeric"]
+    """Row of the instance's node for each feature."""
+
+
+class OwnChoice(NamedTuple):
+    """The best numeric tests of some instances, feature by feature."""
+
+    score: Int64[np.ndarray, "q numeric"]
+    kind: Int[np.ndarray, "q numeric"]
+    """Kind of the cut, 0: further below, 1: beside and below, 2: beside and above, 3: further above."""
+    place: Place
+    line: Int[np.ndarray, "q numeric"]
+    scores: Running
+
+    @property
+    def is_above(self) -> np.ndarray:
+        """Whether the instance is above the cut."""
+        return self.kind < 2
+
+    def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+        """Return the cuts of features (their numbers among each feature's) that some of the instances choose."""
+        places, line = (self.place.left, self.place.right, self.place.next), self.line[which, feature]
+        left, right, following = (part[which, feature] for part in places)
+        candidates = (
+            self.scores.lowest_of_first(line, left),
+            left,
+            right,
+            self.scores.lowest_of_last(line, following),
+        )
+        return np.choose(self.kind[which, feature], candidates)
+
+
+class OwnTests:
+    """Numeric tests for instances of the nodes' samples: cuts, boundaries and thresholds are those without x."""
+
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
+        self._sample, self._settings = sample, settings
+        # All cuts, not the boundaries alone: whether a cut beside x is a boundary may change when x is left out.
+        self.cuts = cuts = find_cuts(sample, order, boundaries=False)
+        self._totals, self._n_features = totals, len(sample.numeric)
+        self._above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
+        self._size = order.shape[1]
+        self._width = int(np.diff(cuts.start).max(initial=0)) + 1
+        self._is_boundary = cuts.is_boundary
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
+        """Return the scores of all cuts of some nodes under a change, also of those that are no tests."""
+        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
+        below, above = side_scores(
+            self._settings.entropy,
+            self.cuts.below[:, some.which],
+            self._above[:, some.which],
+            change,
+            self._settings.min_samples_leaf,
+        )
+        # Running maxima see tests only. The plain scores keep every cut: `cuts_beside` decides about those beside x.
+        no_test = ~self._is_boundary[some.which] if self._settings.boundaries else np.zeros(len(below), bool)
+        tests = some.running(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
+        # Cuts of other nodes are never looked up. The last entry is what index -1 reads: a cut beside x that is no
+        # test (`choose`).
+        found = []
+        for scores in (below, above):
+            found.append(np.full(len(self.cuts.row) + 1, LOWEST))
+            found[-1][:-1][some.which] = scores
+        return tests, found[0], found[1]
+
+    def place(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> Place:
+        """Return the places of instances of the samples, each in the node where it is."""
+        cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
+        begin, end = cuts.start[row], cuts.start[row + 1]
+        if not n_cuts:
+            zeros = np.zeros(row.shape, np.intp)
+            return Place(zeros, zeros, zeros > 0, zeros > 0, zeros, row)
+        # `upper` grows from row to row by the number of ranks, so one sorted array serves all rows.
+        rank = queries.rank[instances] + row * self._sample.n
+        # The first cut whose upper value is not below x: the cut beside x if that value is x's own.
+        left = np.searchsorted(cuts.upper, rank)
+        has_left = (left < end) & (cuts.upper[np.minimum(left, n_cuts - 1)] == rank)
+        right = left + has_left
+        has_right = right < end
+        left_stands, right_stands = self._beside(queries, instances, node, left, right, has_left, has_right)
+        return Place(left - begin, right - begin, left_stands, right_stands, right + has_right - begin, row)
+
+    def _beside(self, queries, instances, node, left, right, has_left, has_right):
+        """Return whether the cuts beside each instance are tests, the instance being left out."""
+        cuts, last = self.cuts, len(self.cuts.row) - 1
+        # Without a cut on a side the index is only kept in range: ``has_left`` and ``has_right`` mask what it reads.
+        left, right = np.minimum(left, last), np.minimum(right, last)
+        from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
+        alone = to - from_ == 1
+        goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
+        own = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
+        # Where several classes share the value of x, the others may have one class alone. Only these places are
+        # looked at, by their counts.
+        mixed = np.argwhere((own < 0) & (has_left | has_right))
+        if self._settings.boundaries and len(mixed):
+            own[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
+        beside = Beside(has_left, has_right, alone, goes_left, cuts.lower_class[left], own, cuts.upper_class[right])
+        return cuts_beside(beside, self._settings.boundaries)
+
+    def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
+        """Return the class of the other instances with an instance's value; -1 if they have several."""
+        cuts, at = self.cuts, tuple(mixed.T)
+        # Counts below a cut are sums over all lower values; the value's own counts are their difference.
+        upto = np.where(has_right[at], cuts.below[:, right[at]], self._totals[node[mixed[:, 0]]].T)
+        counts = upto - np.where(has_left[at], cuts.below[:, left[at]], 0)
+        counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1
+        return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
+
+    def choose(self, scores, place: Place, node: Int[np.ndarray, " q"]) -> OwnChoice:
+        """Return the best test of each feature; of several with the same score the lowest.
+
+        ``node`` says which of the nodes that the scores are of each instance is in.
+        """
+        tests, below, above = scores
+        line = _rows(self._n_features, node)
+        at = line * (self._width + 1)
+        further_below = tests.best_before.ravel()[place.left + at]
+        further_above = tests.best_from.ravel()[place.next + at]
+        begin = self.cuts.start[place.row]
+        beside_below = above[np.where(place.left_stands, place.left + begin, -1)]
+        beside_above = below[np.where(place.right_stands, place.right + begin, -1)]
+        # In the order of the cuts, so that argmax takes the lowest of equal scores.
+        parts = np.stack([further_below, beside_below, beside_above, further_above])
+        return OwnChoice(parts.max(axis=0), parts.argmax(axis=0), place, line, tests)
+
+
+class NominalTests:
+    """Tests for a single value.
+
+    All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
+    or, if that is the own value's, the second best.
+    """
+
+    def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
+        self._settings, self._n_features = settings, len(sample.nominal)
+        self.inside = value_counts(sample, members)
+        self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
+
+        Each side must hold others.
+        """
+        rows = _rows(self._n_features, nodes).ravel()
+        with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
+        inside, outside = side_scores(
+            self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
+        )
+        own, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
+        inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
+        outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
+        return inside, outside
+
+    def choose(
+        self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
+    ) -> NominalChoice:
+        """Return the best test of each feature; of two with the same score the one for the lower code.
+
+        ``node`` says which of the nodes that the scores are of each instance is in.
+        """
+        inside, outside = scores
+        rows, at = np.arange(len(inside)), _rows(self._n_features, node)
+        best = outside.argmax(axis=1)
+        # The best test but one, for instances whose own value the best one tests.
+        others = outside.copy()
+        others[rows, best] = LOWEST
+        second = others.argmax(axis=1)
+        # A value that was not seen is no test's own.
+        own_score = np.where(code >= 0, inside[at, code], LOWEST)
+        tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
+        return own_or_other(code, own_score, *tops)
