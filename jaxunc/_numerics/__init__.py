@@ -6,7 +6,7 @@ from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowe
 from ._explicit import along_instances, whole
 from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, scale_and_move, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
-from ._pickles import IN_FILES, Pickled, states_by
+from ._pickles import IN_FILES, Pickled, PickledModule, states_by
 from ._programs import jit, own_settings
 from ._ranks import same_rank
 from ._running import count_before, sum_before
@@ -21,6 +21,7 @@ __all__ = [
     "NAN_FIRST",
     "NAN_LAST",
     "Pickled",
+    "PickledModule",
     "TwoFloat",
     "add_up",
     "along_instances",

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
+from jaxunc._numerics import PickledModule, TwoFloat, along_instances, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind, fold, leaf_index
@@ -25,7 +25,7 @@ STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
 
 
-class AdditiveTrees(Pickled, eqx.Module):
+class AdditiveTrees(PickledModule):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and

@@ -1,7 +1,7 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, no_type_check, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, overload
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import Pickled, as_counts
+from jaxunc._numerics import PickledModule, as_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
@@ -18,14 +18,13 @@ from jaxunc.scorers import reads_sizes
 from ._answer import Answer
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
-from ._methods import attribute
 from ._own_scorers import check_own_scorers
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 
 
-class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
+class Combiner(PickledModule, Generic[AnswerT]):
     """A rule that combines the leaves of many trees by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
@@ -54,10 +53,6 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
         # hold.)
         __hash__ = object.__hash__
         __eq__ = object.__eq__
-
-        @no_type_check
-        def __getattribute__(self, name: str) -> Any:
-            return attribute(self, name)
 
     @property
     def reads_sizes(self) -> bool:

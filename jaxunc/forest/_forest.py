@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
+from jaxunc._numerics import PickledModule, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
 from ._counting import OWN, CountSet, side_by_side
@@ -19,7 +19,7 @@ from ._forks import MODES, counts_of_forks
 from ._trees import Trees
 
 
-class Forest(Pickled, eqx.Module):
+class Forest(PickledModule):
     """A forest: trees, and the counts in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
