@@ -1,24 +1,24 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, overload
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Num, Shaped
+from jaxtyping import Array, Bool, Num, Shaped
 
-from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import PickledModule, as_counts
+from jaxunc._checks import check_class_axis, check_counts, check_one_of, check_within, is_concrete, warn_of_fractions
+from jaxunc._numerics import PickledModule, as_counts, float_dtype, jit
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
-from jaxunc.scorers import reads_sizes
+from jaxunc.scorers import reads_sizes, score_bound
 
-from ._answer import Answer
-from ._combine import combine_counts
-from ._lift import warn_if_sizes_are_lost
-from ._own_scorers import check_own_scorers
+from ._answer import Answer, kind_of
+from ._merge import Merging, merge_kinds
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
@@ -157,3 +157,266 @@ def _reads_sizes(part) -> bool:
     if isinstance(part, dict):
         return any(map(_reads_sizes, part.values()))
     return part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
+
+
+# Fields of rules: those that differ from tree to tree, and the domain in which each may be learned.
+
+Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
+DOMAINS = get_args(Domain)
+"""Where a learned number may lie: see `learned_field`."""
+
+
+def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
+
+    Parameters
+    ----------
+    domain
+        ``"real"``; ``"positive"``; ``"unit"``, between 0 and 1; along the last axis ``"simplex"``, probabilities
+        (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
+        ``"fixed"``, not to be learned. Array fields that declare nothing are real.
+    spread
+        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
+        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
+        instances is held back accordingly; by one instance's log loss at one standard deviation.
+    nearest
+        Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
+    **kwargs
+        As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
+    """
+    return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
+
+
+def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
+
+    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
+    shared by all trees.
+
+    Parameters
+    ----------
+    domain, spread, nearest
+        See `learned_field`.
+    **kwargs
+        As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
+    """
+    return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
+
+
+def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
+    check_one_of("domain", domain, DOMAINS)
+    check_within("spread", spread, "(0, inf)")
+    check_within("nearest", nearest, "(0, inf)")
+    return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}
+
+
+# Lifting counts: what the leaves of one tree contribute.
+
+
+def tree_axes(fold: "Combiner") -> PyTree:
+    """Return the pytree of vmapped axes: 0 for each array of a rule with a leading tree axis, None for all others."""
+
+    def axis(path, leaf):
+        node: Any = fold
+        for key in path:
+            if isinstance(key, jax.tree_util.GetAttrKey):
+                fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                # The first field on the way decides: all arrays below a field by tree have trees in front.
+                if key.name in fields and fields[key.name].metadata.get("per_tree"):
+                    return 0 if jnp.ndim(leaf) else None  # one number serves all trees
+                node = getattr(node, key.name)
+            elif isinstance(key, jax.tree_util.DictKey):
+                node = node[key.key]
+            elif isinstance(key, jax.tree_util.SequenceKey):
+                node = node[key.idx]
+            else:
+                return None
+        return None
+
+    return jax.tree_util.tree_map_with_path(axis, fold)
+
+
+def has_tree_fields(fold: "Combiner") -> bool:
+    """Return whether any field of the rule differs from tree to tree."""
+    return bool(jax.tree.leaves(tree_axes(fold)))
+
+
+def check_tree_fields(fold: "Combiner", n_trees: int) -> None:
+    """Raise a ValueError unless every per-tree field has one entry per tree."""
+
+    def check(path, axis, leaf):
+        if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
+            raise ValueError(
+                f"{type(fold).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
+                f"{n_trees} trees: pass one entry per tree, shape ({n_trees},)."
+            )
+
+    jax.tree_util.tree_map_with_path(check, tree_axes(fold), fold, is_leaf=lambda x: x is None)
+
+
+def warn_if_sizes_are_lost(fold: "Combiner", counts: Num[Array, "... classes"]) -> None:
+    """Warn of counts that look like frequencies if the rule reads leaf sizes."""
+    if fold.reads_sizes:
+        warn_of_fractions(counts)
+
+
+def lift_tree(fold: "Combiner", counts: Num[Array, "rows classes"]) -> PyTree:
+    """Lift one tree's leaves, checking that the statistic has the shape that a rule promises."""
+    stat = fold.lift(counts)
+    rows = counts.shape[0]
+    for path, part in jax.tree_util.tree_leaves_with_path(stat):
+        shape = jnp.shape(part)
+        if shape and shape[0] != rows:
+            raise ValueError(
+                f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} "
+                f"for counts of shape {counts.shape}; expected ({rows},), ({rows}, …) or a scalar for the whole tree."
+            )
+    kinds = merge_kinds(fold.merge, stat)
+    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
+    # Only exact sums keep integers: other merges carry floats.
+    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
+    return jax.tree.unflatten(structure, parts)
+
+
+_lift_rows_once = jit(lift_tree)
+
+
+def lift_rows(fold: "Combiner", counts: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
+    # In parts of fixed length they need no program for each length.
+    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
+    parts = [_lift_rows_once(fold, counts[start : start + length]) for start in range(0, len(counts), length)]
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: _joined(rows), *parts)
+
+
+_SHORT, _LONG = 1024, 16384
+
+
+def _joined(rows: tuple[Array, ...]) -> Array:
+    """Join parts of a table one after the other; a number for the whole tree is the same in all."""
+    return jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Return the asked columns of counts that stand side by side in the order of the given names."""
+    if given == asked:
+        return counts
+    n_classes = counts.shape[-1] // len(given)
+    starts = [n_classes * given.index(name) for name in asked]
+    parts = [counts[..., start : start + n_classes] for start in starts]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
+
+# The merge of what the leaves of all trees contribute, and the reading of the answer.
+
+
+def read_answer(answer: PyTree, readout: str | None) -> PyTree:
+    """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
+    if readout is None:
+        return answer
+    is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
+    answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
+    if readout != "class_scores" and not answers:
+        raise ValueError(
+            f"this rule has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
+        )
+    if readout == "score" and any(node.score is None for node in answers):
+        raise ValueError(
+            "score is defined for two classes only; for more use the class scores (call the rule) or .probability."
+        )
+    if any(getattr(node, readout) is None for node in answers):
+        raise ValueError(
+            f"{readout} is not defined for scores without a bound, such as those of linear and ucb. Rank by the class "
+            "scores (call the rule), or use Pooling, which gives leaves that weight and probabilities too."
+        )
+    return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
+
+
+def contributions(fold: "Combiner", counts: Num[Array, "trees rows classes"]) -> PyTree:
+    """Lift the leaves of each tree: arrays ``[trees rows ...]``, and numbers per tree ``[trees]``."""
+    check_tree_fields(fold, len(counts))
+    return jax.vmap(lift_tree, in_axes=(tree_axes(fold), 0))(fold, counts)
+
+
+def merged(fold: "Combiner", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
+    """Merge the contributions of those trees that pass, in the order of the trees."""
+    parts, structure = jax.tree.flatten(stat)
+    merging = Merging.of(fold.merge, stat)
+    if passing is not None:
+        parts = merging.mask(parts, passing)
+    carry = merging.scan(lambda tree: tree, merging.start([part.shape[1:] for part in parts]), parts)
+    return jax.tree.unflatten(structure, merging.result(carry))
+
+
+@jit(static_argnames="readout")
+def combine_counts(
+    fold: "Combiner",
+    counts: Num[Array, "... trees classes"],
+    readout: str | None,
+    mask: Bool[Array, "... trees"] | None = None,
+) -> PyTree:
+    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
+    *lead, n_trees, n_classes = counts.shape
+    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
+    stat = contributions(fold, by_tree)
+    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+
+    def with_lead(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+
+    return read_answer(fold.finish(jax.tree.map(with_lead, merged(fold, stat, passing))), readout)
+
+
+# Scorers of a user's own: their scores must lie where their width says, or probabilities would be cut in silence.
+
+
+def check_own_scorers(rule: "Combiner", counts: Num[Array, "... classes"]) -> None:
+    """Refuse a rule whose scorer, a user's own, gives these leaves scores beyond its width; traced ones pass."""
+    scorers = list(_own_scorers(rule))
+    if not scorers or not is_concrete(scorers, counts):
+        return
+    for scorer in scorers:
+        scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
+        if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
+            continue
+        if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
+            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            raise ValueError(
+                f"the scorer {getattr(scorer.func, '__name__', 'of the rule')} gives the leaf "
+                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
+                f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
+                "for scores without a bound, which have no probability."
+            )
+
+
+def _own_scorers(rule: Any) -> Iterator[Partial]:
+    """The scorers that see the counts as they are: those of each class against the others see counts of two."""
+    from ._one_vs_rest import OneVsRest  # which is a rule itself
+
+    if isinstance(rule, OneVsRest):
+        return
+    is_part = lambda part: part is not rule and hasattr(part, "lift")  # noqa: E731
+    scorer = vars(rule).get("scorer")
+    if isinstance(scorer, Partial) and not _module(scorer).startswith("jaxunc."):
+        yield scorer
+    for part in jax.tree.leaves(vars(rule), is_leaf=is_part):
+        if is_part(part):
+            yield from _own_scorers(part)
+
+
+def _module(function: Any) -> str:
+    while hasattr(function, "func"):
+        function = function.func
+    return getattr(function, "__module__", None) or ""

@@ -15,8 +15,7 @@ from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, contradicted, margin
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 
 
 class EvidenceAccumulation(Combiner[Answer]):

@@ -1,16 +1,20 @@
 """Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
 
-from ._confidence import confidence_bounds
-from ._declaration import declared, reads_sizes, score_bound, score_width, scorer
-from ._density import beta_densities
-from ._grid import grid_support_degrees
-from ._likelihood_mass import likelihood_mass
-from ._linear import linear, ucb
-from ._plausibility import class_one, log_support_degrees, plausibility, support
-from ._probability import probability
-from ._settings import ChosenScorer, as_partial
-from ._smoothed import laplace, m_estimate
-from ._uncertainty import LeafUncertainty, degrees_of_preference, mass, uncertainty
+from ._confidence_bounds import confidence_bounds
+from ._declaration import ChosenScorer, as_partial, declared, reads_sizes, score_bound, score_width, scorer
+from ._frequencies import laplace, linear, m_estimate, probability, ucb
+from ._grid import beta_densities, grid_support_degrees
+from ._likelihood import likelihood_mass
+from ._plausibility import (
+    LeafUncertainty,
+    class_one,
+    degrees_of_preference,
+    log_support_degrees,
+    mass,
+    plausibility,
+    support,
+    uncertainty,
+)
 
 __all__ = [
     "LeafUncertainty",

@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 
 import jaxunc as ju
 from jaxunc.combiners import rule_by_name
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners._combiner import combine_counts
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
 

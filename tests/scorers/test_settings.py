@@ -11,8 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
 from jaxunc.combiners import rule_by_name
-from jaxunc.scorers._declaration import reads_sizes, score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc.scorers._declaration import as_partial, reads_sizes, score_width
 from tests._compilations import compilations
 from tests._refusal import refuses
 from tests.scorers import _postponed

@@ -11,21 +11,14 @@ from jaxunc import scorers
 from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
 from jaxunc.tables import NumbersLike
 
-from ._averaged_intervals import AveragedIntervals
-from ._beta import BetaAggregation
-from ._cautious import CautiousRule
+from ._belief_rules import CautiousRule, DempsterRule
 from ._combiner import Combiner
-from ._dempster import DempsterRule
-from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
-from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
-from ._maximum import Maximum
-from ._mean import Mean
-from ._median import Median
 from ._one_vs_rest import OneVsRest
-from ._pooling import Pooling
-from ._vote import Vote
+from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
+from ._shares import Pooling, Vote
+from ._uncertainty import AveragedIntervals
 
 RULES: dict[str, type[Combiner]] = {
     "mean": Mean,
