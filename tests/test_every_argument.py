@@ -134,7 +134,7 @@ OWN = {
     "expected_trees": {"p": np.array([0.6, 0.4])},
     "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
     "optimal_votes": {"n_trees": 50},
-    "rule_by_name": {"name": "evidence"},
+    "combiner_by_name": {"name": "evidence"},
     "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "reliability_of": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0], [1.0, 1.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},

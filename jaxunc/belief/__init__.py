@@ -3,4 +3,4 @@
 from ._folds import cautious_fold, conjunctive_fold
 from ._masses import commonality, discount, jousselme_distance, pignistic
 
-__all__ = ["cautious_fold", "commonality", "conjunctive_fold", "discount", "jousselme_distance", "pignistic"]
+__all__ = ["cautious_fold", "conjunctive_fold", "pignistic"]

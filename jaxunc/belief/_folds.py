@@ -1,4 +1,8 @@
-"""The conjunctive rule of combination, set by set."""
+"""Combination of mass functions over trees, set by set: the reference forms of the combiners of belief functions.
+
+`conjunctive_fold` intersects, `cautious_fold` takes the smallest canonical weights. Both go from tree to tree by
+`jax.lax.scan`, and take any masses on ∅, the singletons and Ω.
+"""
 
 from typing import NamedTuple
 
@@ -131,9 +135,6 @@ def _normalized(a: _Class):
     agreed = jnp.sum(rest, axis=-1, keepdims=True)
     conflict = (agreed == 0).astype(rest.dtype)
     return jnp.concatenate([conflict, safe_divide(rest, agreed)], axis=-1)
-
-
-# The cautious rule of combination, through canonical weights.
 
 
 def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = False) -> Float[Array, "... sets"]:

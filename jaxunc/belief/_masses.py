@@ -1,4 +1,4 @@
-"""Mass functions on the sets ∅, {0}, …, {C-1}, Ω, in this order along the last axis: the checks of all files."""
+"""Readings of mass functions on the sets ∅, {0}, …, {C-1}, Ω, in this order along the last axis, and their checks."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,34 +7,6 @@ from jaxtyping import Array, Float
 
 from jaxunc._checks import check_numbers, check_within, is_concrete
 from jaxunc._numerics import float_dtype, jit, safe_divide, same_rank
-
-
-def checked(masses: Array | np.ndarray, *, trees: bool = False, name: str = "masses") -> Float[Array, "... sets"]:
-    """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
-    check_numbers(name, masses)
-    masses = jnp.asarray(masses)
-    expected = "[... trees sets]" if trees else "[... sets]"
-    if masses.ndim < 1 + trees or masses.shape[-1] < 4:
-        raise ValueError(
-            f"{name} has shape {masses.shape}; expected {expected} with the sets empty, singletons, Ω "
-            "(four for two classes)."
-        )
-    if trees and masses.shape[-2] == 0:
-        raise ValueError(f"{name} has shape {masses.shape}: there is no tree to combine.")
-    if is_concrete(masses):
-        values = np.asarray(masses, dtype=float)
-        # Masses that were computed may be below 0, or miss 1, by rounding.
-        if not (values.min(initial=0) >= -1e-6 and np.allclose(values.sum(-1), 1, atol=1e-4)):
-            raise ValueError(f"{name} must be >= 0 and add to 1 along the last axis.")
-    return masses.astype(float_dtype(masses))
-
-
-def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return max(x, 0) with the gradient of x, for differences that are below zero by rounding only."""
-    return x + lax.stop_gradient(jnp.maximum(x, 0) - x)
-
-
-# The pignistic transform: from masses to probabilities to bet with.
 
 
 def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
@@ -84,33 +56,13 @@ def _pignistic(masses):
     return safe_divide(masses[..., 1:-1] + masses[..., -1:] / n_classes, agreed, 1 / n_classes)
 
 
-# Commonalities: the form of a mass function that the conjunctive rule multiplies.
-
-
 def commonality(masses: Float[Array, "... sets"]) -> Float[Array, "... supersets"]:
-    r"""Mass of the sets that contain a set, for the singletons and Ω.
+    r"""Mass of the sets that contain a set: [q({0}), …, q({C-1}), q(Ω)] along the last axis.
 
     .. math:: q(A) = \sum_{B \supseteq A} m(B): \qquad q(\{c\}) = m(\{c\}) + m(\Omega), \quad q(\Omega) = m(\Omega)
 
-    Parameters
-    ----------
-    masses
-        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
-
-    Returns
-    -------
-    Array
-        [q({0}), …, q({C-1}), q(Ω)] along the last axis, one entry less than the masses: q(∅) is always 1 and left out.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than four sets or (outside a trace) masses are negative or do not add to 1.
-
-    Notes
-    -----
-    Sets of two classes up to C - 1 have q(Ω) as well. Commonalities of an unnormalised conjunctive combination are the
-    products of the commonalities. Gradient: linear.
+    q(∅) is always 1 and left out. Sets of two classes up to C - 1 have q(Ω) as well. Commonalities of an unnormalised
+    conjunctive combination are the products of the commonalities. Gradient: linear. Raises as `pignistic` does.
 
     References
     ----------
@@ -130,37 +82,15 @@ def _commonality(masses):
     return jnp.concatenate([masses[..., 1:-1] + masses[..., -1:], masses[..., -1:]], axis=-1)
 
 
-# Discounting: a source that is not wholly reliable.
-
-
 def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] | float) -> Float[Array, "... sets"]:
     r"""Move mass to ignorance, as far as the source is unreliable (classical discounting).
 
     .. math:: m^r(A) = r\, m(A) \;\; (A \ne \Omega), \qquad m^r(\Omega) = 1 - r + r\, m(\Omega)
 
-    Parameters
-    ----------
-    masses
-        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
-    reliability
-        Probability r in [0, 1] that the source is reliable: a number, or an array that broadcasts against all axes of
-        ``masses`` but the last, such as ``[trees]``.
-
-    Returns
-    -------
-    Array
-        The discounted masses.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than four sets or the shapes do not broadcast. Outside a trace also if masses are negative or
-        do not add to 1, or a reliability is outside [0, 1].
-
-    Notes
-    -----
-    r = 1 changes nothing; r = 0 leaves ignorance, m(Ω) = 1. Discounting twice multiplies the reliabilities. It also
-    discounts m(∅). Gradient: linear in the masses and in r.
+    The reliability r, in [0, 1], is a number, or an array that broadcasts against all axes of ``masses`` but the last,
+    such as ``[trees]``. r = 1 changes nothing; r = 0 leaves ignorance, m(Ω) = 1. Discounting twice multiplies the
+    reliabilities. It also discounts m(∅). Gradient: linear in the masses and in r. Raises as `pignistic` does, for a
+    reliability outside [0, 1] (outside a trace) and for shapes that do not broadcast.
 
     References
     ----------
@@ -191,9 +121,6 @@ def _discount(masses, reliability):
     return jnp.concatenate([reliability * masses[..., :-1], omega], axis=-1)
 
 
-# Jousselme's distance: how far two mass functions lie apart, where sets that overlap are near each other.
-
-
 def jousselme_distance(
     masses: Float[Array | np.ndarray, "... sets"], other: Float[Array | np.ndarray, "... sets"]
 ) -> Float[Array, "..."]:
@@ -201,40 +128,22 @@ def jousselme_distance(
 
     .. math:: d(m, m') = \sqrt{\tfrac12 (m - m')^\top D\, (m - m')}, \qquad D_{AB} = \frac{|A \cap B|}{|A \cup B|}
 
-    Parameters
-    ----------
-    masses
-        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes, which are all sets.
-    other
-        Masses on the same sets. Leading axes broadcast, such as ``[instances sets]`` against one ``[sets]``.
-
-    Returns
-    -------
-    Array
-        Distances ``[...]``, a metric: 0 for equal masses alone.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than four sets, the sets differ in number or the leading axes do not broadcast. Outside a
-        trace also if masses are negative or do not add to 1.
-
-    Notes
-    -----
     D is 1 between ∅ and ∅, 0 between ∅ and any other set, and 1/C between a class and Ω. With δ = m - m' the square is
     computed as a sum of squares, so that nothing cancels:
 
     .. math:: \delta^\top D\, \delta = \delta_\emptyset^2 + \sum_c (\delta_c + \delta_\Omega/C)^2 +
               (1 - 1/C)\, \delta_\Omega^2
 
-    Two certain and different classes: 1. Ignorance and a certain class: √(1 - 1/C). Masses on the classes alone
-    (probabilities): √(Σ_c (p_c - q_c)²/2). For masses within [∅, classes, Ω] alone; other sets have no place here.
+    Leading axes broadcast, such as ``[instances sets]`` against one ``[sets]``. It is a metric: 0 for equal masses
+    alone. Two certain and different classes: 1. Ignorance and a certain class: √(1 - 1/C). Masses on the classes alone
+    (probabilities): √(Σ_c (p_c - q_c)²/2).
 
     For two classes and m(∅) = 0 the square of the distance to the class that came is (BetP(1) - y)² + m(Ω)²/4, with
     the pignistic BetP. Its mean is the Brier score of BetP with a penalty on ignorance: as a score it never prefers a
     belief to its own pignistic probabilities.
 
-    Gradient: D δ/(2d) along ``masses``; where the masses are equal, which is a kink, 0.
+    Gradient: D δ/(2d) along ``masses``; where the masses are equal, which is a kink, 0. Raises as `pignistic` does, and
+    if the sets differ in number or the leading axes do not broadcast.
 
     References
     ----------
@@ -274,3 +183,28 @@ def _distance(masses, other):
     # The slope of the root is infinite at 0: equal masses are kept away from it.
     here = squares > 0
     return jnp.where(here, jnp.sqrt(jnp.where(here, squares, 1.0) / 2), 0.0)
+
+
+def checked(masses: Array | np.ndarray, *, trees: bool = False, name: str = "masses") -> Float[Array, "... sets"]:
+    """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
+    check_numbers(name, masses)
+    masses = jnp.asarray(masses)
+    expected = "[... trees sets]" if trees else "[... sets]"
+    if masses.ndim < 1 + trees or masses.shape[-1] < 4:
+        raise ValueError(
+            f"{name} has shape {masses.shape}; expected {expected} with the sets empty, singletons, Ω "
+            "(four for two classes)."
+        )
+    if trees and masses.shape[-2] == 0:
+        raise ValueError(f"{name} has shape {masses.shape}: there is no tree to combine.")
+    if is_concrete(masses):
+        values = np.asarray(masses, dtype=float)
+        # Masses that were computed may be below 0, or miss 1, by rounding.
+        if not (values.min(initial=0) >= -1e-6 and np.allclose(values.sum(-1), 1, atol=1e-4)):
+            raise ValueError(f"{name} must be >= 0 and add to 1 along the last axis.")
+    return masses.astype(float_dtype(masses))
+
+
+def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return max(x, 0) with the gradient of x, for differences that are below zero by rounding only."""
+    return x + lax.stop_gradient(jnp.maximum(x, 0) - x)

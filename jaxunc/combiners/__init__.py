@@ -1,13 +1,15 @@
-"""Rules that make one answer of many leaves, and the contract that they keep."""
+"""Combination rules, called combiners: they make one answer of many leaves. And the contract that they keep."""
 
 from jaxunc._numerics import TwoFloat
+from jaxunc.scorers import SCORERS
 
-from ._answer import Answer, kind_of, margin
+from ._answer import Answer, kind_of, margin, read_answer
 from ._belief_rules import CautiousRule, DempsterRule
-from ._by_name import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
+from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
 from ._combiner import (
     DOMAINS,
     Combiner,
+    check_is_combiner,
     check_own_scorers,
     check_tree_fields,
     columns_of,
@@ -17,7 +19,6 @@ from ._combiner import (
     lift_rows,
     lift_tree,
     merged,
-    read_answer,
     tree_axes,
     tree_field,
     warn_if_sizes_are_lost,
@@ -30,15 +31,11 @@ from ._merge import Merging, merge_kinds
 from ._one_vs_rest import OneVsRest
 from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
 from ._shares import Pooling, Vote
-from ._together import Stack, Together, as_rule, check_is_rule
+from ._together import Stack, Together, as_combiner
 from ._uncertainty import AveragedIntervals, Uncertainty, UncertaintyDecomposition
 from ._wrapped import Calibrated, Weighted
 
 __all__ = [
-    "CONFIGURED",
-    "DOMAINS",
-    "RULES",
-    "SCORERS",
     "Answer",
     "AveragedIntervals",
     "BetaAggregation",
@@ -49,7 +46,6 @@ __all__ = [
     "EpistemicWeighting",
     "EvidenceAccumulation",
     "ExplainedVote",
-    "Explanation",
     "GeneralizedMixture",
     "GeneralizedVote",
     "LearnedPool",
@@ -59,16 +55,13 @@ __all__ = [
     "Median",
     "OneVsRest",
     "Pooling",
-    "Preference",
     "Stack",
     "Together",
-    "TwoFloat",
-    "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
+    "combiner_by_name",
     "learned_field",
     "margin",
-    "rule_by_name",
     "tree_field",
 ]

@@ -1,4 +1,4 @@
-"""The common part of the conjunctive and the cautious rule: leaf masses in, belief out.
+"""Belief functions of leaves, combined: Dempster's rule, the conjunctive rule and the cautious rule.
 
 A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
 m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
@@ -58,7 +58,7 @@ class BeliefRule(Combiner[Answer]):
         if shape not in ((), (2,)):
             raise ValueError(
                 f"prior has shape {shape}; pass the probability of class 1, or those of both classes. For "
-                "other priors by class: OneVsRest of a list of rules."
+                "other priors by class: OneVsRest of a list of combiners."
             )
         self.eps = jnp.asarray(eps, float_dtype(eps))
         self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
@@ -122,9 +122,6 @@ def _discounted_jvp(primals, tangents):
     return value, jnp.exp(log_ignorance - value) * reliability * d_log_ignorance + slope * d_reliability
 
 
-# Dempster's rule and the unnormalised conjunctive rule.
-
-
 class DempsterRule(BeliefRule):
     r"""Leaves as belief functions, combined conjunctively.
 
@@ -184,9 +181,6 @@ class DempsterRule(BeliefRule):
         reliability: NumbersLike | None = None,
     ):
         super().__init__(normalized, eps, prior, reliability)
-
-
-# Denœux's cautious rule.
 
 
 class CautiousRule(BeliefRule):

@@ -1,4 +1,4 @@
-"""Rules by name, for option files, tables and estimators."""
+"""Combiners by name, for estimators, option files and tables."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxunc import scorers
 from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
+from jaxunc.scorers import SCORERS, ucb
 from jaxunc.tables import NumbersLike
 
 from ._belief_rules import CautiousRule, DempsterRule
@@ -20,7 +20,7 @@ from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMi
 from ._shares import Pooling, Vote
 from ._uncertainty import AveragedIntervals
 
-RULES: dict[str, type[Combiner]] = {
+COMBINERS: dict[str, type[Combiner]] = {
     "mean": Mean,
     "vote": Vote,
     "median": Median,
@@ -36,7 +36,7 @@ RULES: dict[str, type[Combiner]] = {
     "generalized_vote": GeneralizedVote,
     "averaged_intervals": AveragedIntervals,
 }
-"""The rules that have a name. The last two answer with a preference and with intervals, not with class scores."""
+"""The combiners that have a name. The last two answer with a preference and with intervals, not with class scores."""
 
 _PRIOR = {"prior": "forest"}
 
@@ -55,40 +55,29 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dempster-p": ("dempster", _PRIOR),
     "cautious-p": ("cautious", _PRIOR),
 }
-"""Names of rules with options: those by which comparisons call them. -p: against the forest's prior rather than one
+"""Names of combiners with options: those by which comparisons call them. -p: against the forest's prior rather than one
 half; -pls: of plausibility scores."""
 
-SCORERS: dict[str, Callable[..., Any]] = {
-    "probability": scorers.probability,
-    "laplace": scorers.laplace,
-    "m_estimate": scorers.m_estimate,
-    "plausibility": scorers.plausibility,
-    "confidence_bounds": scorers.confidence_bounds,
-    "linear": scorers.linear,
-    "ucb": scorers.ucb,
-}
-"""The scorers that have a name."""
 
-
-def rule_by_name(
+def combiner_by_name(
     name: str | Combiner,
     options: Mapping[str, Any] | None = None,
     *,
     prior: NumbersLike,
     n_samples: NumbersLike | None = None,
 ) -> Combiner:
-    """Return the rule of that name, with these options.
+    """Return the combiner of that name, with these options.
 
     Parameters
     ----------
     name
-        A key of `RULES` or of `CONFIGURED`; or a rule, which is returned as it is.
+        A key of `COMBINERS` or of `CONFIGURED`; or a combiner, which is returned as it is.
     options
-        Arguments of the rule, beside those of a configured one or in place of them. ``scorer`` may be a key of
-        `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation;
-        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it. What that rule takes for the
-        forest's prior is said by ``priors``: ``"even"`` (the default), 1/C for every class against all others;
-        ``"forest"``, the forest's own by class; or the probabilities ``[classes]``.
+        Arguments of the combiner, beside those of a configured one or in place of them. ``scorer`` may be a key of
+        `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation.
+        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it. That combiner takes ``priors`` for
+        the forest's: ``"even"`` (the default), 1/C for every class against all others; ``"forest"``, the forest's own
+        by class; or the probabilities ``[classes]``.
     prior
         The forest's prior ``[classes]``.
     n_samples
@@ -97,23 +86,26 @@ def rule_by_name(
     Raises
     ------
     ValueError
-        If a name is unknown (the nearest is suggested), the rule does not have an option, or lacks one that it needs.
+        If a name is unknown (the nearest is suggested), or if the combiner does not have an option, or lacks one that
+        it needs.
     """
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(
-            f"options={options!r} is no dict; pass arguments of the rule by name, such as {{'smoothing': 1}}."
+            f"options={options!r} is no dict; pass arguments of the combiner by name, such as {{'smoothing': 1}}."
         )
     options = dict(options or {})
     if isinstance(name, Combiner):
         if options:
-            raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
+            raise ValueError(
+                f"options {sorted(options)} need a combiner's name; this is a {type(name).__name__} already."
+            )
         return name
     if prior is not None:
         check_numbers("prior", prior)
     if n_samples is not None:
         check_within("n_samples", n_samples, "(0, inf)")
-    kind, own = CONFIGURED.get(check_name("name", name, (*RULES, *CONFIGURED)), (name, {}))
-    make, options = RULES[kind], {**own, **options}
+    kind, own = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
+    make, options = COMBINERS[kind], {**own, **options}
     if make is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
@@ -122,7 +114,7 @@ def rule_by_name(
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
-    # Evidence needs a prior, so the forest's stands in; belief rules count from one half unless they are told.
+    # Evidence needs a prior, so the forest's stands in; belief rules count from one half by default.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         given = options.get("prior", "forest")
         options["prior"] = prior if isinstance(given, str) and given == "forest" else given
@@ -133,8 +125,8 @@ def rule_by_name(
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
-    # Each binary rule sees a prior of its class against all others.
-    of_class = lambda p: rule_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
+    # Each binary combiner sees a prior of its class against all others.
+    of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
     if isinstance(given, str):
         check_one_of("priors", given, ("even", "forest"))
         if given == "even":
@@ -152,7 +144,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
         raise ValueError(
             f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {sorted(parameters)}."
         )
-    if scorer is scorers.ucb:
+    if scorer is ucb:
         settings = {"n_samples": n_samples, **settings}
     settings = {k: prior if isinstance(v, str) and v == "forest" else v for k, v in settings.items()}
     if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in settings]:

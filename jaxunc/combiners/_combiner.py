@@ -1,4 +1,11 @@
-"""The contract of a rule: lift → merge → finish."""
+"""The contract of a combiner: lift → merge → finish.
+
+`Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. Behind them stand the steps, in
+their order: `combine_counts` lifts each tree's leaves (`lift_tree`), merges what they contribute (`merged`, by
+`jaxunc.combiners._merge`), finishes, and reads the answer (`jaxunc.combiners._answer`). Where instances are streamed,
+`jaxunc.inference` takes the same steps one by one. The fields of combiners are declared last: which numbers can be
+learned, and which differ from tree to tree.
+"""
 
 import abc
 from collections.abc import Iterator
@@ -17,7 +24,7 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes, score_bound
 
-from ._answer import Answer, kind_of
+from ._answer import Answer, read_answer
 from ._merge import Merging, merge_kinds
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
@@ -25,21 +32,21 @@ TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 
 
 class Combiner(PickledModule, Generic[AnswerT]):
-    """A rule that combines the leaves of many trees by a merge that can be streamed.
+    """A combination rule: it makes one answer of the leaves of many trees, by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
 
-    * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
-      leading axes ``[...]`` of the counts, and further ones if the rule needs them. It may also be a scalar that is the
-      same for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
-    * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
-      ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
-      floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts:
-      ``.value`` is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected
-      planes reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is
-      masked: for medians and the like, at the cost of keeping them all for a chunk of instances.
+    * ``lift(counts [... classes])`` → a pytree, the *statistic* that one leaf contributes. It depends on the counts of
+      one leaf of one tree alone. Each array of it is a *plane*: the leading axes ``[...]`` of the counts, and further
+      ones if the combiner needs them. A scalar is the same for every leaf of the tree.
+    * ``merge`` → how the statistics of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or ``"collect"``,
+      for all planes or as a pytree prefix of the statistic. Sums are compensated. An exact sum (of floats, or of
+      integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts: ``.value`` is
+      the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected planes have the
+      trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked. They serve medians
+      and the like, and all are kept for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
-      are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
+      are part of the statistic. So weights, masks, parts of a forest and shards are the same code.
     """
 
     if TYPE_CHECKING:  # a field would have to be passed to every constructor
@@ -48,9 +55,8 @@ class Combiner(PickledModule, Generic[AnswerT]):
         merge: eqx.AbstractVar[PyTree]
     """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
-    if not TYPE_CHECKING:  # so that they still report names that do not exist
-        # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules
-        # hold.)
+    if not TYPE_CHECKING:
+        # A combiner is one function, as its methods are; `equinox.tree_equal` compares what combiners hold.
         __hash__ = object.__hash__
         __eq__ = object.__eq__
 
@@ -58,20 +64,23 @@ class Combiner(PickledModule, Generic[AnswerT]):
     def reads_sizes(self) -> bool:
         """Whether the answer depends on how many instances leaves hold, and not on their shares alone.
 
-        Then counts that look like frequencies are warned of where they enter. By default as the rule's scorers and the
-        rules within it say; a rule that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
+        If so, a warning tells of counts that look like frequencies. By default as the scorers and the combiners within
+        it say; a combiner that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
         """
-        return any(_reads_sizes(part) for part in vars(self).values())
+        parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner | Partial))
+        return any(
+            part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
+            for part in parts
+        )
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """The names of the counts that the rule reads of a leaf, which stand side by side in what it lifts.
+        """The names of the counts that the combiner reads of a leaf, which stand side by side in what it lifts.
 
-        By default those of the rules within it, each once, and else the forest's own alone. A rule of several rules
+        By default those of the combiners within it, each once, and else the forest's own alone. A combiner of several
         hands each its columns: `columns_of`.
         """
-        rules = (part for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part))
-        return tuple(dict.fromkeys(name for rule in rules for name in rule.count_sets)) or (OWN,)
+        return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (OWN,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -79,7 +88,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
     @abc.abstractmethod
     def finish(self, stat: PyTree) -> AnswerT:
-        """Return the answer: an `Answer`, or whatever else the rule returns."""
+        """Return the answer: an `Answer`, or whatever else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
         """Return everything that `finish` says of the leaves' counts.
@@ -140,26 +149,154 @@ class Combiner(PickledModule, Generic[AnswerT]):
         check_class_axis(counts)
         if counts.ndim < 2:
             raise ValueError(
-                f"counts has shape {counts.shape}; a rule combines [... trees classes]. "
-                "Add the tree axis: counts[None]."
+                f"counts has shape {counts.shape}; a combiner takes [... trees classes]. Add the tree axis: "
+                "counts[None]."
             )
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
         check_own_scorers(self, counts)
         return combine_counts(self, counts, readout)
 
+    def _within(self) -> Iterator["Combiner"]:
+        """The combiners that this one holds."""
+        is_combiner = lambda part: isinstance(part, Combiner)  # noqa: E731
+        return filter(is_combiner, jax.tree.leaves(vars(self), is_leaf=is_combiner))
 
-def _is_rule(part) -> bool:
-    return isinstance(part, Combiner)
+    def _own_scorers(self) -> Iterator[Partial]:
+        """The scorers of a user's own that are called with the counts as they are given."""
+        scorer = vars(self).get("scorer")
+        if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
+            yield scorer
+        for part in self._within():
+            yield from part._own_scorers()
 
 
-def _reads_sizes(part) -> bool:
-    if isinstance(part, dict):
-        return any(map(_reads_sizes, part.values()))
-    return part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
+def check_is_combiner(given: Any, name: str = "combiner") -> None:
+    """Raise a TypeError that says what to pass unless it is a combiner."""
+    if isinstance(given, Combiner):
+        return
+    if isinstance(given, type) and issubclass(given, Combiner):
+        raise TypeError(f"{name} is the class {given.__name__}; pass a Combiner, an object of it: {given.__name__}().")
+    if isinstance(getattr(given, "combiner", None), Combiner):
+        raise TypeError(f"{name} is a {type(given).__name__}; pass the combiner that it holds, its .combiner.")
+    by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(given, str) else ""
+    raise TypeError(f"{name} is {given!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
 
 
-# Fields of rules: those that differ from tree to tree, and the domain in which each may be learned.
+def warn_if_sizes_are_lost(combiner: Combiner, counts: Num[Array, "... classes"]) -> None:
+    """Warn of counts that look like frequencies if the combiner reads leaf sizes."""
+    if combiner.reads_sizes:
+        warn_of_fractions(counts)
+
+
+def check_own_scorers(combiner: Combiner, counts: Num[Array, "... classes"]) -> None:
+    """Refuse a combiner whose scorer, a user's own, gives these leaves scores beyond its width; traced ones pass.
+
+    Their probabilities would be cut in silence.
+    """
+    scorers = list(combiner._own_scorers())
+    if not scorers or not is_concrete(scorers, counts):
+        return
+    for scorer in scorers:
+        scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
+        if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
+            continue
+        if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
+            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            raise ValueError(
+                f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
+                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
+                f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
+                "for scores without a bound, which have no probability."
+            )
+
+
+def _module_of(function: Any) -> str:
+    while hasattr(function, "func"):
+        function = function.func
+    return getattr(function, "__module__", None) or ""
+
+
+# The steps of an answer.
+
+
+@jit(static_argnames="readout")
+def combine_counts(
+    combiner: Combiner,
+    counts: Num[Array, "... trees classes"],
+    readout: str | None,
+    mask: Bool[Array, "... trees"] | None = None,
+) -> PyTree:
+    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
+    *lead, n_trees, n_classes = counts.shape
+    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
+    check_tree_fields(combiner, n_trees)
+    # Arrays [trees rows ...], and numbers per tree [trees].
+    stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, by_tree)
+    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+
+    def with_lead(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+
+    return read_answer(combiner.finish(jax.tree.map(with_lead, merged(combiner, stat, passing))), readout)
+
+
+def lift_tree(combiner: Combiner, counts: Num[Array, "rows classes"]) -> PyTree:
+    """Lift one tree's leaves, checking that the statistic has the shape that a combiner promises."""
+    stat = combiner.lift(counts)
+    rows = counts.shape[0]
+    for path, part in jax.tree_util.tree_leaves_with_path(stat):
+        shape = jnp.shape(part)
+        if shape and shape[0] != rows:
+            raise ValueError(
+                f"{type(combiner).__name__}.lift returned an array of shape {shape} at "
+                f"stat{jax.tree_util.keystr(path)} for counts of shape {counts.shape}; expected ({rows},), "
+                f"({rows}, …) or a scalar for the whole tree."
+            )
+    kinds = merge_kinds(combiner.merge, stat)
+    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
+    # Only exact sums keep integers: other merges carry floats.
+    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
+    return jax.tree.unflatten(structure, parts)
+
+
+def merged(combiner: Combiner, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
+    """Merge the statistics of those trees that pass, in the order of the trees."""
+    parts, structure = jax.tree.flatten(stat)
+    merging = Merging.of(combiner.merge, stat)
+    if passing is not None:
+        parts = merging.mask(parts, passing)
+    carry = merging.scan(lambda tree: tree, merging.start([part.shape[1:] for part in parts]), parts)
+    return jax.tree.unflatten(structure, merging.result(carry))
+
+
+_lift_rows_once = jit(lift_tree)
+_SHORT, _LONG = 1024, 16384
+
+
+def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
+    # In parts of fixed length they need no program for each length.
+    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
+    parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]
+    # A number for the whole tree is the same in all parts.
+    joined = lambda *rows: jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
+    return parts[0] if len(parts) == 1 else jax.tree.map(joined, *parts)
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Return the asked columns of counts that stand side by side in the order of the given names."""
+    if given == asked:
+        return counts
+    n_classes = counts.shape[-1] // len(given)
+    starts = [n_classes * given.index(name) for name in asked]
+    parts = [counts[..., start : start + n_classes] for start in starts]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
+
+# The fields of combiners.
 
 Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
 DOMAINS = get_args(Domain)
@@ -196,19 +333,7 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
     """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees.
-
-    Parameters
-    ----------
-    domain, spread, nearest
-        See `learned_field`.
-    **kwargs
-        As for `equinox.field`.
-
-    Returns
-    -------
-    Any
-        What `equinox.field` returns, for the body of a class.
+    shared by all trees. Parameters and result: see `learned_field`.
     """
     return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
 
@@ -220,14 +345,11 @@ def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
     return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}
 
 
-# Lifting counts: what the leaves of one tree contribute.
-
-
-def tree_axes(fold: "Combiner") -> PyTree:
-    """Return the pytree of vmapped axes: 0 for each array of a rule with a leading tree axis, None for all others."""
+def tree_axes(combiner: Combiner) -> PyTree:
+    """Return the axes to map a combiner over trees by: 0 for arrays with a leading tree axis, None for all others."""
 
     def axis(path, leaf):
-        node: Any = fold
+        node: Any = combiner
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
@@ -243,180 +365,22 @@ def tree_axes(fold: "Combiner") -> PyTree:
                 return None
         return None
 
-    return jax.tree_util.tree_map_with_path(axis, fold)
+    return jax.tree_util.tree_map_with_path(axis, combiner)
 
 
-def has_tree_fields(fold: "Combiner") -> bool:
-    """Return whether any field of the rule differs from tree to tree."""
-    return bool(jax.tree.leaves(tree_axes(fold)))
+def has_tree_fields(combiner: Combiner) -> bool:
+    """Return whether any field of the combiner differs from tree to tree."""
+    return bool(jax.tree.leaves(tree_axes(combiner)))
 
 
-def check_tree_fields(fold: "Combiner", n_trees: int) -> None:
+def check_tree_fields(combiner: Combiner, n_trees: int) -> None:
     """Raise a ValueError unless every per-tree field has one entry per tree."""
 
     def check(path, axis, leaf):
         if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
             raise ValueError(
-                f"{type(fold).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
+                f"{type(combiner).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
                 f"{n_trees} trees: pass one entry per tree, shape ({n_trees},)."
             )
 
-    jax.tree_util.tree_map_with_path(check, tree_axes(fold), fold, is_leaf=lambda x: x is None)
-
-
-def warn_if_sizes_are_lost(fold: "Combiner", counts: Num[Array, "... classes"]) -> None:
-    """Warn of counts that look like frequencies if the rule reads leaf sizes."""
-    if fold.reads_sizes:
-        warn_of_fractions(counts)
-
-
-def lift_tree(fold: "Combiner", counts: Num[Array, "rows classes"]) -> PyTree:
-    """Lift one tree's leaves, checking that the statistic has the shape that a rule promises."""
-    stat = fold.lift(counts)
-    rows = counts.shape[0]
-    for path, part in jax.tree_util.tree_leaves_with_path(stat):
-        shape = jnp.shape(part)
-        if shape and shape[0] != rows:
-            raise ValueError(
-                f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} "
-                f"for counts of shape {counts.shape}; expected ({rows},), ({rows}, …) or a scalar for the whole tree."
-            )
-    kinds = merge_kinds(fold.merge, stat)
-    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
-    # Only exact sums keep integers: other merges carry floats.
-    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
-    return jax.tree.unflatten(structure, parts)
-
-
-_lift_rows_once = jit(lift_tree)
-
-
-def lift_rows(fold: "Combiner", counts: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
-    # In parts of fixed length they need no program for each length.
-    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
-    parts = [_lift_rows_once(fold, counts[start : start + length]) for start in range(0, len(counts), length)]
-    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: _joined(rows), *parts)
-
-
-_SHORT, _LONG = 1024, 16384
-
-
-def _joined(rows: tuple[Array, ...]) -> Array:
-    """Join parts of a table one after the other; a number for the whole tree is the same in all."""
-    return jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]
-
-
-def columns_of(
-    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
-) -> Num[Array, "... asked_columns"]:
-    """Return the asked columns of counts that stand side by side in the order of the given names."""
-    if given == asked:
-        return counts
-    n_classes = counts.shape[-1] // len(given)
-    starts = [n_classes * given.index(name) for name in asked]
-    parts = [counts[..., start : start + n_classes] for start in starts]
-    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
-
-
-# The merge of what the leaves of all trees contribute, and the reading of the answer.
-
-
-def read_answer(answer: PyTree, readout: str | None) -> PyTree:
-    """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
-    if readout is None:
-        return answer
-    is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
-    answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
-    if readout != "class_scores" and not answers:
-        raise ValueError(
-            f"this rule has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
-        )
-    if readout == "score" and any(node.score is None for node in answers):
-        raise ValueError(
-            "score is defined for two classes only; for more use the class scores (call the rule) or .probability."
-        )
-    if any(getattr(node, readout) is None for node in answers):
-        raise ValueError(
-            f"{readout} is not defined for scores without a bound, such as those of linear and ucb. Rank by the class "
-            "scores (call the rule), or use Pooling, which gives leaves that weight and probabilities too."
-        )
-    return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
-
-
-def contributions(fold: "Combiner", counts: Num[Array, "trees rows classes"]) -> PyTree:
-    """Lift the leaves of each tree: arrays ``[trees rows ...]``, and numbers per tree ``[trees]``."""
-    check_tree_fields(fold, len(counts))
-    return jax.vmap(lift_tree, in_axes=(tree_axes(fold), 0))(fold, counts)
-
-
-def merged(fold: "Combiner", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Merge the contributions of those trees that pass, in the order of the trees."""
-    parts, structure = jax.tree.flatten(stat)
-    merging = Merging.of(fold.merge, stat)
-    if passing is not None:
-        parts = merging.mask(parts, passing)
-    carry = merging.scan(lambda tree: tree, merging.start([part.shape[1:] for part in parts]), parts)
-    return jax.tree.unflatten(structure, merging.result(carry))
-
-
-@jit(static_argnames="readout")
-def combine_counts(
-    fold: "Combiner",
-    counts: Num[Array, "... trees classes"],
-    readout: str | None,
-    mask: Bool[Array, "... trees"] | None = None,
-) -> PyTree:
-    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
-    *lead, n_trees, n_classes = counts.shape
-    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
-    stat = contributions(fold, by_tree)
-    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
-
-    def with_lead(part):  # a scalar of the tree stays a scalar
-        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
-
-    return read_answer(fold.finish(jax.tree.map(with_lead, merged(fold, stat, passing))), readout)
-
-
-# Scorers of a user's own: their scores must lie where their width says, or probabilities would be cut in silence.
-
-
-def check_own_scorers(rule: "Combiner", counts: Num[Array, "... classes"]) -> None:
-    """Refuse a rule whose scorer, a user's own, gives these leaves scores beyond its width; traced ones pass."""
-    scorers = list(_own_scorers(rule))
-    if not scorers or not is_concrete(scorers, counts):
-        return
-    for scorer in scorers:
-        scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
-        if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
-            continue
-        if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
-            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
-            raise ValueError(
-                f"the scorer {getattr(scorer.func, '__name__', 'of the rule')} gives the leaf "
-                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
-                f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
-                "for scores without a bound, which have no probability."
-            )
-
-
-def _own_scorers(rule: Any) -> Iterator[Partial]:
-    """The scorers that see the counts as they are: those of each class against the others see counts of two."""
-    from ._one_vs_rest import OneVsRest  # which is a rule itself
-
-    if isinstance(rule, OneVsRest):
-        return
-    is_part = lambda part: part is not rule and hasattr(part, "lift")  # noqa: E731
-    scorer = vars(rule).get("scorer")
-    if isinstance(scorer, Partial) and not _module(scorer).startswith("jaxunc."):
-        yield scorer
-    for part in jax.tree.leaves(vars(rule), is_leaf=is_part):
-        if is_part(part):
-            yield from _own_scorers(part)
-
-
-def _module(function: Any) -> str:
-    while hasattr(function, "func"):
-        function = function.func
-    return getattr(function, "__module__", None) or ""
+    jax.tree_util.tree_map_with_path(check, tree_axes(combiner), combiner, is_leaf=lambda x: x is None)

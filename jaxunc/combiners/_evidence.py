@@ -91,7 +91,7 @@ class EvidenceAccumulation(Combiner[Answer]):
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether the rule smooths: without smoothing, shares are all that counts."""
+        """Whether the combiner smooths: without smoothing, shares are all that counts."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:

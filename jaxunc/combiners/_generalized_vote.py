@@ -1,4 +1,9 @@
-"""Preferences of trees, with the mass behind each."""
+"""The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain.
+
+`GeneralizedVote` is as published, `LearnedVote` has numbers that can be learned; both answer with a `Preference`. The
+steps that they and `ExplainedVote` share come last: the mass of a tree, in pieces that add up without rounding, and the
+pairs of classes.
+"""
 
 import dataclasses
 import math
@@ -18,9 +23,12 @@ from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner, learned_field
 
+Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
+"""Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
+
 
 class Preference(NamedTuple):
-    """The mass of the trees that prefer one class to another."""
+    """The mass of the trees that prefer one class to another: the answer of a cautious forest's vote."""
 
     mass: Float[Array | np.ndarray, "... classes classes"]
     """Entry (c, c') is the mass of the trees that prefer c to c'; 0 on the diagonal."""
@@ -42,10 +50,7 @@ class Preference(NamedTuple):
 
     @property
     def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
-        """The classes that no half of the mass rejects: `jaxunc.decisions.nondominated`, without its checks.
-
-        NumPy of NumPy arrays.
-        """
+        """The classes that no half of the mass rejects: `jaxunc.decisions.nondominated`; NumPy of NumPy arrays."""
         xp = np if isinstance(self.mass, np.ndarray) else jnp
         total = self.total[..., None, None]
         excess = 2 * self.mass - total if self.excess is None else self.excess
@@ -53,7 +58,7 @@ class Preference(NamedTuple):
         beside = xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape)
         preferred = (excess >= 0) & (total > 0) & beside
         if n_classes == 2:
-            # Class 0 is asked first, and needs more than half.
+            # Class 0 comes first, and needs more than half.
             zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
             one = preferred[..., 1, 0] & ~zero
             return xp.stack([~one, ~zero], axis=-1)
@@ -75,63 +80,6 @@ class Preference(NamedTuple):
                 f"{self.mass.shape[-1]}. Divide the mass of a pair by the total instead."
             )
         return safe_divide(jnp.asarray(self.mass[..., preferred, other]), jnp.asarray(self.total))
-
-
-# The mass of a tree in a vote, in pieces that add up without rounding.
-
-Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
-"""Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
-
-_LIMB = 16
-
-
-def check_mass(mass: str) -> None:
-    """Raise a ValueError unless there is such a mass."""
-    check_one_of("mass", mass, get_args(Mass))
-
-
-def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
-    """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
-    if mass == "equal":
-        return {"units": jnp.ones(())}
-    whole = jnp.issubdtype(counts.dtype, jnp.integer)
-    if mass == "leaf_size" and whole:
-        if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
-            return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
-        # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
-        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
-        low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
-        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
-    size = sum_in_order(counts.astype(float_dtype(counts)))
-    return {"units": size if mass == "leaf_size" else size / (size + s)}
-
-
-def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return the mass of a tree for each column in which it takes part."""
-    return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
-
-
-def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
-    """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
-    if "high" not in pieces:
-        return pieces["units"]
-    # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
-    return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
-
-
-def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
-    """Return 2 mass - total, whose sign is exact: that of the sums, rounded only then.
-
-    The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
-    """
-    excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
-    if kind != "certainty":
-        return excess
-    slack = 1e-12 if excess.dtype == jnp.float64 else 1e-6
-    return jnp.where(jnp.abs(excess) <= slack * total.high, 0.0, excess)
-
-
-# The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain.
 
 
 class GeneralizedVote(Combiner[Preference]):
@@ -217,29 +165,6 @@ class GeneralizedVote(Combiner[Preference]):
         return Preference(matrix(mass.value, jnp.zeros_like(whole)), whole, matrix(excess, -whole))
 
 
-def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
-    """Return the entries beside the diagonal, row by row."""
-    n_classes = by_pair.shape[-1]
-    # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry. After its first
-    # entry come n_classes others, and the next one behind them.
-    flat = by_pair.reshape(*by_pair.shape[:-2], n_classes * n_classes)[..., 1:]
-    rows = flat.reshape(*by_pair.shape[:-2], n_classes - 1, n_classes + 1)[..., :-1]
-    return rows.reshape(*by_pair.shape[:-2], n_classes * (n_classes - 1))
-
-
-def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """Return the matrix of the entries that `pairs` took out, with a value for the diagonal."""
-    n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
-    # After each entry of the diagonal but the last come n_classes others, row by row.
-    rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
-    first = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
-    flat = jnp.concatenate([first, rows], axis=-1).reshape(*diagonal.shape, -1)
-    return jnp.concatenate([flat, diagonal[..., None]], axis=-1).reshape(*diagonal.shape, n_classes, n_classes)
-
-
-# The vote of a cautious forest whose caution, and whose trees' masses, are learned.
-
-
 class LearnedVote(Combiner[Preference]):
     r"""`GeneralizedVote` with comparisons that have a slope, and masses that are a function of the leaf's size.
 
@@ -266,8 +191,8 @@ class LearnedVote(Combiner[Preference]):
     Notes
     -----
     Answers with a `Preference`, for `jaxunc.decisions.nondominated`; learn it by the loss ``"utility"``. Masses are
-    floats: a half is told from what is near it up to rounding (`GeneralizedVote` is exact). An empty leaf has no mass
-    unless masses are equal. Gradient: in all numbers for τ > 0; in the masses alone for τ = 0.
+    floats: near a half rounding decides (`GeneralizedVote` is exact). An empty leaf has no mass unless masses are
+    equal. Gradient: in all numbers for τ > 0; in the masses alone for τ = 0.
 
     References
     ----------
@@ -298,7 +223,7 @@ class LearnedVote(Combiner[Preference]):
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The rule with its learned numbers and exact comparisons, τ = 0: a vote as published, with these numbers."""
+        """The combiner with its learned numbers and exact comparisons, τ = 0: the published vote with these numbers."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -321,3 +246,72 @@ class LearnedVote(Combiner[Preference]):
     def finish(self, stat: PyTree) -> Preference:
         """Arrange the pairs as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])
+
+
+_LIMB = 16
+
+
+def check_mass(mass: str) -> None:
+    """Raise a ValueError unless there is such a mass."""
+    check_one_of("mass", mass, get_args(Mass))
+
+
+def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
+    """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
+    if mass == "equal":
+        return {"units": jnp.ones(())}
+    whole = jnp.issubdtype(counts.dtype, jnp.integer)
+    if mass == "leaf_size" and whole:
+        if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
+            return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
+        # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
+        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
+        low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
+        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
+    size = sum_in_order(counts.astype(float_dtype(counts)))
+    return {"units": size if mass == "leaf_size" else size / (size + s)}
+
+
+def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
+    """Return the mass of a tree for each column in which it takes part."""
+    return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
+
+
+def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
+    """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
+    if "high" not in pieces:
+        return pieces["units"]
+    # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
+    return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
+
+
+def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
+    """Return 2 mass - total, whose sign is exact: that of the sums, rounded only then.
+
+    The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
+    """
+    excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
+    if kind != "certainty":
+        return excess
+    slack = 1e-12 if excess.dtype == jnp.float64 else 1e-6
+    return jnp.where(jnp.abs(excess) <= slack * total.high, 0.0, excess)
+
+
+def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
+    """Return the entries beside the diagonal, row by row."""
+    n_classes = by_pair.shape[-1]
+    # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry. After its first
+    # entry come n_classes others, and the next one behind them.
+    flat = by_pair.reshape(*by_pair.shape[:-2], n_classes * n_classes)[..., 1:]
+    rows = flat.reshape(*by_pair.shape[:-2], n_classes - 1, n_classes + 1)[..., :-1]
+    return rows.reshape(*by_pair.shape[:-2], n_classes * (n_classes - 1))
+
+
+def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
+    """Return the matrix of the entries that `pairs` took out, with a value for the diagonal."""
+    n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
+    # After each entry of the diagonal but the last come n_classes others, row by row.
+    rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
+    first = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
+    flat = jnp.concatenate([first, rows], axis=-1).reshape(*diagonal.shape, -1)
+    return jnp.concatenate([flat, diagonal[..., None]], axis=-1).reshape(*diagonal.shape, n_classes, n_classes)

@@ -1,4 +1,8 @@
-"""The mean of leaf scores."""
+"""Combiners of one score a leaf: their mean, weighted or not, their median, the most extreme one, and mixtures.
+
+`score_planes` has each leaf's scores, `answer_of_mean` and `answer_of_scores` read probabilities from the combined
+ones. Last comes `BetaAggregation`, which averages each leaf's whole density in place of one score.
+"""
 
 import math
 from collections.abc import Callable
@@ -30,7 +34,7 @@ class Mean(Combiner[Answer]):
     scorer
         A function of counts ``[... 2]`` → ``[...]``, or with more classes ``[... classes]`` → ``[... classes]``; from
         `jaxunc.scorers` or your own. With settings: ``functools.partial(scorer, setting=value)``, or JAX's ``Partial``,
-        which means the same here; its numbers are leaves of the rule, which can be learned.
+        which means the same here; its numbers are leaves of the combiner, which can be learned.
 
     Notes
     -----
@@ -63,16 +67,13 @@ class Mean(Combiner[Answer]):
 
 
 def answer_of_mean(stat: PyTree, width: float) -> Answer:
-    """Read totals of leaf scores ("score") and how many trees they are of ("trees"), of a scorer with this width.
-
-    A class that no tree gives anything has exactly 0.
-    """
+    """Read totals of leaf scores ("score") and how many trees they are of ("trees"), of a scorer with this width."""
     total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
     scores = divide_by_shared(total, trees)
     if total.shape[-1] == 1 or math.isinf(width):
         return answer_of_scores(scores, width)
-    # From the totals, since the mean of so many times -1/C, once rounded, need not be -1/C. Zero by comparison, since a
-    # sum may be fused with the product before it is rounded; its slope is that of the total.
+    # A class that no tree gives anything has exactly 0. So shares come from the totals: the mean of many times -1/C,
+    # rounded, need not be -1/C. And 0 comes by comparison, with the total's slope: a sum may be fused with a product.
     total, equal = total / width, trees * (1 / total.shape[-1])
     shares = jnp.where(total <= -equal, total - lax.stop_gradient(total), total + equal)
     return Answer.from_shares(shares_of(shares), scores, None)
@@ -109,9 +110,6 @@ def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) 
     )
 
 
-# Plausibility scores, weighted by how little epistemic uncertainty they carry.
-
-
 class EpistemicWeighting(Combiner[Answer]):
     r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
 
@@ -139,9 +137,6 @@ class EpistemicWeighting(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """Divide the total by the number of trees."""
         return answer_of_mean(stat, 2.0)
-
-
-# The median of leaf scores.
 
 
 class Median(Combiner[Answer]):
@@ -189,9 +184,6 @@ def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"
     return jnp.where(jnp.squeeze(present, axis=-2) > 0, middle, 0.0)
 
 
-# The most extreme leaf score.
-
-
 class Maximum(Combiner[Answer]):
     r"""The leaf score that is largest in absolute value, v_j with j = argmax \|v_i\|.
 
@@ -235,8 +227,6 @@ def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Flo
     extreme = jnp.where(highest > lowest, highest, opposed)
     return jnp.where(jnp.isfinite(extreme), extreme, 0.0)
 
-
-# Generalised mixtures: means that trust scores near a reference more.
 
 Reference = Literal["mean", "median", "maximum"]
 
@@ -310,8 +300,6 @@ def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
 
     return extreme_of(highest(scores), highest(-scores))
 
-
-# Averaging what leaves believe about θ, instead of a number that each makes of it.
 
 GRID_SIZE = 101
 

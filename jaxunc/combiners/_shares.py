@@ -1,4 +1,4 @@
-"""Majority vote."""
+"""Combiners that add up leaves and divide: the votes of all leaves, or their counts as if all were one leaf."""
 
 from functools import reduce
 from typing import ClassVar, Literal
@@ -69,9 +69,6 @@ class Vote(Combiner[Answer]):
         return Answer.from_shares(shares, shares, score)
 
 
-# Pooling: all leaves as one.
-
-
 class Pooling(Combiner[Answer]):
     r"""Relative frequencies of the counts of all leaves together.
 
@@ -111,7 +108,7 @@ class Pooling(Combiner[Answer]):
 
 UNROLLED = 8
 """Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the
-total for every one of them: its time grows with their square."""
+total for each: its time grows with their square."""
 
 
 def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""The mean of interval-valued probabilities."""
+"""How much trees leave open: the mean of their intervals of probabilities, and uncertainty split by its kind."""
 
 from typing import ClassVar, Literal, NamedTuple
 
@@ -86,9 +86,6 @@ class AveragedIntervals(Combiner[Interval]):
         return Interval(lower, jnp.clip(upper, lower, 1.0))
 
 
-# The uncertainty of a forest, by its kind.
-
-
 class Uncertainty(NamedTuple):
     """Uncertainty of each instance, split by its kind; total = aleatoric + epistemic."""
 
@@ -109,7 +106,7 @@ class Uncertainty(NamedTuple):
 
 
 class UncertaintyDecomposition(Combiner[Uncertainty]):
-    r"""Aleatoric and epistemic uncertainty, streamed like any rule.
+    r"""Aleatoric and epistemic uncertainty, streamed like any combiner.
 
     For the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
 

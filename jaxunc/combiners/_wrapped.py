@@ -1,4 +1,4 @@
-"""A weight for every tree."""
+"""Combiners around another one: with a weight for every tree, or with probabilities made more or less certain."""
 
 from typing import Any
 
@@ -15,35 +15,34 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, kind_of
-from ._combiner import Combiner, learned_field, tree_field
-from ._together import check_is_rule
+from ._combiner import Combiner, check_is_combiner, learned_field, tree_field
 
 
 class Weighted(Combiner[AnswerT]):
-    """A sum rule with a weight per tree: each tree counts as that many copies of itself.
+    """A combiner of sums with a weight per tree: each tree counts as that many copies of itself.
 
-    Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
-    the weights. Weighted counts are floats: exact sums of integers are no longer exact.
+    The weight multiplies all that the tree contributes, denominators included; a weight of 0 leaves the tree out.
+    Differentiable in the weights. Weighted counts are floats: exact sums of integers are no longer exact.
 
     Parameters
     ----------
     rule
-        A rule whose merges are sums.
+        A combiner whose merges are sums.
     weights
         One weight per tree, ≥ 0, shape ``[trees]``.
 
     Raises
     ------
     ValueError
-        If a merge of the rule is no sum, or a weight is negative or not finite. When trees are seen, if their number is
-        another one.
+        If a merge of the combiner is no sum, or a weight is negative or not finite. When called, if the trees are of
+        another number.
     """
 
     rule: Combiner[AnswerT]
     weights: Float[Array, "..."] = tree_field("positive")
 
     def __init__(self, rule: Combiner[AnswerT], weights: NumbersLike):
-        check_is_rule(rule, "rule")
+        check_is_combiner(rule, "rule")
         check_within("weights", weights, "[0, inf)", "; a weight of 0 leaves a tree out", shape=None)
         merges = set(jax.tree.leaves(rule.merge))
         if not merges <= {"sum", "exact_sum"}:
@@ -60,11 +59,11 @@ class Weighted(Combiner[AnswerT]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the rule."""
+        """The merges of the combiner."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves as the rule does, times this tree's weight."""
+        """Lift the leaves as the combiner does, times this tree's weight."""
 
         def weigh(part: Array):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
@@ -75,15 +74,12 @@ class Weighted(Combiner[AnswerT]):
         return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat: PyTree) -> AnswerT:
-        """Finish as the rule does."""
+        """Finish as the combiner does."""
         return self.rule.finish(stat)
 
 
-# Calibration of a rule: its probabilities, made more or less certain.
-
-
 class Calibrated(Combiner[Answer]):
-    r"""A rule with probabilities, whose logarithms are clipped, scaled and moved.
+    r"""A combiner with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
 
@@ -93,12 +89,12 @@ class Calibrated(Combiner[Answer]):
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
     One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
-    classes; with a scale per class too, vector scaling. It starts as the rule itself.
+    classes; with a scale per class too, vector scaling. It starts as the combiner itself.
 
     Parameters
     ----------
     rule
-        The rule; its own numbers are learned along, if any.
+        The combiner; its own numbers are learned along, if any.
     scale
         s > 0: one number, or one per class ``[classes]``.
     bias
@@ -106,21 +102,20 @@ class Calibrated(Combiner[Answer]):
     clip
         ε in [0, 1): smaller probabilities are taken for it. Not learned.
     one_vs_rest
-        The second formula. It serves where a class is told by what the others say, as one between two others is.
+        The second formula. It serves where the probabilities of the others tell a class, as one between two others.
 
     Raises
     ------
     TypeError
         If ``rule`` is no `Combiner` or, when called, does not answer with an `Answer`.
     ValueError
-        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the rule has no
+        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the combiner has no
         probabilities or other classes.
 
     Notes
     -----
     Class scores: s log P + b, log σ(...) with ``one_vs_rest``. Score: their difference, the logit, for two classes.
-    Probability: their softmax.
-    Gradient: smooth, but 0 in a probability below ε.
+    Probability: their softmax. Gradient: smooth, but 0 in a probability below ε.
 
     References
     ----------
@@ -136,7 +131,7 @@ class Calibrated(Combiner[Answer]):
     def __init__(
         self, rule: Combiner, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False
     ):
-        check_kind("rule", rule, Combiner, "a rule with probabilities, such as Mean()")
+        check_kind("rule", rule, Combiner, "a combiner with probabilities, such as Mean()")
         check_within("scale", scale, "(0, inf)", shape=None)
         check_within("bias", bias, "(-inf, inf)", shape=None)
         check_bool("one_vs_rest", one_vs_rest)
@@ -152,15 +147,15 @@ class Calibrated(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the rule."""
+        """The merges of the combiner."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves as the rule does."""
+        """Lift the leaves as the combiner does."""
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Calibrate the rule's answer."""
+        """Calibrate the combiner's answer."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {kind_of(answer)}, not with probabilities to calibrate.")

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxunc.combiners import Combiner, rule_by_name
+from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import Forest
 
 
@@ -10,19 +10,19 @@ class Rule(NamedTuple):
     """A rule, as a comparison offers it."""
 
     name: str
-    """Name that `jaxunc.combiners.rule_by_name` knows."""
+    """Name that `jaxunc.combiners.combiner_by_name` knows."""
     meaning: str
     """Meaning of the rule, in a few words."""
     binary_only: bool = False
     """Whether the rule compares two classes and has no form for more."""
     learns: bool = False
-    """Whether the rule is learned from training instances, and unknown to `rule_by_name`."""
+    """Whether the rule is learned from training instances, and unknown to `combiner_by_name`."""
     own: bool = False
     """Whether it is no rule, but what a model that was given answers itself."""
 
     def make(self, forest: Forest) -> Combiner:
         """Make the rule for a forest, whose prior it may use."""
-        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
+        return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
 _OFFERED = (

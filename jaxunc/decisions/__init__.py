@@ -3,12 +3,4 @@
 from ._costs import expected_utility_set, reject, utility_of_sizes
 from ._dominance import CautiousAnswer, CautiousReport, interval_dominance, maximality, nondominated
 
-__all__ = [
-    "CautiousAnswer",
-    "CautiousReport",
-    "expected_utility_set",
-    "interval_dominance",
-    "maximality",
-    "nondominated",
-    "reject",
-]
+__all__ = ["CautiousReport", "expected_utility_set", "interval_dominance", "nondominated", "reject"]

@@ -1,4 +1,4 @@
-"""The reject option."""
+"""Decisions at given costs: of a rejection (`reject`), or by what each set is worth (`expected_utility_set`)."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def reject(
         if not (values.min(initial=0) >= -_SLACK and off.max(initial=0) <= _SLACK):
             raise ValueError(
                 f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
-                f"and a row's sum is off by {off.max():.6g}. Use a rule's probability, not its class scores."
+                f"and a row's sum is off by {off.max():.6g}. Use a combiner's probability, not its class scores."
             )
     if np.shape(cost) not in ((), probs.shape[:-1]):
         raise ValueError(
@@ -94,8 +94,6 @@ def _reject(probs, cost):
     best = jax.nn.one_hot(jnp.argmax(probs, axis=-1), n_classes, dtype=bool)
     return best | ~decided[..., None]
 
-
-# The set of classes with the highest expected utility.
 
 MOST_SETS = 12
 """Largest number of classes of which all sets are listed."""

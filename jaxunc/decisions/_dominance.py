@@ -1,4 +1,7 @@
-"""The decision of a cautious forest."""
+"""Classes to which no other is preferred: by the votes of a cautious forest, by intervals, or in one leaf.
+
+`CautiousReport` answers with the set of a cautious forest, and with all else that it knows of an instance.
+"""
 
 from typing import Literal, NamedTuple
 
@@ -42,8 +45,8 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
 
     Notes
     -----
-    The rule for two classes is asymmetric: half of the mass is enough for class 1, class 0 needs more. So an exact
-    half-half split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
+    Between two classes the decision is asymmetric: class 1 needs half of the mass, class 0 more. So an exact half-half
+    split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
     size) there is no preference and all classes remain. Exact where the preference is. Gradient: none.
 
     References
@@ -77,9 +80,6 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
 @jit
 def _remaining(mass, total, excess):
     return Preference(mass, total, excess).remaining
-
-
-# The full report of a cautious forest on an instance, in one routing.
 
 
 class CautiousAnswer(NamedTuple):
@@ -162,7 +162,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
         return {"vote": self.vote.merge, "averaged": self.averaged.merge}
 
     def explained(self) -> ExplainedVote:
-        """The rule that explains the sets."""
+        """The combiner that explains the sets."""
         return ExplainedVote(self.vote.s, self.vote.mass)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -177,9 +177,6 @@ class CautiousReport(Combiner[CautiousAnswer]):
         probability = interval.lower + unknown / interval.lower.shape[-1]
         predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
         return CautiousAnswer(membership, predicted, probability, interval, preference)
-
-
-# Sets of classes from intervals of their probabilities.
 
 
 def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
@@ -250,9 +247,6 @@ def _interval_dominance(lower, upper):
     return undominated(preferred)
 
 
-# The set of classes that a single leaf leaves open.
-
-
 def maximality(
     counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes"]:
@@ -260,33 +254,9 @@ def maximality(
 
     .. math:: c' \text{ is rejected} \iff \max_c n_c - n_{c'} \ge s
 
-    Parameters
-    ----------
-    counts
-        Class counts of leaves ``[... classes]``, ≥ 0, real or integer, two classes or more.
-    s
-        The strength of the model, > 0.
-
-    Returns
-    -------
-    Array
-        Booleans ``[... classes]``: the classes that remain, never none.
-
-    Raises
-    ------
-    ValueError
-        If the last axis holds fewer than two classes. Outside a trace also if a count is negative or not finite, or s
-        is not positive and finite.
-
-    Warns
-    -----
-    FractionsWarning
-        If all rows add to 1 and not all are integers.
-
-    Notes
-    -----
-    Exact for integer counts. For this model the set is that of interval dominance, but for equality, which here
-    rejects. Empty leaf: all classes. Gradient: none.
+    Booleans ``[... classes]``, never none. Exact for integer counts. For this model the set is that of interval
+    dominance, but for equality, which here rejects. Empty leaf: all classes. Gradient: none. Parameters, errors and
+    warnings: those of `jaxunc.intervals.idm_interval`.
 
     References
     ----------

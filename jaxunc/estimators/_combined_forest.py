@@ -52,9 +52,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
         of the first two are grown.
     combiner
-        The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
+        By its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
+        `Combiner`. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
         out-of-bag trees (`jaxunc.LearnedPool`).
         Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
         ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and

@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxunc._checks import as_weights, refuse_masked
-from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name, kind_of
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Combiner, check_name, kind_of
 
 
 def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
     """Raise a TypeError or a ValueError unless it may be a rule and its options: None, a rule, or a name."""
     if isinstance(combiner, str):
-        check_name("combiner", combiner, (*further, *RULES, *CONFIGURED))
+        check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))
     elif not isinstance(combiner, Combiner | None):
         raise TypeError(f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule, its name, or None.")
     if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):

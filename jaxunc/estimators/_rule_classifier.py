@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._numerics import Pickled
-from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
+from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, combiner_by_name, margin
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
 from jaxunc.tables import InstancesLike
@@ -19,7 +19,7 @@ from ._parameters import check_class_scores
 
 def rule_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
     """The rule of a name and its options, or the rule that is given; it must answer with class scores."""
-    rule = rule_by_name(combiner, options, prior=prior, n_samples=n_samples)
+    rule = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(rule, n_trees, len(prior))
     return rule
 

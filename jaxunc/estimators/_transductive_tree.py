@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxunc._checks import check_integer
 from jaxunc._numerics import Pickled
 from jaxunc._progress import check_progress
-from jaxunc.combiners import Combiner, rule_by_name
+from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import OWN
 from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, holds_numbers, is_sparse, plain_table
 from jaxunc.transduction import (
@@ -151,7 +151,7 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
-        rule = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
+        rule = combiner_by_name(self.combiner, prior=prior, n_samples=len(y))
         if rule.count_sets != (OWN,):
             raise ValueError(
                 f"combiner {type(rule).__name__} reads the counts {rule.count_sets}; here leaves have their own alone."

@@ -1,4 +1,8 @@
-"""Intervals: the bounds of numbers that are not known exactly."""
+"""The imprecise Dirichlet model: which probabilities, and which preferences, few instances leave open.
+
+Its strength s is the number of instances that the model imagines beyond those that it saw. `idm_interval` bounds each
+class's probability, `dominance` tells which class is preferred to which whatever those s instances are.
+"""
 
 from typing import NamedTuple
 
@@ -14,10 +18,7 @@ from jaxunc.tables import NumbersLike
 
 
 class Interval(NamedTuple):
-    """Closed intervals, ``lower <= upper``: a probability of class 1 ``[...]``, or one per class ``[... classes]``.
-
-    A pytree of two arrays of the same shape, JAX or NumPy.
-    """
+    """Closed intervals, ``lower <= upper``: a probability of class 1 ``[...]``, or one per class ``[... classes]``."""
 
     lower: Float[jax.Array | np.ndarray, "..."]
     upper: Float[jax.Array | np.ndarray, "..."]
@@ -32,9 +33,6 @@ class Interval(NamedTuple):
         return {name: np.asarray(part) for name, part in self._asdict().items()}
 
 
-# The imprecise Dirichlet model.
-
-
 def idm_interval(
     counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Interval:
@@ -42,7 +40,7 @@ def idm_interval(
 
     .. math:: \left[\frac{n_c}{N + s},\; \frac{n_c + s}{N + s}\right], \qquad N = \sum_c n_c
 
-    What the probability can be when s instances of unknown class are added: all of the others (lower), or all of c
+    The probability that is left when s instances of unknown class are added: all of the others (lower), or all of c
     (upper). Every interval of a leaf has the width s/(N + s), its epistemic uncertainty.
 
     Parameters
@@ -103,9 +101,6 @@ def _idm_interval(counts, s):
     return Interval(counts / total, (counts + s) / total)
 
 
-# Preferences of a leaf that hold whatever the s instances may be that the model imagines.
-
-
 def dominance(
     counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes classes"]:
@@ -113,36 +108,13 @@ def dominance(
 
     .. math:: c \succ c' \iff n_c - n_{c'} \ge s
 
-    For this model dominance of intervals and dominance under every single distribution (maximality) are the same. With
-    equality, c is at least as probable as c' in the worst case.
+    Entry (c, c') of ``[... classes classes]`` is for c over c'; never both (c, c') and (c', c). For this model
+    dominance of intervals and under every single distribution (maximality) are the same. With equality, c is at least
+    as probable as c' in the worst case.
 
-    Parameters
-    ----------
-    counts
-        Class counts of leaves ``[... classes]``, ≥ 0, real or integer, two classes or more.
-    s
-        The strength, > 0; a number, or ``[...]``.
-
-    Returns
-    -------
-    Array
-        ``[... classes classes]``, entry (c, c') for c over c'; never both (c, c') and (c', c).
-
-    Raises
-    ------
-    ValueError
-        As `idm_interval` does.
-
-    Warns
-    -----
-    FractionsWarning
-        As `idm_interval` does.
-
-    Notes
-    -----
     The decision is made on the counts themselves, without division. Integers are compared exactly. Fractions, and
     integers that do not fit 32 bits unless JAX has 64, are compared as the floats that they are. Empty leaf: no
-    preference. Gradient: none.
+    preference. Gradient: none. Parameters, errors and warnings: those of `idm_interval`.
 
     References
     ----------
@@ -196,9 +168,6 @@ def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes 
     return above.astype(dtype) - below.astype(dtype)
 
 
-# The strength s of the imprecise Dirichlet model: how many instances it imagines beyond those that it saw.
-
-
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
     check_strength(s)
@@ -206,12 +175,12 @@ def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
 
 
 def one_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return the one strength of a rule, as `checked_strength` does; a ValueError for several."""
+    """Return the one strength of a combiner, as `checked_strength` does; a ValueError for several."""
     checked = checked_strength(s)
     if checked.size != 1:
         raise ValueError(
-            f"s has shape {checked.shape}; a rule has one strength for all classes, trees and instances: pass one "
-            "number. To compare several, bind several rules by name."
+            f"s has shape {checked.shape}; a combiner has one strength for all classes, trees and instances: pass one "
+            "number. To compare several, bind several combiners by name."
         )
     return checked
 

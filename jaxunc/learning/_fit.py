@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc._numerics import jit
-from jaxunc.combiners import Combiner, check_is_rule
+from jaxunc.combiners import Combiner, check_is_combiner
 
 from ._descent import WeighedPart, follow, value_at
 from ._domains import join, learnable, penalty, split
@@ -172,7 +172,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience, optimizer) -> None:
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     if n_steps is not None:
         check_integer("n_steps", n_steps, 1)
@@ -215,7 +215,7 @@ def loss_on(
     combiner, rows, loss, key
         See `fit_combiner`; the loss is that of the rule as given, without a prior of its numbers.
     """
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
     return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))

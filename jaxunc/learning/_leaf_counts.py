@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc._numerics import jit
-from jaxunc.combiners import Combiner, check_is_rule
+from jaxunc.combiners import Combiner, check_is_combiner
 from jaxunc.forest import Forest
 
 from ._descent import WeighedPart, descend
@@ -98,7 +98,7 @@ def fit_leaf_counts(
     -----
     Refitted leaves lose to calibration in grown-out trees and gain in trees with large leaves: measure before use.
     """
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     if not isinstance(rows.routed, RoutedRows):
         raise ValueError(

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from jaxunc._checks import checked_key
 from jaxunc._numerics import jit
-from jaxunc.combiners import Combiner, check_is_rule
+from jaxunc.combiners import Combiner, check_is_combiner
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of
@@ -64,7 +64,7 @@ def standard_errors(
     Meant for the log loss; of others it is the same formula. Rows share trees, and are not independent of each other:
     errors are rather too small.
     """
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     spec = learnable(combiner, freeze)
     free, leaves, structure = split(combiner, spec)

@@ -17,15 +17,10 @@ from ._plausibility import (
 )
 
 __all__ = [
-    "LeafUncertainty",
-    "beta_densities",
     "confidence_bounds",
-    "degrees_of_preference",
     "grid_support_degrees",
     "laplace",
-    "likelihood_mass",
     "linear",
-    "log_support_degrees",
     "m_estimate",
     "mass",
     "plausibility",
@@ -34,3 +29,15 @@ __all__ = [
     "ucb",
     "uncertainty",
 ]
+
+_NAMED = (probability, laplace, m_estimate, plausibility, confidence_bounds, linear, ucb)
+_OTHERS = (
+    *(beta_densities, degrees_of_preference, grid_support_degrees, likelihood_mass, log_support_degrees),
+    *(mass, uncertainty),
+)
+
+SCORERS = {function.__name__: function for function in _NAMED}
+"""The scorers that options name: one score of a leaf, or one for each class."""
+
+FUNCTIONS_OF_COUNTS = SCORERS | {function.__name__: function for function in _OTHERS}
+"""All functions of one leaf's counts, by the names that model files have for them."""

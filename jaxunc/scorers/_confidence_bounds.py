@@ -1,4 +1,19 @@
-"""Confidence bounds: how far a leaf's distribution stands apart from its mirror image."""
+"""Confidence bounds: how far a leaf's distribution stands apart from its mirror image.
+
+`confidence_bounds` measures that by heights in the middle (`jaxunc.scorers._heights`) or by the overlap area, whose
+complement is an integral over z = 2θ-1. With t = (w⁺-w⁻)/N, β the density of z when θ ~ Beta(w⁺+1, w⁻+1), and 2J the
+number of coin tosses that decide (N, or N+1 for odd N):
+
+    binomial        A(t),  A(z) = I_{z²}(1/2, J) = 2J γ(J) ∫₀^z (1-u²)^{J-1} du
+    beta            ∫₀¹ [β(z) - β(-z)] dz
+    beta-binomial   ∫₀¹ [β(z) - β(-z)] A(z) dz
+
+The binomial one follows from 2P(X<N/2) + P(X=N/2) = 2 I_q(J, J) and the quadratic transformation of the incomplete beta
+function. The third follows from the first, because a beta-binomial is a binomial with a θ that is drawn. They hold for
+real counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts, and close to
+a normal density for large ones. Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in the
+lead, the integrals are returned with its sign: smooth through ties.
+"""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,42 +34,6 @@ from ._likelihood import count_or_nothing, log_likelihood
 
 FAMILIES = ("binomial", "beta_binomial", "beta")
 STATISTICS = ("area", "height", "normalized_height")
-
-
-def _one_minus_exp(x):
-    """1 - exp(x); the derivative of expm1 would be 0 where exp(x) is small."""
-    near = x > -1
-    return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
-
-
-@jit(static_argnames=("family", "statistic"))
-def _confidence_bounds(counts, weighted, between, family, statistic):
-    # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
-    # formula needs more digits.
-    dtype = np.promote_types(float_dtype(counts), np.float32)
-    signed_lead = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
-    # gradients even where the value is not chosen.
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 0.5, negative), jnp.where(empty, 0.5, positive)
-    total = negative + positive
-    leaf = Leaf(
-        more=jnp.maximum(negative, positive),
-        fewer=count_or_nothing(jnp.minimum(negative, positive), total),
-        lead=jnp.abs(signed_lead),
-        odd=jnp.where(has_odd_total(counts) & between, 1.0, 0.0).astype(dtype),
-    )
-    share = signed_lead / total
-    if statistic == "area":
-        signed = in_blocks(_AREAS[family], leaf, signed_lead)
-        score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed
-    else:
-        normalized = statistic == "normalized_height"
-        apart = _one_minus_exp(_HEIGHTS[family](leaf, normalized))
-        apart = jnp.where((apart > 0) | (not normalized), apart, 0.0)  # no rounding error may turn a sign
-        score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * apart
-    return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
 
 
 @scorer(
@@ -149,20 +128,41 @@ def confidence_bounds(
     return _confidence_bounds(counts, bool(weighted), middle == "paper", family, statistic)
 
 
-# Overlap areas: how much of a leaf's distribution and of its mirror image lie on top of each other.
-#
-# Their complements are integrals over z = 2θ-1. With t = (w⁺-w⁻)/N, β the density of z when θ ~ Beta(w⁺+1, w⁻+1), and
-# 2J the number of coin tosses that decide (N, or N+1 for odd N):
-#
-#     binomial        A(t),  A(z) = I_{z²}(1/2, J) = 2J γ(J) ∫₀^z (1-u²)^{J-1} du
-#     beta            ∫₀¹ [β(z) - β(-z)] dz
-#     beta-binomial   ∫₀¹ [β(z) - β(-z)] A(z) dz
-#
-# The binomial one follows from 2P(X<N/2) + P(X=N/2) = 2 I_q(J, J) and the quadratic transformation of the incomplete beta
-# function. The third follows from the first, because a beta-binomial is a binomial with a θ that is drawn. They hold for
-# real counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts, and close to
-# a normal density for large ones. Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in the
-# lead, the integrals are returned with its sign: smooth through ties.
+def _one_minus_exp(x):
+    """1 - exp(x); the derivative of expm1 would be 0 where exp(x) is small."""
+    near = x > -1
+    return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
+
+
+@jit(static_argnames=("family", "statistic"))
+def _confidence_bounds(counts, weighted, between, family, statistic):
+    # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
+    # formula needs more digits.
+    dtype = np.promote_types(float_dtype(counts), np.float32)
+    signed_lead = lead(counts).astype(dtype)
+    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
+    # gradients even where the value is not chosen.
+    empty = (negative == 0) & (positive == 0)
+    negative, positive = jnp.where(empty, 0.5, negative), jnp.where(empty, 0.5, positive)
+    total = negative + positive
+    leaf = Leaf(
+        more=jnp.maximum(negative, positive),
+        fewer=count_or_nothing(jnp.minimum(negative, positive), total),
+        lead=jnp.abs(signed_lead),
+        odd=jnp.where(has_odd_total(counts) & between, 1.0, 0.0).astype(dtype),
+    )
+    share = signed_lead / total
+    if statistic == "area":
+        signed = in_blocks(_AREAS[family], leaf, signed_lead)
+        score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed
+    else:
+        normalized = statistic == "normalized_height"
+        apart = _one_minus_exp(_HEIGHTS[family](leaf, normalized))
+        apart = jnp.where((apart > 0) | (not normalized), apart, 0.0)  # no rounding error may turn a sign
+        score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * apart
+    return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
+
 
 _BLOCK = 1024
 

@@ -1,4 +1,7 @@
-"""The declaration of a scorer: how far its values reach, which settings choose its program, whether it reads sizes."""
+"""The declaration of a scorer: how far its values reach, which settings choose its program, whether it reads sizes.
+
+`as_partial` makes of a scorer with settings a pytree, whose leaves are the settings that can be traced and learned.
+"""
 
 import functools
 import math
@@ -30,7 +33,7 @@ def scorer(
     reads_sizes: bool = False,
     domains: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Function], Function]:
-    """Declare what a rule has to know of a scorer; the function itself stays as it is.
+    """Declare what a combiner has to know of a scorer; the function itself stays as it is.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ def scorer(
         and has a program of its own. All other settings, except strings and None, are leaves, which can be traced and
         learned.
     reads_sizes
-        Whether its values change where a leaf's counts are all multiplied by a number. If so, a rule warns of counts
+        Whether its values change where a leaf's counts are all multiplied by a number. If so, combiners warn of counts
         that look like frequencies.
     domains
         Where settings may be learned, by their names: see `jaxunc.combiners.learned_field`. Others are real numbers.
@@ -123,9 +126,6 @@ def _within(function: Any) -> tuple[Any, dict[str, Any]]:
         settings = {**getattr(function, "keywords", {}), **settings}
         function = function.func
     return function, settings
-
-
-# Scorers with settings, as pytrees.
 
 
 class ChosenScorer(NamedTuple):

@@ -1,4 +1,8 @@
-"""Relative frequency: the score that nearly every forest answers with."""
+"""Scores that are arithmetic of the counts: relative frequencies, smoothed ones, and majorities without a bound.
+
+All are quotients of exact differences of counts (`excess`, `lead`), taken before anything is rounded: 10⁹ + 1 against
+10⁹ is no tie in float32.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -54,9 +58,6 @@ def probability(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     if counts.shape[-1] == 2:
         return safe_divide(lead(counts), 2 * sum_in_order(counts.astype(dtype)))
     return shares_of(counts.astype(dtype)) - 1 / counts.shape[-1]
-
-
-# Relative frequencies drawn towards a prior: Laplace's correction and the m-estimate.
 
 
 @scorer(width=1.0, reads_sizes=True)
@@ -188,9 +189,6 @@ def _class_prior(prior, n_classes: int) -> Array:
     return prior
 
 
-# Scores without a bound: the majority in numbers, and the majority in units of an upper confidence bound.
-
-
 @scorer(width=float("inf"), reads_sizes=True)
 def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     r"""The majority in numbers of instances: large leaves speak louder.
@@ -289,9 +287,6 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(jnp.asarray(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)
     return score[..., 1] if n_classes == 2 else score
-
-
-# Differences of counts, taken before anything is rounded: 10⁹ + 1 against 10⁹ is no tie in float32.
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:

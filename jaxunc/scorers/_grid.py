@@ -1,4 +1,7 @@
-"""Degrees of support by their definition on a grid of θ: the form to compare the exact one with."""
+"""A leaf's likelihood and posterior on a grid of θ: degrees of support by their definition, and densities.
+
+`grid_support_degrees` is the published form, to compare the exact one with (`jaxunc.scorers._plausibility`).
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +14,67 @@ from jaxunc._numerics import checked_counts, float_dtype, jit
 from ._frequencies import lead
 from ._heights import Leaf, log_mode_mass
 from ._likelihood import count_or_nothing, log_likelihood
+
+
+def grid_support_degrees(
+    counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
+) -> Float[Array, "... 2"]:
+    r"""Degrees of support of both classes, π(−) and π(+), as a maximum over a grid.
+
+    .. math:: \pi_G(+) = \max_i \min\{L(\theta_i), 2\theta_i - 1\}, \qquad \theta_i = \frac{i}{G-1},\ i = 0, \dots, G-1,
+              \quad \text{and } \theta = \hat p
+
+    The minimum rises up to where L falls below 2θ - 1, and falls from there. So the maximum is at one of the two nodes
+    around that place, which bisection over the nodes finds.
+
+    Parameters
+    ----------
+    counts
+        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+    grid_size
+        G, the number of nodes, at least 2.
+    mle_node
+        Whether the relative frequency p̂ is a node too. Without it no node may see the peak of a large leaf's
+        likelihood (from N ≈ G²), and the error is of order 1.
+
+    Returns
+    -------
+    Array
+        ``[... 2]``, degrees in [0, 1] of (−, +), at most the exact ones. With the added node they fall short by 2/(G-1)
+        at most; without it, and with odd G, those of the class that is not ahead do.
+
+    Raises
+    ------
+    ValueError
+        If counts are negative or not finite, the last axis does not hold two classes, or the grid has fewer than two
+        nodes.
+
+    Notes
+    -----
+    Empty leaf: 1 and 1. The relative error of a small degree may be 100 %. Precision: as the exact ones; in float32 for
+    counts up to 2²⁴. Cost: log₂ G likelihoods a leaf.
+
+    Gradient: that of the selected node, ∂L/∂w⁺ = L log(θ/p̂) and ∂L/∂w⁻ = L log((1-θ)/(1-p̂)), large and finite at a
+    count of zero. It is 0 where 2θ - 1 is the smaller, 2 ∂p̂ at the added node; 0 at an empty leaf.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.2.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(grid_support_degrees(jnp.array([0.0, 4.0]), grid_size=11))
+    [0.0256 1.    ]
+    """
+    check_two_classes(counts, "grid_support_degrees")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
+    check_bool("mle_node", mle_node)
+    intervals = int(grid_size) - 1
+    # Not static: one program for every grid. Halvings, because bisection ends at a single node.
+    return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
 
 
 def _halves(x):
@@ -88,97 +152,14 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
     return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
-def grid_support_degrees(
-    counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
-) -> Float[Array, "... 2"]:
-    r"""Degrees of support of both classes, π(−) and π(+), as a maximum over a grid.
-
-    .. math:: \pi_G(+) = \max_i \min\{L(\theta_i), 2\theta_i - 1\}, \qquad \theta_i = \frac{i}{G-1},\ i = 0, \dots, G-1,
-              \quad \text{and } \theta = \hat p
-
-    The minimum rises up to where L falls below 2θ - 1, and falls from there. So the maximum is at one of the two nodes
-    around that place, which bisection over the nodes finds.
-
-    Parameters
-    ----------
-    counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
-    grid_size
-        G, the number of nodes, at least 2.
-    mle_node
-        Whether the relative frequency p̂ is a node too. Without it no node may see the peak of a large leaf's
-        likelihood (from N ≈ G²), and the error is of order 1.
-
-    Returns
-    -------
-    Array
-        ``[... 2]``, degrees in [0, 1] of (−, +), at most the exact ones. With the added node they fall short by 2/(G-1)
-        at most; without it, and with odd G, those of the class that is not ahead do.
-
-    Raises
-    ------
-    ValueError
-        If counts are negative or not finite, the last axis does not hold two classes, or the grid has fewer than two
-        nodes.
-
-    Notes
-    -----
-    Empty leaf: 1 and 1. The relative error of a small degree may be 100 %. Precision: as the exact ones; in float32 for
-    counts up to 2²⁴. Cost: log₂ G likelihoods a leaf.
-
-    Gradient: that of the selected node, ∂L/∂w⁺ = L log(θ/p̂) and ∂L/∂w⁻ = L log((1-θ)/(1-p̂)), large and finite at a
-    count of zero. It is 0 where 2θ - 1 is the smaller, 2 ∂p̂ at the added node; 0 at an empty leaf.
-
-    References
-    ----------
-    Busch et al. 2021, section 3.1.2.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> print(grid_support_degrees(jnp.array([0.0, 4.0]), grid_size=11))
-    [0.0256 1.    ]
-    """
-    check_two_classes(counts, "grid_support_degrees")
-    counts = checked_counts(counts)
-    warn_of_fractions(counts)
-    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
-    check_bool("mle_node", mle_node)
-    intervals = int(grid_size) - 1
-    # Not static: one program for every grid. Halvings, because bisection ends at a single node.
-    return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
-
-
-# The posterior density of a leaf's probability on a grid: Beta(w⁺+1, w⁻+1), from a uniform prior.
-
-
 def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
-    r"""The density of Beta(w⁺+1, w⁻+1) at θ_j = j/(G-1), j = 0 … G-1.
+    r"""The density of Beta(w⁺+1, w⁻+1), the posterior from a uniform prior, at θ_j = j/(G-1), j = 0 … G-1.
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
 
-    Parameters
-    ----------
-    counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
-    grid_size
-        G, at least 2.
-
-    Returns
-    -------
-    Array
-        ``[... grid]``, ≥ 0. All zero where a large leaf (N of about G² and more) falls between two nodes.
-
-    Raises
-    ------
-    ValueError
-        If counts are negative or not finite, the last axis does not hold two classes, or the grid has fewer than two
-        nodes.
-
-    Notes
-    -----
-    Empty leaf: 1 everywhere. From the normalised likelihood and the mass at the mode, so that no power is formed.
-    Gradient: of this form; finite, also where a count is zero.
+    ``[... grid]``, ≥ 0, with G = ``grid_size`` ≥ 2. All zero where a large leaf (N of about G² and more) falls between
+    two nodes. Empty leaf: 1 everywhere. Gradient: of this form; finite, also where a count is zero. Raises a ValueError
+    if counts are negative or not finite, or of other than two classes, or the grid has fewer than two nodes.
 
     References
     ----------

@@ -1,4 +1,18 @@
-"""The normalised likelihood of a leaf at any θ, in its logarithm."""
+"""The likelihood of a leaf, divided by its maximum: L(θ) = (θ/p)^w ((1-θ)/(1-p))^v, p = w/(w+v), in its logarithm.
+
+It is the contour function of a belief about θ, and `likelihood_mass` is what that belief predicts. Its cut at level s
+is an interval [θ_*(s), θ^*(s)] around p. The next instance is of class 1 at least with probability ∫ θ_*(s) ds and at
+most with ∫ θ^*(s) ds over s in [0, 1]. By parts,
+
+    Bel(1) = p - ∫_0^p L(θ) dθ = p ∫_0^1 (1 - L(p (1-x))) dx,
+
+and likewise for class 0. With φ(y) = log(1+y) - y the linear parts of both logarithms cancel:
+
+    log L(p (1-x)) = w φ(-x) + v φ(x w/v).
+
+Both integrands are positive. Gauss-Legendre nodes lie where L is not yet nothing; their map has a cubic end, since
+fractional counts have a root of L at θ = 0.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -53,21 +67,6 @@ def _log_likelihood_jvp(primals, tangents):
     return log_likelihood(*primals), dw * jnp.log(ratio_w) + dv * jnp.log(ratio_v) + dz * slope
 
 
-# Predictive belief of a leaf from its likelihood alone: cuts of the contour function, averaged over their levels.
-#
-# The contour function of a leaf is its normalised likelihood L(θ) = (θ/p)^w ((1-θ)/(1-p))^v, p = w/(w+v). Its cut at
-# level s is an interval [θ_*(s), θ^*(s)] around p. The next instance is of class 1 at least with probability ∫ θ_*(s) ds
-# and at most with ∫ θ^*(s) ds over s in [0, 1]. By parts,
-#
-#     Bel(1) = p - ∫_0^p L(θ) dθ = p ∫_0^1 (1 - L(p (1-x))) dx,
-#
-# and likewise for class 0. With φ(y) = log(1+y) - y the linear parts of both logarithms cancel:
-#
-#     log L(p (1-x)) = w φ(-x) + v φ(x w/v).
-#
-# Both integrands are positive. Gauss-Legendre nodes lie where L is not yet nothing; their map has a cubic end, since
-# fractional counts have a root of L at θ = 0.
-
 _NODES = 64
 
 
@@ -79,26 +78,9 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
         m(\{0\}) = 1 - \hat p - \int_{\hat p}^1 L(\theta)\,d\theta, \qquad
         m(\Omega) = \int_0^1 L(\theta)\,d\theta = \frac{B(n_1+1,\,n_0+1)}{\hat p^{n_1} (1-\hat p)^{n_0}}
 
-    L is the likelihood divided by its maximum, the contour function of a consonant belief about θ; the next instance is
-    of class 1 where a uniform number falls below θ.
+    The masses ``[... 4]`` are those of ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them, of counts [class 0,
+    class 1]. Raises a ValueError if counts are negative or not finite, or of other than two classes.
 
-    Parameters
-    ----------
-    counts
-        Class counts [class 0, class 1] of leaves, ≥ 0, real or integer.
-
-    Returns
-    -------
-    Array
-        Masses ``[... 4]`` on ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them.
-
-    Raises
-    ------
-    ValueError
-        If counts are negative or not finite, or the last axis does not hold two classes.
-
-    Notes
-    -----
     Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
     √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
     of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹. Where a

@@ -65,9 +65,9 @@ def test_a_sequence_of_rules(counts):
         (lambda: ju.Stack([]), ValueError, "rules is empty"),
         (lambda: ju.Stack({"mean": "mean"}), TypeError, "is no Combiner"),
         (lambda: ju.Stack(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
-        (lambda: ju.Stack(ju.Mean()), TypeError, "are not rules by name"),
-        (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are not rules by name"),
-        (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),
+        (lambda: ju.Stack(ju.Mean()), TypeError, "are no combiners by name"),
+        (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are no combiners by name"),
+        (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 combiners"),
         (lambda: ju.Stack({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners import CONFIGURED, RULES, rule_by_name
+from jaxunc.combiners import COMBINERS, CONFIGURED, combiner_by_name
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -17,48 +17,48 @@ PRIOR = np.array([0.625, 0.375])
 COUNTS = jnp.array([[[3, 1], [0, 2], [5, 5]]])
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", COMBINERS)
 def test_every_name_makes_its_rule(name):
     options = {"s": 1} if name in ("generalized_vote", "averaged_intervals") else {}
-    assert type(rule_by_name(name, options, prior=PRIOR)) is RULES[name]
+    assert type(combiner_by_name(name, options, prior=PRIOR)) is COMBINERS[name]
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
 def test_configured_rules(name):
     """A short name is its rule with its options; others are added to them, or take their place."""
     kind, options = CONFIGURED[name]
-    assert name not in RULES
-    expected = rule_by_name(kind, options, prior=PRIOR)
-    assert eqx.tree_equal(rule_by_name(name, prior=PRIOR), expected)
+    assert name not in COMBINERS
+    expected = combiner_by_name(kind, options, prior=PRIOR)
+    assert eqx.tree_equal(combiner_by_name(name, prior=PRIOR), expected)
     if "scorer" in options:
-        other = rule_by_name(name, {"scorer": "linear", "scorer_options": {}}, prior=PRIOR)
-        assert eqx.tree_equal(other, rule_by_name(kind, {"scorer": "linear"}, prior=PRIOR))
+        other = combiner_by_name(name, {"scorer": "linear", "scorer_options": {}}, prior=PRIOR)
+        assert eqx.tree_equal(other, combiner_by_name(kind, {"scorer": "linear"}, prior=PRIOR))
         assert not eqx.tree_equal(other, expected)
 
 
 @pytest.mark.exhaustive
 def test_options():
-    rule = rule_by_name("evidence", {"smoothing": 0.5, "smooth_to_prior": True}, prior=PRIOR)
+    rule = combiner_by_name("evidence", {"smoothing": 0.5, "smooth_to_prior": True}, prior=PRIOR)
     expected = ju.EvidenceAccumulation(PRIOR, 0.5, smooth_to_prior=True)
     np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
     np.testing.assert_array_equal(
-        rule_by_name("dempster", {"prior": "forest"}, prior=PRIOR)(COUNTS), ju.DempsterRule(prior=PRIOR)(COUNTS)
+        combiner_by_name("dempster", {"prior": "forest"}, prior=PRIOR)(COUNTS), ju.DempsterRule(prior=PRIOR)(COUNTS)
     )
-    np.testing.assert_array_equal(rule_by_name("dempster", prior=PRIOR)(COUNTS), ju.DempsterRule()(COUNTS))
+    np.testing.assert_array_equal(combiner_by_name("dempster", prior=PRIOR)(COUNTS), ju.DempsterRule()(COUNTS))
     three = jnp.array([[[3, 1, 2], [0, 2, 0]]])
     np.testing.assert_array_equal(
-        rule_by_name("one_vs_rest", {"rule": "cautious", "eps": 1e-3}, prior=np.ones(3) / 3)(three),
+        combiner_by_name("one_vs_rest", {"rule": "cautious", "eps": 1e-3}, prior=np.ones(3) / 3)(three),
         ju.OneVsRest(ju.CautiousRule(eps=1e-3))(three),
     )
     given = ju.Pooling()
-    assert rule_by_name(given, prior=PRIOR) is given
+    assert combiner_by_name(given, prior=PRIOR) is given
 
 
 def test_scorers_with_settings():
-    rule = rule_by_name("mean", {"scorer": "m_estimate", "scorer_options": {"m": 4.0, "prior": 0.25}}, prior=PRIOR)
+    rule = combiner_by_name("mean", {"scorer": "m_estimate", "scorer_options": {"m": 4.0, "prior": 0.25}}, prior=PRIOR)
     expected = ju.Mean(Partial(ju.scorers.m_estimate, m=4.0, prior=0.25))
     np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
-    rule = rule_by_name("median", {"scorer": "ucb"}, prior=PRIOR, n_samples=80.0)
+    rule = combiner_by_name("median", {"scorer": "ucb"}, prior=PRIOR, n_samples=80.0)
     np.testing.assert_array_equal(rule(COUNTS), ju.Median(Partial(ju.scorers.ucb, n_samples=80.0))(COUNTS))
 
 
@@ -100,14 +100,14 @@ def test_scores_without_bound_have_no_probability():
         ("mean", {"scorer": "laplace", "scorer_options": {"m": 1}}, "scorer 'laplace' has no setting 'm'"),
         ("mean", {"scorer": "m_estimate"}, "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
         ("one_vs_rest", {"rule": "vot"}, "name='vot' is unknown"),
-        (ju.Vote(), {"ties": "split"}, "need a rule's name"),
+        (ju.Vote(), {"ties": "split"}, "need a combiner's name"),
         ("vote", {"ties": "both"}, "ties='both' is unknown"),
         ("beta_aggregation", {"statistic": "mode"}, "statistic='mode' is unknown"),
     ],
 )
 def test_what_is_refused(name, options, match):
     with refuses(ValueError, match):
-        rule_by_name(name, options, prior=PRIOR)
+        combiner_by_name(name, options, prior=PRIOR)
 
 
 @pytest.mark.exhaustive

@@ -7,7 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners import rule_by_name
+from jaxunc.combiners import combiner_by_name
 from jaxunc.combiners._combiner import combine_counts
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
@@ -90,7 +90,7 @@ def test_the_priors_can_be_learned(rng):
 @pytest.mark.exhaustive
 def test_by_name(rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
-    by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)
+    by_name = lambda **options: combiner_by_name("one_vs_rest", options, prior=PRIOR)
     even = ju.OneVsRest(ju.DempsterRule(prior=1 / 3))
     own = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
     np.testing.assert_array_equal(by_name(rule="dempster-p")(counts), even(counts))

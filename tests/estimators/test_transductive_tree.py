@@ -70,7 +70,7 @@ def test_rules_by_name(name):
     two = Y[:100]
     model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
     counts = model.leaf_counts(X[1:100:2])
-    rule = ju.combiners.rule_by_name(name, prior=[0.5, 0.5], n_samples=50)
+    rule = ju.combiners.combiner_by_name(name, prior=[0.5, 0.5], n_samples=50)
     np.testing.assert_array_equal(model.predict_proba(X[1:100:2]), rule.probability(counts))
 
 

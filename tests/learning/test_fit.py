@@ -305,7 +305,7 @@ def test_standard_errors_are_those_of_a_logistic_regression(rows):
 
 @pytest.mark.once
 def test_bad_input(rows):
-    with refuses(TypeError, "pass a rule"):
+    with refuses(TypeError, "pass a Combiner"):
         fit_combiner("mean", rows)
     with refuses(ValueError, "nothing to learn"):
         fit_combiner(ju.Mean(), rows)

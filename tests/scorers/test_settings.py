@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.combiners import rule_by_name
+from jaxunc.combiners import combiner_by_name
 from jaxunc.scorers._declaration import as_partial, reads_sizes, score_width
 from tests._compilations import compilations
 from tests._refusal import refuses
@@ -120,7 +120,7 @@ def _forest():
         ju.Median,
         ju.Maximum,
         ju.GeneralizedMixture,
-        lambda s: rule_by_name("median", {"scorer": s}, prior=None),
+        lambda s: combiner_by_name("median", {"scorer": s}, prior=None),
     ],
 )
 @pytest.mark.exhaustive(keep=1)
