@@ -162,12 +162,21 @@ OWN = {
 """Where a name means something else, and arguments without which others are not read."""
 
 
+FURTHER = {
+    "belief": ("commonality", "discount", "jousselme_distance"),
+    "decisions": ("maximality",),
+    "intervals": ("dominance",),
+    "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
+}
+"""Functions with checked arguments that stand on no page."""
+
+
 def public():
     """(room, name) of what users call."""
     seen = set()
     for room in ROOMS:
         module = getattr(ju, room)
-        for name in SIGNIFICANCE if room == "compare" else module.__all__:
+        for name in SIGNIFICANCE if room == "compare" else (*module.__all__, *FURTHER.get(room, ())):
             found = getattr(module, name)
             is_tuple = inspect.isclass(found) and (hasattr(found, "_fields") or hasattr(found, "__members__"))
             is_warning = inspect.isclass(found) and issubclass(found, Warning)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 import jaxunc as ju
+from jaxunc.scorers import degrees_of_preference, mass, plausibility, uncertainty
 from jaxunc.scorers._declaration import score_width
 from jaxunc.scorers._plausibility import support as support_of
 from tests import _reference as reference
@@ -183,3 +184,82 @@ def test_widths():
     assert score_width(ju.scorers.probability) == 1
     assert score_width(ju.scorers.plausibility) == 2
     assert score_width(jax.tree_util.Partial(ju.scorers.plausibility)) == 2
+
+
+LEAVES_MASSES = golden("scorers")
+COUNTS_MASSES = np.stack([column(LEAVES_MASSES, "n_neg"), column(LEAVES_MASSES, "n_pos")], axis=-1)
+
+
+@jax.jit
+def everything(counts, prior=0.5):
+    """All the functions together, compiled once for all tests."""
+    return (
+        uncertainty(counts, prior),
+        degrees_of_preference(counts, prior),
+        mass(counts, prior),
+        plausibility(counts, prior),
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int32, float])
+@pytest.mark.exhaustive
+def test_golden(dtype, tolerance):
+    counts = jnp.asarray(COUNTS_MASSES.astype(dtype))
+    (epistemic, aleatoric), preference, masses, _ = everything(counts)
+    tolerance.check(epistemic, column(LEAVES_MASSES, "u_e"), kind="pi")
+    tolerance.check(aleatoric, column(LEAVES_MASSES, "u_a"), kind="pi", scale=1e-3)
+    tolerance.check(preference[:, 0], column(LEAVES_MASSES, "s_neg"), kind="pi")
+    tolerance.check(preference[:, 1], column(LEAVES_MASSES, "s_pos"), kind="pi")
+    np.testing.assert_array_equal(masses[:, 1:3], preference)
+    np.testing.assert_array_equal(masses[:, 0], 0)
+    tolerance.check(masses[:, 3], column(LEAVES_MASSES, "mass_omega"), kind="pi")
+
+
+def test_epistemic_weighting(tolerance):
+    (epistemic, _), *_, score = everything(jnp.asarray(COUNTS_MASSES))
+    tolerance.check((1 - epistemic) * score, column(LEAVES_MASSES, "epistemic_weighted"), kind="pi")
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.2, 0.7])
+def test_the_parts_fit_together(prior, rng):
+    counts = jnp.asarray(rng.integers(0, 60, COUNTS_MASSES.shape).astype(float))
+    (epistemic, aleatoric), preference, masses, score = everything(counts, prior)
+    np.testing.assert_allclose(masses.sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(masses[:, 3], epistemic + aleatoric, atol=1e-6)
+    np.testing.assert_allclose(preference[:, 1] - preference[:, 0], score, atol=1e-6)
+    assert np.all(np.asarray(masses) >= 0)
+    assert np.all(np.asarray(preference).min(axis=-1) == 0)
+
+
+@pytest.mark.exhaustive
+def test_edges():
+    counts = jnp.asarray(COUNTS_MASSES).at[:5].set(jnp.array([[0, 0], [0, 3.0], [4.0, 4.0], [1e9, 1e9], [1e9, 0.0]]))
+    (epistemic, aleatoric), preference, masses, _ = everything(counts)
+    np.testing.assert_array_equal([epistemic[0], aleatoric[0]], [1, 0])
+    np.testing.assert_array_equal(masses[0], (0, 0, 0, 1))
+    np.testing.assert_array_equal(preference[2], 0)
+    np.testing.assert_array_equal([epistemic[4], aleatoric[4]], 0)
+    gradient = jax.jit(jax.grad(lambda c: sum(jnp.sum(part) for part in jax.tree.leaves(everything(c)))))(counts)
+    assert np.all(np.isfinite(gradient))
+
+
+@pytest.mark.exhaustive
+def test_same_under_vmap():
+    counts = jnp.asarray(COUNTS_MASSES)
+    for own, mapped in zip(
+        jax.tree.leaves(everything(counts)), jax.tree.leaves(jax.vmap(everything)(counts)), strict=True
+    ):
+        np.testing.assert_allclose(mapped, own, atol=1e-6)
+
+
+def test_masses_feed_the_conjunctive_rule():
+    masses = everything(jnp.asarray(COUNTS_MASSES))[2][1:8]
+    folded = ju.belief.conjunctive_fold(masses)
+    q_neg = np.prod(np.asarray(masses)[:, [1, 3]].sum(-1))
+    np.testing.assert_allclose(folded[1] + folded[3], q_neg, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [uncertainty, degrees_of_preference, mass])
+def test_three_classes_are_refused_masses(function):
+    with refuses(ValueError, "OneVsRest"):
+        function(jnp.ones(3))

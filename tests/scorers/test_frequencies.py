@@ -1,4 +1,4 @@
-"""Smoothed frequencies and the unbounded scores: reference values, gradients, edges, settings."""
+"""Relative frequencies: reference values, gradients, edges."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,54 @@ from tests._refusal import refuses
 
 LEAVES = golden("scorers")
 COUNTS = np.stack([column(LEAVES, "n_neg"), column(LEAVES, "n_pos")], axis=-1)
-SETTINGS = [tuple(float(part.split("=")[1]) for part in name.split(",")) for name in LEAVES[0]["m_estimate_pos"]]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, float])
+def test_golden(dtype, tolerance):
+    scores = ju.scorers.probability(jnp.asarray(COUNTS.astype(dtype)))
+    tolerance.check(scores, column(LEAVES, "p_prob"))
+    np.testing.assert_array_equal(np.sign(scores), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
+
+
+def test_golden_multiclass(tolerance):
+    for entry in golden("scorers_multiclass"):
+        scores = ju.scorers.probability(jnp.asarray(entry["counts"]))
+        tolerance.check(scores, entry["p_prob_centred"], scale=1.0)
+
+
+def test_gradient(tolerance):
+    counts = jnp.array([[3.0, 5.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]])
+    gradient = jax.grad(lambda c: jnp.sum(ju.scorers.probability(c)))(counts)
+    n = np.array([8.0, 4.0, 4.0, np.inf])
+    expected = np.stack([-np.asarray(counts)[:, 1] / n**2, np.asarray(counts)[:, 0] / n**2], axis=-1)
+    tolerance.check(gradient, expected)
+
+
+def test_integers_are_subtracted_before_they_are_rounded():
+    lead = ju.scorers.probability(jnp.array([[10**9, 10**9 + 1], [10**9, 10**9]], jnp.int32))
+    assert lead[0] > 0
+    assert lead[1] == 0
+
+
+def test_one_class_is_refused():
+    with refuses(ValueError, "last axis"):
+        ju.scorers.probability(jnp.ones((3, 1)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
+@pytest.mark.parametrize("scorer", [ju.scorers.probability, ju.scorers.laplace, ju.scorers.confidence_bounds])
+@pytest.mark.exhaustive(keep=1)
+def test_unsigned_counts_do_not_wrap(scorer, dtype):
+    counts = [[9, 3], [3, 9], [200, 100], [4, 4], [0, 0]]
+    np.testing.assert_array_equal(scorer(jnp.array(counts, dtype)), scorer(jnp.array(counts)))
+
+
+LEAVES_SMOOTHED = golden("scorers")
+COUNTS_SMOOTHED = np.stack([column(LEAVES_SMOOTHED, "n_neg"), column(LEAVES_SMOOTHED, "n_pos")], axis=-1)
+SETTINGS = [
+    tuple(float(part.split("=")[1]) for part in name.split(",")) for name in LEAVES_SMOOTHED[0]["m_estimate_pos"]
+]
 SCORERS = [
     pytest.param(laplace, id="laplace"),
     pytest.param(Partial(m_estimate, m=2.5, prior=0.25), id="m_estimate"),
@@ -25,28 +72,30 @@ SCORERS = [
 
 @pytest.mark.parametrize("dtype", [np.int32, float])
 @pytest.mark.parametrize(("scorer", "name"), [(laplace, "p_lap"), (linear, "linear")])
-def test_golden(scorer, name, dtype, tolerance):
-    scores = scorer(jnp.asarray(COUNTS.astype(dtype)))
-    tolerance.check(scores, column(LEAVES, name))
-    np.testing.assert_array_equal(np.sign(scores), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
+def test_golden_smoothed(scorer, name, dtype, tolerance):
+    scores = scorer(jnp.asarray(COUNTS_SMOOTHED.astype(dtype)))
+    tolerance.check(scores, column(LEAVES_SMOOTHED, name))
+    np.testing.assert_array_equal(np.sign(scores), np.sign(COUNTS_SMOOTHED[:, 1] - COUNTS_SMOOTHED[:, 0]))
 
 
 def test_golden_ucb(tolerance):
     by_leaf = jax.jit(jax.vmap(lambda counts, size: ucb(counts, n_samples=size)))
-    scores = by_leaf(jnp.asarray(COUNTS), jnp.asarray(column(LEAVES, "N_all")))
-    tolerance.check(scores, column(LEAVES, "ucb"))
+    scores = by_leaf(jnp.asarray(COUNTS_SMOOTHED), jnp.asarray(column(LEAVES_SMOOTHED, "N_all")))
+    tolerance.check(scores, column(LEAVES_SMOOTHED, "ucb"))
 
 
 @pytest.mark.parametrize(("m", "prior"), SETTINGS)
 def test_golden_m_estimate(m, prior, tolerance):
     name = f"m={m:g},prior={prior:g}"
-    scores = m_estimate(jnp.asarray(COUNTS.astype(np.int32)), m=m, prior=prior)
-    tolerance.check(scores, column(LEAVES, "m_estimate_pos", name) - 0.5, scale=1.0)
-    tolerance.check(m_estimate(jnp.asarray(COUNTS), m=m, prior=jnp.array([1 - prior, prior])), scores, scale=1.0)
+    scores = m_estimate(jnp.asarray(COUNTS_SMOOTHED.astype(np.int32)), m=m, prior=prior)
+    tolerance.check(scores, column(LEAVES_SMOOTHED, "m_estimate_pos", name) - 0.5, scale=1.0)
+    tolerance.check(
+        m_estimate(jnp.asarray(COUNTS_SMOOTHED), m=m, prior=jnp.array([1 - prior, prior])), scores, scale=1.0
+    )
 
 
 @pytest.mark.exhaustive
-def test_golden_multiclass(tolerance):
+def test_golden_multiclass_smoothed(tolerance):
     for entry in golden("scorers_multiclass"):
         counts, n_classes = jnp.asarray(entry["counts"]), len(entry["counts"])
         tolerance.check(laplace(counts) + 1 / n_classes, entry["laplace"], scale=1.0)
@@ -61,7 +110,7 @@ def test_golden_multiclass(tolerance):
 @pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_same_under_jit_and_vmap(scorer):
-    counts = jnp.asarray(COUNTS[:12].reshape(3, 4, 2))
+    counts = jnp.asarray(COUNTS_SMOOTHED[:12].reshape(3, 4, 2))
     eager = scorer(counts)
     assert eager.shape == (3, 4)
     np.testing.assert_allclose(jax.jit(lambda c: scorer(c))(counts), eager, rtol=3e-7)
@@ -69,7 +118,7 @@ def test_same_under_jit_and_vmap(scorer):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_gradient(scorer, tolerance):
+def test_gradient_smoothed(scorer, tolerance):
     """Central differences of the float64 formula inside, finite at the edges, zero at an empty leaf."""
     counts = jnp.array([[3.0, 5.0], [0.0, 4.0], [1.0, 0.0], [1e9, 1e9], [0.0, 0.0]])
     gradient = np.asarray(jax.jit(jax.vmap(jax.grad(scorer)))(counts))
@@ -110,7 +159,7 @@ def test_no_weight_and_no_counts():
     empty = jnp.zeros(2)
     np.testing.assert_allclose(m_estimate(empty, m=0.0, prior=0.25), -0.25)
     assert np.all(np.isfinite(jax.grad(lambda c: m_estimate(c, m=0.0, prior=0.25))(empty)))
-    counts = jnp.asarray(COUNTS)
+    counts = jnp.asarray(COUNTS_SMOOTHED)
     np.testing.assert_allclose(m_estimate(counts, m=0.0, prior=0.5), probability(counts), rtol=1e-6)
     np.testing.assert_allclose(m_estimate(counts, m=2.0, prior=0.5), laplace(counts), rtol=1e-6)
 
@@ -156,7 +205,7 @@ def test_too_few_samples(n_samples):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_one_class_is_refused(scorer):
+def test_one_class_is_refused_smoothed(scorer):
     with refuses(ValueError, "last axis"):
         scorer(jnp.ones((3, 1)))
 
