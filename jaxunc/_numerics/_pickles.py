@@ -69,8 +69,11 @@ class Method:
     arrays have no hash, and inside a program they cannot be compared. Two modules of equal numbers have two programs.
     """
 
+    __name__: str
+    __wrapped__: MethodType
+
     def __init__(self, bound: MethodType):
-        update_wrapper(self, bound)
+        update_wrapper(self, bound)  # name, documentation and signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)

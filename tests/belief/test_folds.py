@@ -1,4 +1,4 @@
-"""The conjunctive rule: reference values, the definition set by set, the closed form of Dempster's rule."""
+"""The conjunctive and the cautious fold: reference values, definitions, laws, closed forms, gradients, refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -14,35 +14,41 @@ from tests._golden import golden
 from tests._refusal import refuses
 from tests.belief._powerset import as_sets, canonical_weights, cautious, random_masses
 
-GENERAL = golden("belief_general")
+SETS = ("empty", "neg", "pos", "omega")
 
 
-@pytest.mark.parametrize("entry", GENERAL, ids=lambda e: f"{e['C']} classes, {e['K']} masses")
+def twenty_trees(masses, rule: str) -> jax.Array:
+    """The masses ``[trees sets]`` and more of them: neutral ones, or (for the cautious rule) the last again."""
+    masses = np.asarray(masses, float)
+    vacuous = np.eye(masses.shape[-1])[-1]
+    more = np.tile(masses[-1] if rule == "cautious" else vacuous, (20 - len(masses), 1))
+    return jnp.asarray(np.concatenate([masses, more]))
+
+
+@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("rule", ["dempster", "cautious"])
 @pytest.mark.exhaustive(keep=2)
-def test_golden(entry, tolerance):
+def test_reference_values(rule, number, tolerance):
+    entry = golden("belief_general")[number]
+    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
     masses = np.array(entry["masses_singletons_then_omega"])
-    masses = jnp.asarray(np.concatenate([np.zeros((len(masses), 1)), masses], axis=1))
-    combined, expected = ju.belief.conjunctive_fold(masses), entry["dempster"]
-    # m(∅) is one minus what is left
-    tolerance.check(combined[0], expected["empty"], scale=1.0)
-    tolerance.check(combined[1:-1], expected["singletons"])
-    tolerance.check(combined[-1], expected["omega"])
-    normalized, expected = ju.belief.conjunctive_fold(masses, normalized=True), entry["dempster_normalised"]
-    assert normalized[0] == 0
-    tolerance.check(normalized[1:-1], expected["singletons"])
-    tolerance.check(normalized[-1], expected["omega"])
+    masses = np.concatenate([1 - masses.sum(axis=-1, keepdims=True).round(12), masses], axis=-1).clip(0)
+    masses = twenty_trees(masses, rule)
+    want = entry[rule]
+    tolerance.check(fold(masses), [want["empty"], *want["singletons"], want["omega"]], scale=1.0)
+    want = entry[f"{rule}_normalised"]
+    tolerance.check(fold(masses, normalized=True), [0.0, *want["singletons"], want["omega"]], scale=1.0)
 
 
-@pytest.mark.parametrize("name", ["three_masses_04", "conflict_08_08_098"])
-def test_paper_examples(name, tolerance):
-    example, sets = golden("paper_examples")[name], ("empty", "neg", "pos", "omega")
-    masses = jnp.asarray(np.array([[mass[s] for s in sets] for mass in example["inputs"]]))
-    combined = ju.belief.conjunctive_fold(masses)
-    expected = example["dempster"]
-    tolerance.check(combined, [expected["unnormalised"][s] for s in sets])
-    tolerance.check(combined[2] - combined[1], expected["score"])
-    normalized = ju.belief.conjunctive_fold(masses, normalized=True)
-    tolerance.check(normalized, [expected["normalised"][s] for s in sets])
+@pytest.mark.parametrize("example", ["three_masses_04", "conflict_08_08_098"])
+@pytest.mark.parametrize("rule", ["dempster", "cautious"])
+def test_examples_of_the_paper(rule, example, tolerance):
+    entry = golden("paper_examples")[example]
+    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
+    masses = twenty_trees([[mass[a] for a in SETS] for mass in entry["inputs"]], rule)
+    for normalized, key in ((False, "unnormalised"), (True, "normalised")):
+        want = [entry[rule][key][a] for a in SETS]
+        tolerance.check(fold(masses, normalized=normalized), want, scale=1.0, what=key)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -50,7 +56,7 @@ def test_definition(n_classes, rng, tolerance):
     """Every pair of sets intersected, one mass function after the other, unnormalised inputs' ∅ included."""
     sets = [frozenset(), *(frozenset({c}) for c in range(n_classes)), frozenset(range(n_classes))]
     masses = rng.dirichlet(np.ones(len(sets)), size=(6, 4))
-    combined = ju.belief.conjunctive_fold(jnp.asarray(masses))
+    combined = belief.conjunctive_fold(jnp.asarray(masses))
     for row, actual in zip(masses, combined, strict=True):
         total = dict(zip(sets, row[0], strict=True))
         for mass in row[1:]:
@@ -65,7 +71,7 @@ def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
     counts = random_counts(rng, (30, 5), 2, largest=12)
     leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
     masses = np.array([[list(mass.values()) for mass in row] for row in leaves])
-    combined = np.asarray(ju.belief.conjunctive_fold(jnp.asarray(masses), normalized=normalized), np.float64)
+    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=normalized), np.float64)
     answer = ju.DempsterRule(normalized).answer(jnp.asarray(counts))
     tolerance.check(answer.score, combined[:, 2] - combined[:, 1], kind="pi", scale=1.0)
     if normalized:
@@ -75,7 +81,7 @@ def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
 def test_omega_is_neutral_and_the_empty_set_absorbs(rng):
     mass = rng.dirichlet(np.ones(4))
     neutral, absorbing = np.array([0.0, 0, 0, 1]), np.array([1.0, 0, 0, 0])
-    fold = lambda *masses: np.asarray(ju.belief.conjunctive_fold(jnp.asarray(np.stack(masses))))
+    fold = lambda *masses: np.asarray(belief.conjunctive_fold(jnp.asarray(np.stack(masses))))
     np.testing.assert_allclose(fold(mass, neutral), mass, rtol=1e-6)
     np.testing.assert_allclose(fold(mass, absorbing), absorbing, atol=1e-6)
 
@@ -84,12 +90,12 @@ def test_total_conflict():
     """Certain masses against each other: all is conflict, and stays so where there is nothing to divide."""
     masses = jnp.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     for normalized in (False, True):
-        combined = ju.belief.conjunctive_fold(masses, normalized=normalized)
+        combined = belief.conjunctive_fold(masses, normalized=normalized)
         np.testing.assert_array_equal(combined, [1, 0, 0, 0])
-        np.testing.assert_array_equal(ju.belief.pignistic(combined), 0.5)
-        np.testing.assert_array_equal(ju.belief.commonality(combined), 0)
-        np.testing.assert_array_equal(ju.belief.discount(combined, 0.25), [0.25, 0, 0, 0.75])
-    gradient = jax.grad(lambda m: jnp.sum(ju.belief.conjunctive_fold(m, normalized=True)))(masses)
+        np.testing.assert_array_equal(belief.pignistic(combined), 0.5)
+        np.testing.assert_array_equal(belief.commonality(combined), 0)
+        np.testing.assert_array_equal(belief.discount(combined, 0.25), [0.25, 0, 0, 0.75])
+    gradient = jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True)))(masses)
     assert np.all(np.isfinite(gradient))
 
 
@@ -129,12 +135,12 @@ def crowds(rng, n_trees: int, n_classes: int) -> np.ndarray:
 def test_many_trees(n_trees, n_classes, rng, x64):
     """Unnormalised only ∅ is left of them; normalised what it is of."""
     masses = crowds(rng, n_trees, n_classes).astype(np.float64 if x64 else np.float32)
-    combined = np.asarray(ju.belief.conjunctive_fold(jnp.asarray(masses), normalized=True))
+    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=True))
     rtol = 1e-14 * n_trees if x64 else 2e-7 * n_trees**0.75
     np.testing.assert_allclose(combined, normalised_by_logarithms(masses.astype(float)), rtol=rtol, atol=1e-30)
     np.testing.assert_allclose(combined[:2, 1:].sum(axis=-1), 1, rtol=1e-6)
     np.testing.assert_allclose(combined[2, 1], 1, rtol=1e-6)
-    plain = np.asarray(ju.belief.conjunctive_fold(jnp.asarray(masses[:3])))
+    plain = np.asarray(belief.conjunctive_fold(jnp.asarray(masses[:3])))
     np.testing.assert_allclose(plain[:, 0], 1, atol=1e-6 if x64 else 1e-3)
 
 
@@ -142,7 +148,7 @@ def test_many_trees(n_trees, n_classes, rng, x64):
 def test_gradients_of_many_trees(n_trees, rng, x64):
     """Finite, and of the logarithms' closed form where no mass is 0."""
     masses = crowds(rng, n_trees, 2).astype(np.float64 if x64 else np.float32)
-    gradient = jax.jit(jax.grad(lambda m: jnp.sum(ju.belief.conjunctive_fold(m, normalized=True)[:, 1])))
+    gradient = jax.jit(jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True)[:, 1])))
     by_masses = np.asarray(gradient(jnp.asarray(masses)))
     assert np.all(np.isfinite(by_masses))
     exact, place = masses[1].astype(float), (n_trees // 2, 1)
@@ -158,76 +164,25 @@ def test_gradients_of_many_trees(n_trees, rng, x64):
 def test_an_excluded_class_keeps_its_slope(x64):
     """One tree denies class 0: letting it in moves the answer, by as much as the rest of the trees speak for it."""
     masses = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.5, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])
-    gradient = jax.grad(lambda m: ju.belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(masses))
+    gradient = jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(masses))
     # m({0}) = Q_0/(Q_0 + Q_1 - Q_Ω), Q_0 = m_1({0}) 0.75², Q_1 = 0.5²
     np.testing.assert_allclose(gradient[0, 1], 0.5625 / 0.25, rtol=1e-6)
     many = np.concatenate([masses[:1], np.tile([[0.0, 0.98, 0.01, 0.01]], (1000, 1))])
-    combined = ju.belief.conjunctive_fold(jnp.asarray(many), normalized=True)
+    combined = belief.conjunctive_fold(jnp.asarray(many), normalized=True)
     np.testing.assert_array_equal(combined, [0, 0, 1, 0])
-    gradient = np.asarray(jax.grad(lambda m: ju.belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(many)))
+    gradient = np.asarray(jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(many)))
     assert np.all(np.isfinite(gradient))
     assert gradient[0, 1] > 1e9
 
 
 def test_transforms(rng, tolerance, x64):
     masses = jnp.asarray(rng.dirichlet(np.ones(4), size=(3, 4)))
-    eager = ju.belief.conjunctive_fold(masses)
-    tolerance.check(jax.jit(ju.belief.conjunctive_fold)(masses), eager)
-    tolerance.check(jax.vmap(ju.belief.conjunctive_fold)(masses), eager)
+    eager = belief.conjunctive_fold(masses)
+    tolerance.check(jax.jit(belief.conjunctive_fold)(masses), eager)
+    tolerance.check(jax.vmap(belief.conjunctive_fold)(masses), eager)
     if x64:
-        fold = lambda m: ju.belief.conjunctive_fold(m, normalized=True)
+        fold = lambda m: belief.conjunctive_fold(m, normalized=True)
         check_grads(fold, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("masses", "match"),
-    [
-        (np.ones(4) / 4, "masses has shape"),
-        (np.ones((3, 2)) / 2, "masses has shape"),
-        (np.array([[0.5, -0.5, 0.5, 0.5]]), "masses must be"),
-        (np.array([[0.5, 0.5, 0.5, 0.5]]), "masses must be"),
-    ],
-)
-def test_errors(masses, match):
-    with refuses(ValueError, match):
-        ju.belief.conjunctive_fold(jnp.asarray(masses))
-
-
-SETS = ("empty", "neg", "pos", "omega")
-
-
-def twenty_trees(masses, rule: str) -> jax.Array:
-    """The masses ``[trees sets]`` and more of them: neutral ones, or (for the cautious rule) the last again."""
-    masses = np.asarray(masses, float)
-    vacuous = np.eye(masses.shape[-1])[-1]
-    more = np.tile(masses[-1] if rule == "cautious" else vacuous, (20 - len(masses), 1))
-    return jnp.asarray(np.concatenate([masses, more]))
-
-
-@pytest.mark.parametrize("number", range(10))
-@pytest.mark.parametrize("rule", ["dempster", "cautious"])
-@pytest.mark.exhaustive(keep=2)
-def test_reference_values(rule, number, tolerance):
-    entry = golden("belief_general")[number]
-    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
-    masses = np.array(entry["masses_singletons_then_omega"])
-    masses = np.concatenate([1 - masses.sum(axis=-1, keepdims=True).round(12), masses], axis=-1).clip(0)
-    masses = twenty_trees(masses, rule)
-    want = entry[rule]
-    tolerance.check(fold(masses), [want["empty"], *want["singletons"], want["omega"]], scale=1.0)
-    want = entry[f"{rule}_normalised"]
-    tolerance.check(fold(masses, normalized=True), [0.0, *want["singletons"], want["omega"]], scale=1.0)
-
-
-@pytest.mark.parametrize("example", ["three_masses_04", "conflict_08_08_098"])
-@pytest.mark.parametrize("rule", ["dempster", "cautious"])
-def test_examples_of_the_paper(rule, example, tolerance):
-    entry = golden("paper_examples")[example]
-    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
-    masses = twenty_trees([[mass[a] for a in SETS] for mass in entry["inputs"]], rule)
-    for normalized, key in ((False, "unnormalised"), (True, "normalised")):
-        want = [entry[rule][key][a] for a in SETS]
-        tolerance.check(fold(masses, normalized=normalized), want, scale=1.0, what=key)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])

@@ -1,4 +1,4 @@
-"""Rules by name, and what is said of unknown ones."""
+"""Combiners by name, and what is said of unknown ones."""
 
 import equinox as eqx
 import jax
@@ -18,13 +18,13 @@ COUNTS = jnp.array([[[3, 1], [0, 2], [5, 5]]])
 
 
 @pytest.mark.parametrize("name", COMBINERS)
-def test_every_name_makes_its_rule(name):
+def test_every_name_makes_its_combiner(name):
     options = {"s": 1} if name in ("generalized_vote", "averaged_intervals") else {}
     assert type(combiner_by_name(name, options, prior=PRIOR)) is COMBINERS[name]
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
-def test_configured_rules(name):
+def test_configured_combiners(name):
     """A short name is its rule with its options; others are added to them, or take their place."""
     kind, options = CONFIGURED[name]
     assert name not in COMBINERS

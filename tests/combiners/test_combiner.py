@@ -1,4 +1,4 @@
-"""Rules and their methods where JAX takes a function."""
+"""Combiners and their methods as functions of JAX's; what they say of the sizes they read, and of a user's scorers."""
 
 import gc
 import inspect
@@ -179,10 +179,10 @@ def test_honest_counts_are_no_reason_to_warn():
         make("pooling", 2, 3)(jnp.asarray(FREQUENCIES * 4))
 
 
-COUNTS_OWN_SCORERS = np.array([[3, 1], [0, 4]])
+LEAVES = np.array([[3, 1], [0, 4]])
 
 
-def counted_own_scorers(counts):
+def lead(counts):
     """The lead of class 1, without a bound."""
     return (counts[..., 1] - counts[..., 0]).astype(jnp.float32)
 
@@ -207,15 +207,15 @@ def too_wide(counts):
 @ju.scorers.scorer(width=float("inf"))
 def unbounded(counts):
     """The lead, as it is."""
-    return counted_own_scorers(counts)
+    return lead(counts)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("kind", [ju.Mean, ju.Median, ju.Maximum, ju.GeneralizedMixture])
-@pytest.mark.parametrize("scorer", [counted_own_scorers, too_wide, Partial(counted_own_scorers)])
+@pytest.mark.parametrize("scorer", [lead, too_wide, Partial(lead)])
 def test_scores_beyond_the_width_are_refused(kind, scorer):
     with pytest.raises(ValueError, match=r"gives the leaf \[.*\] the score .*width="):
-        kind(scorer).probability(COUNTS_OWN_SCORERS)
+        kind(scorer).probability(LEAVES)
     with pytest.raises(ValueError, match=r"gives the leaf \[.*\] the score .*width="):
         ju.bind(toy_forest(2, 4), ju.combiners.Together(one=kind(scorer), two=ju.Vote()))
 
@@ -223,14 +223,14 @@ def test_scores_beyond_the_width_are_refused(kind, scorer):
 @pytest.mark.once
 def test_rules_by_tree_are_asked_too():
     with pytest.raises(ValueError, match=r"the score .*width="):
-        ju.bind(toy_forest(2, 4), ju.Weighted(ju.Mean(counted_own_scorers), jnp.arange(1.0, 5.0)))
+        ju.bind(toy_forest(2, 4), ju.Weighted(ju.Mean(lead), jnp.arange(1.0, 5.0)))
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("scorer", [small, signed, unbounded])
 def test_scores_within_it_are_taken(scorer):
-    assert np.isfinite(ju.Mean(scorer)(COUNTS_OWN_SCORERS)).all()
-    assert np.isfinite(jax.jit(ju.Mean(scorer))(COUNTS_OWN_SCORERS)).all()
+    assert np.isfinite(ju.Mean(scorer)(LEAVES)).all()
+    assert np.isfinite(jax.jit(ju.Mean(scorer))(LEAVES)).all()
     assert np.isfinite(ju.bind(toy_forest(2, 4), ju.Mean(scorer))(np.zeros((3, toy_forest(2, 4).n_features)))).all()
 
 
@@ -252,10 +252,10 @@ class Bare(ju.Combiner):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda rule: rule.probability(COUNTS_OWN_SCORERS),
-        lambda rule: rule.score(COUNTS_OWN_SCORERS),
+        lambda rule: rule.probability(LEAVES),
+        lambda rule: rule.score(LEAVES),
         lambda rule: ju.bind(toy_forest(2, 4), rule).probability(np.zeros((3, toy_forest(2, 4).n_features))),
-        lambda rule: ju.Calibrated(rule)(COUNTS_OWN_SCORERS),
+        lambda rule: ju.Calibrated(rule)(LEAVES),
         lambda rule: ju.OneVsRest(rule)(np.array([[1, 2, 3]])),
     ],
 )
