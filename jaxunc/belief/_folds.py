@@ -130,7 +130,7 @@ def _normalized(a: _Class):
     # A class that is excluded keeps its slope; it may be steep.
     above = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best, axis=-1), -4 * room, room)
     singles = a.single * jnp.ldexp(jnp.ones_like(a.single), above)
-    # Ω by the class with the largest commonality: beside it Ω is told apart, or does not matter.
+    # Ω by the class with the largest commonality: beside it Ω keeps its digits, or does not matter.
     rest = jnp.concatenate([singles, jnp.take_along_axis(a.omega, best, axis=-1)], axis=-1)
     agreed = jnp.sum(rest, axis=-1, keepdims=True)
     conflict = (agreed == 0).astype(rest.dtype)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log, log_softmax
@@ -93,11 +93,6 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
             "For more classes rank by one column of class_scores, or of the probability."
         )
     return class_scores[..., 1] - class_scores[..., 0]
-
-
-def contradicted(class_scores: Float[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Return whether every class is excluded (all scores are -inf): the trees contradict each other."""
-    return jnp.all(jnp.isneginf(class_scores), axis=-1)
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:

@@ -29,7 +29,7 @@ from ._combiner import Combiner, learned_field, tree_field
 
 
 class BeliefRule(Combiner[Answer]):
-    """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
+    """Settings, lift and finish of both combiners of belief functions; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
     """Contribution of a leaf for a class that it does not speak against: it changes nothing in the merge."""
@@ -150,7 +150,7 @@ class DempsterRule(BeliefRule):
     Raises
     ------
     ValueError
-        If eps is outside [0, 1), a reliability outside [0, 1], the prior not between 0 and 1, or the counts have more
+        If eps is outside [0, 1), a reliability outside [0, 1], or the prior not between 0 and 1. If counts have more
         than two classes (use OneVsRest).
 
     Notes
@@ -209,11 +209,11 @@ class CautiousRule(BeliefRule):
     Class scores: log q of the singletons, log w(+) for − and log w(−) for +; rank by `margin`. Score: m(+) - m(−),
     normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
 
-    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf has a say
-    in the weight of the class that it supports, an evenly split one in both. The latter counts where no other leaf
-    supports the class, with the mean of the slopes at both sides of the kink. Empty and opposed leaves never take its
-    place. So the margin of evenly split leaves alone has its exact slope. Beside a leaf that supports one class it has
-    a kink, and half of the slope.
+    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf enters the
+    weight of the class that it supports, an evenly split one both. The latter counts where no other leaf supports the
+    class, with the mean of the slopes at both sides of the kink. Empty and opposed leaves never take its place. So the
+    margin of evenly split leaves alone has its exact slope. Beside a leaf that supports one class it has a kink, and
+    half of the slope.
 
     References
     ----------
@@ -234,5 +234,5 @@ class CautiousRule(BeliefRule):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Finish as all belief rules do. Where no leaf has a say the minimum is at infinity, and nothing is known."""
+        """Finish as all belief rules do. Where no leaf enters a weight its minimum is infinite: nothing is known."""
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

@@ -70,7 +70,7 @@ class LearnedPool(Combiner[Answer]):
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
 
-    Streams classes + 1 planes. `words` says what was learned.
+    Streams classes + 1 planes. `describe` tells the learned numbers in sentences.
 
     References
     ----------

@@ -44,7 +44,7 @@ class Mean(Combiner[Answer]):
     ValueError. No tree (all masked): 0, or 1/C.
 
     Scores of leaves are rounded before they are added, with compensation. So the mean of shares is within 4 eps (5e-7
-    in float32) of the true one for any number of trees, and 0 for a class that no leaf has.
+    in float32) of the true one for any number of trees. It is 0 for a class that no leaf has.
 
     References
     ----------

@@ -37,8 +37,8 @@ class Vote(Combiner[Answer]):
     -----
     Class scores and probability: the shares of the votes. Score: share of class 1 less that of class 0, which is the
     mean sign (the form of the paper's code). For literal ties: the printed share less 1/2. An empty leaf is a tie; no
-    tree at all gives equal shares. Ties are decided on the counts, so they are exact. The gradient is zero. Votes that
-    are polled one by one (`jaxunc.voting`) are whole: there tied classes take turns over the trees.
+    tree at all gives equal shares. Ties are decided on the counts, so they are exact. The gradient is zero. Where
+    trees vote one by one (`jaxunc.voting`) votes are whole: there tied classes take turns over the trees.
 
     References
     ----------

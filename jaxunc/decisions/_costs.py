@@ -44,8 +44,8 @@ def reject(
     Raises
     ------
     ValueError
-        If there are fewer than two classes or, outside a trace, a row is no distribution (within 0.001) or the cost
-        lies outside [0, 1] or is neither one number nor one for each row.
+        If there are fewer than two classes, or the cost is neither one number nor one for each row. Outside a trace
+        also if a row is no distribution (within 0.001) or the cost lies outside [0, 1].
 
     Notes
     -----

@@ -257,8 +257,8 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one
-        number, ≥ 2 (values are checked outside of `jax.jit` only).
+        If counts are negative or not finite, or the last axis holds fewer than two classes. If n_samples is not one
+        number, ≥ 2. Values are checked outside of `jax.jit` only.
 
     Notes
     -----
