@@ -77,51 +77,16 @@ def grid_support_degrees(
     return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
 
 
-def _halves(x):
-    """A float as the sum of two of half its precision."""
-    bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
-    keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
-    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
-    return high, x - high
-
-
-def _as_float(intervals, dtype):
-    return intervals if isinstance(intervals, int) else intervals.astype(dtype)
-
-
-def _quotient(k, intervals, dtype):
-    return k.astype(dtype) / _as_float(intervals, dtype)
-
-
-def log_likelihood_at(k, intervals, w, v):
-    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
-    total = w + v
-    (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
-    # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    above = v_high * _as_float(intervals, v.dtype) - node * n_high
-    above += v_low * _as_float(intervals, v.dtype) - node * n_low
-    gap = 2 * above / _as_float(intervals, v.dtype) / total
-    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
-    value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
-    return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
-
-
-def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
-    """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
-    n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
-
-    def halve(_, ends):
-        right, left = ends
-        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
-        # not.
-        k = (right + left) // 2
-        log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
-        log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
-        holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
-        return jnp.where(holds, right, k), jnp.where(holds, k, left)
-
-    ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
-    return lax.fori_loop(0, halvings, halve, ends)
+@jit
+def _grid_degrees(counts, intervals, halvings, mle_node):
+    dtype = np.promote_types(float_dtype(counts), np.float32)
+    leading = lead(counts).astype(dtype)
+    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    empty = (negative == 0) & (positive == 0)
+    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
+    w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
+    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
+    return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
 def _degree(w, v, leading, intervals, halvings, mle_node):
@@ -140,16 +105,22 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
     return jnp.where(mle_node & (at_peak > best), at_peak, best)
 
 
-@jit
-def _grid_degrees(counts, intervals, halvings, mle_node):
-    dtype = np.promote_types(float_dtype(counts), np.float32)
-    leading = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
-    w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
-    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
-    return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
+def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
+    """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
+    n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
+
+    def halve(_, ends):
+        right, left = ends
+        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
+        # not.
+        k = (right + left) // 2
+        log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
+        log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
+        holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
+        return jnp.where(holds, right, k), jnp.where(holds, k, left)
+
+    ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
+    return lax.fori_loop(0, halvings, halve, ends)
 
 
 def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
@@ -194,3 +165,32 @@ def _beta_densities(counts, from_one):
     impossible = ((from_one == intervals) & (w > 0)) | ((from_one == 0) & (v > 0))
     density = jnp.exp(jnp.where(impossible, -jnp.inf, log_ratio + at_mode[..., None]))
     return jnp.where(empty[..., None], 1.0, density).astype(float_dtype(counts))
+
+
+def log_likelihood_at(k, intervals, w, v):
+    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
+    total = w + v
+    (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
+    # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
+    above = v_high * _as_float(intervals, v.dtype) - node * n_high
+    above += v_low * _as_float(intervals, v.dtype) - node * n_low
+    gap = 2 * above / _as_float(intervals, v.dtype) / total
+    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
+    value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
+    return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
+
+
+def _halves(x):
+    """A float as the sum of two of half its precision."""
+    bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
+    keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
+    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
+    return high, x - high
+
+
+def _as_float(intervals, dtype):
+    return intervals if isinstance(intervals, int) else intervals.astype(dtype)
+
+
+def _quotient(k, intervals, dtype):
+    return k.astype(dtype) / _as_float(intervals, dtype)

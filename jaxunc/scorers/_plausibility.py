@@ -238,6 +238,41 @@ class Support(NamedTuple):
     of both sides of a kink."""
 
 
+def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
+    """Degrees of support, preference and ignorance of leaves together, which share their cost.
+
+    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
+    counts are finite and >= 0, and the prior lies between 0 and 1.
+    """
+    check_two_classes(counts, "plausibility")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
+    dtype = float_dtype(counts)
+    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
+    prior = class_one(prior, dtype)
+    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
+        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
+    values = _support_jitted(negative, positive, lead, prior)
+    return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
+
+
+def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
+    """The logarithms ``[... 2]`` of π of (−, +): see `plausibility`. Finite for every leaf, however certain."""
+    return support(counts, prior).log_degrees
+
+
+def class_one(prior: NumbersLike, dtype) -> Array:
+    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
+    check_within("prior", prior, "(0, 1)", shape=None)
+    prior = jnp.asarray(prior, dtype)
+    if prior.ndim and prior.shape[-1] != 2:
+        raise ValueError(
+            f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
+            "For more classes combine each against the rest: OneVsRest."
+        )
+    return prior[..., 1] if prior.ndim else prior
+
+
 def _preference(log_for, log_against, total, lead, even):
     """π(+) - π(−), from the slope at the tie where the difference of the logarithms would cancel."""
     # Near a tie both roots meet at z: there the difference is the lead times the slope of log π, which is known
@@ -307,38 +342,3 @@ def _support_jvp(primals, tangents):
 
 
 _support_jitted = jit(_support)  # so that an eager call compiles its loops once
-
-
-def class_one(prior: NumbersLike, dtype) -> Array:
-    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
-    check_within("prior", prior, "(0, 1)", shape=None)
-    prior = jnp.asarray(prior, dtype)
-    if prior.ndim and prior.shape[-1] != 2:
-        raise ValueError(
-            f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
-            "For more classes combine each against the rest: OneVsRest."
-        )
-    return prior[..., 1] if prior.ndim else prior
-
-
-def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
-    """Degrees of support, preference and ignorance of leaves together, which share their cost.
-
-    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
-    counts are finite and >= 0, and the prior lies between 0 and 1.
-    """
-    check_two_classes(counts, "plausibility")
-    counts = checked_counts(counts)
-    warn_of_fractions(counts)
-    dtype = float_dtype(counts)
-    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
-    prior = class_one(prior, dtype)
-    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
-        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
-    values = _support_jitted(negative, positive, lead, prior)
-    return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
-
-
-def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """The logarithms ``[... 2]`` of π of (−, +): see `plausibility`. Finite for every leaf, however certain."""
-    return support(counts, prior).log_degrees
