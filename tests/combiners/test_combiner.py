@@ -2,9 +2,11 @@
 
 import gc
 import inspect
+import pickle
 import warnings
 import weakref
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,6 +118,14 @@ def test_methods_are_pytrees_with_a_name():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("method", [ju.Mean().score, toy_forest(2, 4).with_counts])
+def test_methods_pickle_by_name(method):
+    again = pickle.loads(pickle.dumps(method))
+    assert (type(again), again.__name__) == (type(method), method.__name__)
+    assert eqx.tree_equal(again.__wrapped__.__self__, method.__wrapped__.__self__)
+
+
+@pytest.mark.once
 def test_programs_do_not_keep_a_rule():
     rule = ju.EvidenceAccumulation(0.25)
     for function in (rule, rule.score):
@@ -150,6 +160,7 @@ def test_rules_of_scorers_read_what_their_scorers_read():
         for scorer in (ju.scorers.laplace, Partial(ju.scorers.m_estimate, m=2.0, prior=0.5), ju.scorers.linear):
             assert make_rule(scorer).reads_sizes
             assert ju.OneVsRest(ju.Weighted(ju.Mean(scorer), np.ones(3))).reads_sizes
+            assert ju.OneVsRest([ju.Mean(scorer)] * 3).reads_sizes
     assert [ju.UncertaintyDecomposition(kind).reads_sizes for kind in ("entropy", "plausibility")] == [False, True]
 
 

@@ -7,8 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners import combiner_by_name
-from jaxunc.combiners._combiner import combine_counts
+from jaxunc.combiners import combine_counts, combiner_by_name
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
-from jaxunc.combiners._combiner import combine_counts
+from jaxunc.combiners import combine_counts
 from tests._forests import positive_counts, random_counts
 from tests._refusal import refuses
 from tests._rules import CASES, EVERY, PRIORS, RULES, by_rule, check_same, expected_scores, make

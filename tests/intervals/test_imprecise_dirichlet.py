@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from jaxunc.intervals import FractionsWarning, Interval, dominance, idm_interval
-from jaxunc.intervals._imprecise_dirichlet import checked_strength, differences
+from jaxunc.intervals import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
 from tests._forests import positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refuses

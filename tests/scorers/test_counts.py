@@ -10,7 +10,7 @@ import pytest
 
 from jaxunc import scorers
 from jaxunc.intervals import FractionsWarning
-from jaxunc.scorers._plausibility import support
+from jaxunc.scorers import support
 from tests._refusal import refuses
 
 TAKE_COUNTS = {

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
 from jaxunc.combiners import combiner_by_name
-from jaxunc.scorers._declaration import as_partial, reads_sizes, score_width
+from jaxunc.scorers import as_partial, reads_sizes, score_width
 from tests._compilations import compilations
 from tests._refusal import refuses
 from tests.scorers import _postponed

@@ -7,8 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.scorers import confidence_bounds, laplace, linear, m_estimate, probability, ucb
-from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers import confidence_bounds, laplace, linear, m_estimate, probability, score_width, ucb
 from tests._golden import column, golden
 from tests._refusal import refuses
 

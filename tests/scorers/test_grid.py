@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 import jaxunc as ju
-from jaxunc.scorers import grid_support_degrees
-from jaxunc.scorers._plausibility import support
+from jaxunc.scorers import grid_support_degrees, support
 from tests import _reference as reference
 from tests._golden import column, golden
 from tests._refusal import refuses
