@@ -125,7 +125,7 @@ def test_what_is_refused(rules, error, match):
 @pytest.mark.once
 @pytest.mark.exhaustive
 def test_as_many_rules_as_classes():
-    with refuses(ValueError, "rule holds 2 rules, but counts have 3 classes"):
+    with refuses(ValueError, "rule holds 2 combiners, but counts have 3 classes"):
         ju.OneVsRest([ju.Mean(), ju.Mean()])(jnp.ones((4, 3, 3)))
     with refuses(TypeError, "answers with Preference"):
         ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(jnp.ones((4, 3, 3)))
