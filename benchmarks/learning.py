@@ -45,7 +45,7 @@ from benchmarks.learning_noise import NOISE, NOISE_SETS, run_noise
 from benchmarks.learning_page import write_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS, table
-from jaxunc.combiners import rule_by_name
+from jaxunc.combiners import combiner_by_name
 from jaxunc.learning import OobDataset
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
@@ -199,7 +199,7 @@ def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Co
 def _best_fixed(rows: OobDataset, forest: ju.Forest) -> ju.Combiner:
     """The rule without learned numbers that does best on the out-of-sample rows."""
     names = ("probability", *FIXED, *(FIXED_BINARY if forest.n_classes == 2 else ()))
-    rules = {name: rule_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
+    rules = {name: combiner_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
     return min(rules.values(), key=lambda rule: ju.learning.loss_on(rule, rows))
 
 

@@ -123,7 +123,7 @@ def _rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
     names = {"laplace": "laplace", "m-estimate": "m-estimate", "pooling": "pooling"}
     names |= {"plausibility": "plausibility"} if forest.n_classes == 2 else {}
     prior, size = forest.prior, forest.n_samples
-    return {name: ju.combiners.rule_by_name(rule, prior=prior, n_samples=size) for name, rule in names.items()}
+    return {name: ju.combiners.combiner_by_name(rule, prior=prior, n_samples=size) for name, rule in names.items()}
 
 
 def _answers(forest: ju.Forest, rules: dict[str, ju.Combiner], X: np.ndarray) -> dict[str, np.ndarray]:

@@ -32,6 +32,8 @@ class Rule(NamedTuple):
 
     A scorer that rounds first, a prior term that is no logarithm, and weighted counts lose so small a lead.
     """
+    reads_sizes: bool = True
+    """Whether the answer changes where all counts are multiplied by a number."""
     thorough: bool = True
     """Whether it meets every transformation; variants of a rule, which differ in values alone, need not."""
     kind: str = "closed"
@@ -161,7 +163,7 @@ def _evidence(prior, trees, **options):
 
 
 RULES: dict[str, Rule] = {
-    "mean": Rule(lambda prior, trees: ju.Mean(), reference.mean),
+    "mean": Rule(lambda prior, trees: ju.Mean(), reference.mean, reads_sizes=False),
     "mean_plausibility": Rule(
         lambda prior, trees: ju.Mean(ju.scorers.plausibility), reference.mean_plausibility, binary_only=True, kind="pi"
     ),
@@ -170,14 +172,16 @@ RULES: dict[str, Rule] = {
         _tempered_reference,
         binary_only=True,
         resolves_units=False,
+        reads_sizes=False,
     ),
-    "vote": Rule(lambda prior, trees: ju.Vote(), reference.vote, differentiable=False),
+    "vote": Rule(lambda prior, trees: ju.Vote(), reference.vote, differentiable=False, reads_sizes=False),
     "pooling": Rule(lambda prior, trees: ju.Pooling(), reference.pooling),
     "evidence": Rule(_evidence, reference.evidence, probability_from="log evidence"),
     "evidence_veto": Rule(
         partial(_evidence, smoothing=0.0),
         partial(reference.evidence, smoothing=0.0),
         probability_from="log evidence",
+        reads_sizes=False,
     ),
     "evidence_published": Rule(
         partial(_evidence, prior_term="published_code"),
@@ -236,13 +240,16 @@ RULES: dict[str, Rule] = {
         probability_from="log evidence",
         thorough=False,
     ),
-    "median": Rule(lambda prior, trees: ju.Median(), reference.median, thorough=False, resolves_units=False),
-    "maximum": Rule(lambda prior, trees: ju.Maximum(), reference.maximum, thorough=False),
+    "median": Rule(
+        lambda prior, trees: ju.Median(), reference.median, thorough=False, resolves_units=False, reads_sizes=False
+    ),
+    "maximum": Rule(lambda prior, trees: ju.Maximum(), reference.maximum, thorough=False, reads_sizes=False),
     "generalized_mixture": Rule(
         lambda prior, trees: ju.GeneralizedMixture(),
         reference.generalized_mixture,
         thorough=False,
         resolves_units=False,
+        reads_sizes=False,
     ),
     "epistemic_weighting": Rule(
         lambda prior, trees: ju.EpistemicWeighting(),
@@ -270,7 +277,9 @@ RULES: dict[str, Rule] = {
         resolves_units=False,
         differentiable=False,
     ),
-    "gini_weighted": Rule(lambda prior, trees: GiniWeighted(), _gini_reference, thorough=False, resolves_units=False),
+    "gini_weighted": Rule(
+        lambda prior, trees: GiniWeighted(), _gini_reference, thorough=False, resolves_units=False, reads_sizes=False
+    ),
     "smoothed_mean": Rule(_smoothed_mean, _smoothed_mean_reference, thorough=False, resolves_units=False),
     "member_smoothing": Rule(
         lambda prior, trees: MemberSmoothing(), _members_reference, thorough=False, resolves_units=False
@@ -298,6 +307,7 @@ RULES: dict[str, Rule] = {
         resolves_units=False,
         thorough=False,
         probability_from="log evidence",
+        reads_sizes=False,
     ),
     "calibrated_one_vs_rest": Rule(
         lambda prior, trees: _calibrated(prior, one_vs_rest=True),
@@ -305,6 +315,7 @@ RULES: dict[str, Rule] = {
         resolves_units=False,
         thorough=False,
         probability_from="log evidence",
+        reads_sizes=False,
     ),
     "blend": Rule(
         lambda prior, trees: ju.Stack(
@@ -316,7 +327,10 @@ RULES: dict[str, Rule] = {
         probability_from="log evidence",
     ),
     "weighted_mean": Rule(
-        lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)), reference.mean, weights=tree_weights
+        lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)),
+        reference.mean,
+        weights=tree_weights,
+        reads_sizes=False,
     ),
     "weighted_pooling": Rule(
         lambda prior, trees: ju.Weighted(ju.Pooling(), tree_weights(trees)),
@@ -330,6 +344,7 @@ RULES: dict[str, Rule] = {
         partial(reference.evidence, smoothing=0.0),
         weights=tree_weights,
         probability_from="log evidence",
+        reads_sizes=False,
     ),
     "weighted_together": Rule(
         lambda prior, trees: ju.Weighted(
@@ -351,7 +366,7 @@ CASES = [
 ]
 """Every rule with every number of classes that it takes."""
 
-BINARY = [pytest.param(name, id=name) for name in RULES]
+EVERY = [pytest.param(name, id=name) for name in RULES]
 
 
 def make(name: str, n_classes: int, trees) -> ju.Combiner:

@@ -33,6 +33,10 @@ SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
     *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
 )
 FOR_OTHERS = {
+    "belief": ("commonality", "discount", "jousselme_distance"),
+    "decisions": ("maximality",),
+    "intervals": ("dominance",),
+    "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
     "smoothing": ("fit_dirichlet_prior", "predictive_mass"),
     "voting": ("bind_vote", "critical_final_votes", "majority_probability"),
 }
@@ -135,7 +139,7 @@ OWN = {
     "expected_trees": {"p": np.array([0.6, 0.4])},
     "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
     "optimal_votes": {"n_trees": 50},
-    "rule_by_name": {"name": "evidence"},
+    "combiner_by_name": {"name": "evidence"},
     "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},
     "discount": {"reliability": 0.5},

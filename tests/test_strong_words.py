@@ -33,7 +33,7 @@ TOLD = {
     "Those trees are never grown": "transduction/test_certainty.py::test_the_same_integers",
     "no table that keeps a mean exactly": NO_CLAIM,
     "holds this to the bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
-    "It need not be the nearest float": "combiners/test_unanimous.py::test_how_far_a_mean_is_from_the_true_one",
+    "It need not be the nearest float": "combiners/test_shares.py::test_how_far_a_mean_is_from_the_true_one",
     "*Finish* never asks how many trees": "inference/test_fold.py::test_a_mask_drops_trees",
     "Files are data and never code": "storage/test_round_trip.py::test_own_classes_are_refused_unless_they_are_passed",
     "each rule's answers the same bits alone and among others": "test_page_numbers.py::test_a_gpu",

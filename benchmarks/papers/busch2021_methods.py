@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jaxunc.combiners import Combiner, rule_by_name
+from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import Forest
 
 
@@ -16,14 +16,14 @@ class Method(NamedTuple):
     meaning: str
     """What it does, in a few words."""
     combiner: str
-    """A name that `jaxunc.combiners.rule_by_name` knows."""
+    """A name that `jaxunc.combiners.combiner_by_name` knows."""
     options: Mapping[str, Any] = MappingProxyType({})
     reads: str = "score"
     """``score`` (as published) or ``margin`` (of the class scores)."""
 
     def make(self, forest: Forest) -> Combiner:
         """The rule for a forest."""
-        return rule_by_name(self.combiner, self.options, prior=forest.prior, n_samples=forest.n_samples)
+        return combiner_by_name(self.combiner, self.options, prior=forest.prior, n_samples=forest.n_samples)
 
 
 METHODS = {

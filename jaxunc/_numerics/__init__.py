@@ -25,7 +25,7 @@ from ._counts import (
     narrowest_dtype,
     padded_table,
 )
-from ._pickles import IN_FILES, Pickled, states_by
+from ._pickles import IN_FILES, Pickled, PickledModule, states_by
 from ._programs import (
     KeptWhileAlive,
     along_instances,

@@ -3,7 +3,12 @@
 import copyreg
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from functools import update_wrapper
+from types import MethodType
+from typing import TYPE_CHECKING, Any, no_type_check
+
+import equinox as eqx
+import jax
 
 IN_FILES = "jaxunc.storage"
 """Key of a state that holds the contents of a file; no attribute has such a name."""
@@ -54,3 +59,51 @@ class Pickled:
     def _plain_state(self) -> dict[str, Any]:
         """Return the state of arrays and texts; raises a TypeError if something has no place there."""
         return _STORAGE[0]().state_of(self)
+
+
+@jax.tree_util.register_pytree_node_class
+class Method:
+    """A method of a module: a pytree, as equinox's are, but hashed, compared and pickled as Python's own.
+
+    JAX keeps programs by the function that they are of, which it hashes and compares. So a method equals itself alone:
+    arrays have no hash, and inside a program they cannot be compared. Two modules of equal numbers have two programs.
+    """
+
+    __name__: str
+    __wrapped__: MethodType
+
+    def __init__(self, bound: MethodType):
+        update_wrapper(self, bound)  # name, documentation and signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Method) and self.__wrapped__ == other.__wrapped__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.__wrapped__.__self__, self.__name__)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self.__wrapped__.__self__,), self.__wrapped__.__func__
+
+    @classmethod
+    def tree_unflatten(cls, function: Any, owner: Any) -> "Method":
+        return cls(MethodType(function, *owner))
+
+
+class PickledModule(Pickled, eqx.Module):
+    """A module of equinox that is `Pickled`, and whose methods can be passed to `jax.jit` and the like: `Method`."""
+
+    if not TYPE_CHECKING:  # so that they still report names that do not exist
+
+        @no_type_check  # checks read attributes themselves
+        def __getattribute__(self, name: str) -> Any:
+            # Past equinox's own, which would wrap the method so that it is hashed by its arrays.
+            found = object.__getattribute__(self, name)
+            # A field may hold another object's method, and equinox leaves special methods as they are.
+            own = type(found) is MethodType and found.__self__ is self and not name.startswith("__")
+            return Method(found) if own else found

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_integer, check_kind, check_one_of, is_concrete
-from jaxunc._numerics import KeptWhileAlive, Pickled, TwoFloat, along_instances, jit, softmax, sum_in_order
+from jaxunc._numerics import KeptWhileAlive, PickledModule, TwoFloat, along_instances, jit, softmax, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
@@ -44,7 +44,7 @@ class LeafSum(Combiner[Any]):
         return stat
 
 
-class AdditiveTrees(Pickled, eqx.Module):
+class AdditiveTrees(PickledModule):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and

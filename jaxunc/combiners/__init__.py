@@ -1,53 +1,41 @@
-"""Rules that make one answer of many leaves, and the contract that they keep."""
+"""Combination rules, called combiners: they make one answer of many leaves. And the contract that they keep."""
 
 from jaxunc._numerics import TwoFloat
+from jaxunc.scorers import SCORERS
 
-from ._answer import Answer, kind_of, margin
-from ._averaged_intervals import AveragedIntervals
-from ._beta import BetaAggregation
-from ._blend import Stack
-from ._calibrated import Calibrated
-from ._cautious import CautiousRule
-from ._combine import combine_counts, merged, read_answer
-from ._combiner import Combiner
-from ._dempster import DempsterRule
-from ._epistemic import EpistemicWeighting
-from ._evidence import EvidenceAccumulation
-from ._explained_vote import ExplainedVote, Explanation
-from ._fields import DOMAINS, learned_field, tree_field
-from ._generalized_mixture import GeneralizedMixture
-from ._generalized_vote import GeneralizedVote
-from ._given import as_rule, check_is_rule
-from ._learned_pool import LearnedPool
-from ._learned_vote import LearnedVote
-from ._lift import (
+from ._answer import Answer, kind_of, margin, read_answer
+from ._belief_rules import CautiousRule, DempsterRule
+from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
+from ._combiner import (
+    DOMAINS,
+    Combiner,
+    check_is_combiner,
+    check_own_scorers,
     check_tree_fields,
     columns_of,
+    combine_counts,
     has_tree_fields,
+    learned_field,
     lift_rows,
     lift_tree,
+    merged,
     tree_axes,
+    tree_field,
     warn_if_sizes_are_lost,
 )
-from ._maximum import Maximum
-from ._mean import Mean
-from ._median import Median
+from ._evidence import EvidenceAccumulation
+from ._explained_vote import ExplainedVote, Explanation
+from ._generalized_vote import GeneralizedVote, LearnedVote, Preference
+from ._learned_pool import LearnedPool
 from ._merge import Merging, merge_kinds
-from ._names import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
-from ._own_scorers import check_own_scorers
-from ._pooling import Pooling
-from ._preference import Preference
-from ._together import Together
-from ._uncertainty import Uncertainty, UncertaintyDecomposition
-from ._vote import Vote
-from ._weighted import Weighted
+from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
+from ._shares import Pooling, Vote
+from ._together import Stack, Together, as_combiner
+from ._uncertainty import AveragedIntervals, Uncertainty, UncertaintyDecomposition
+from ._wrapped import Calibrated, Weighted
 
 __all__ = [
-    "CONFIGURED",
-    "DOMAINS",
-    "RULES",
-    "SCORERS",
     "Answer",
     "AveragedIntervals",
     "BetaAggregation",
@@ -58,7 +46,6 @@ __all__ = [
     "EpistemicWeighting",
     "EvidenceAccumulation",
     "ExplainedVote",
-    "Explanation",
     "GeneralizedMixture",
     "GeneralizedVote",
     "LearnedPool",
@@ -68,16 +55,13 @@ __all__ = [
     "Median",
     "OneVsRest",
     "Pooling",
-    "Preference",
     "Stack",
     "Together",
-    "TwoFloat",
-    "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
+    "combiner_by_name",
     "learned_field",
     "margin",
-    "rule_by_name",
     "tree_field",
 ]

@@ -1,21 +1,17 @@
-"""The answer of a rule: class scores and their read-outs."""
+"""The answer of most combiners: class scores, and the read-outs of them."""
 
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log, log_softmax
+from jaxunc._types import PyTree
 
 Scores = TypeVar("Scores", Array, np.ndarray)
-
-
-def kind_of(answer: Any) -> str:
-    """What a rule answers with, in words; an array that is traced has a type of JAX's own."""
-    return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__
 
 
 class Answer(NamedTuple):
@@ -23,7 +19,7 @@ class Answer(NamedTuple):
 
     class_scores: Float[Array, "... classes"]
     """A number per class, larger is better; the largest decides (the lowest index on ties). Rank-safe: they do not
-    saturate. Their scale is the rule's own."""
+    saturate. Their scale is the combiner's own."""
     score: Float[Array, "..."] | None
     """The published binary score, positive for class 1; None for more classes."""
     probability: Float[Array, "... classes"] | None
@@ -74,16 +70,14 @@ class Answer(NamedTuple):
 def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     """Class score of class 1 less that of class 0: the number to rank instances by.
 
-    The published differences of masses or products vanish or saturate with many
-    trees; margins of class scores keep their order. Where the trees agree, the normalised difference of masses rounds
-    to 1 or -1, and instances tie that are not alike.
-
+    With many trees the published differences of masses or products vanish or saturate: where the trees agree, the
+    normalised one rounds to 1 or -1, and instances tie that are not alike. Margins of class scores keep their order.
     Raises a ValueError unless there are two classes.
 
     Parameters
     ----------
     class_scores
-        What a rule says when it is called, ``[... 2]``.
+        A combiner's answer when it is called, ``[... 2]``.
 
     Returns
     -------
@@ -101,6 +95,28 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     return class_scores[..., 1] - class_scores[..., 0]
 
 
-def contradicted(class_scores: Float[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Return whether every class is excluded (all scores are -inf): the trees contradict each other."""
-    return jnp.all(jnp.isneginf(class_scores), axis=-1)
+def read_answer(answer: PyTree, readout: str | None) -> PyTree:
+    """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
+    if readout is None:
+        return answer
+    is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
+    answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
+    if readout != "class_scores" and not answers:
+        raise ValueError(
+            f"this combiner has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
+        )
+    if readout == "score" and any(node.score is None for node in answers):
+        raise ValueError(
+            "score is defined for two classes only; for more use the class scores (call the combiner) or .probability."
+        )
+    if any(getattr(node, readout) is None for node in answers):
+        raise ValueError(
+            f"{readout} is not defined for scores without a bound, such as those of linear and ucb. Rank by the class "
+            "scores (call the combiner), or use Pooling, which gives leaves that weight and probabilities too."
+        )
+    return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
+
+
+def kind_of(answer: Any) -> str:
+    """Return the kind of a combiner's answer in words; an array that is traced has a type of JAX's own."""
+    return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__

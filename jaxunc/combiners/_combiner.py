@@ -1,46 +1,52 @@
-"""The contract of a rule: lift → merge → finish."""
+"""The contract of a combiner: lift → merge → finish.
+
+`Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. Behind them stand the steps, in
+their order: `combine_counts` lifts each tree's leaves (`lift_tree`), merges what they contribute (`merged`, by
+`jaxunc.combiners._merge`), finishes, and reads the answer (`jaxunc.combiners._answer`). Where instances are streamed,
+`jaxunc.inference` takes the same steps one by one. The fields of combiners are declared last: which numbers can be
+learned, and which differ from tree to tree.
+"""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, no_type_check, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, overload
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Num, Shaped
+from jaxtyping import Array, Bool, Num, Shaped
 
-from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import Pickled, as_counts
+from jaxunc._checks import check_class_axis, check_counts, check_one_of, check_within, is_concrete, warn_of_fractions
+from jaxunc._numerics import PickledModule, as_counts, float_dtype, jit
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
-from jaxunc.scorers import reads_sizes
+from jaxunc.scorers import reads_sizes, score_bound
 
-from ._answer import Answer
-from ._combine import combine_counts
-from ._lift import warn_if_sizes_are_lost
-from ._methods import attribute
-from ._own_scorers import check_own_scorers
+from ._answer import Answer, read_answer
+from ._merge import Merging, merge_kinds
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 
 
-class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
-    """A rule that combines the leaves of many trees by a merge that can be streamed.
+class Combiner(PickledModule, Generic[AnswerT]):
+    """A combination rule: it makes one answer of the leaves of many trees, by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
 
-    * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
-      leading axes ``[...]`` of the counts, and further ones if the rule needs them. It may also be a scalar that is the
-      same for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
-    * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
-      ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
-      floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts:
-      ``.value`` is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected
-      planes reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is
-      masked: for medians and the like, at the cost of keeping them all for a chunk of instances.
+    * ``lift(counts [... classes])`` → a pytree, the *statistic* that one leaf contributes. It depends on the counts of
+      one leaf of one tree alone. Each array of it is a *plane*: the leading axes ``[...]`` of the counts, and further
+      ones if the combiner needs them. A scalar is the same for every leaf of the tree.
+    * ``merge`` → how the statistics of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or ``"collect"``,
+      for all planes or as a pytree prefix of the statistic. Sums are compensated. An exact sum (of floats, or of
+      integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts: ``.value`` is
+      the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected planes have the
+      trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked. They serve medians
+      and the like, and all are kept for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
-      are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
+      are part of the statistic. So weights, masks, parts of a forest and shards are the same code.
     """
 
     if TYPE_CHECKING:  # a field would have to be passed to every constructor
@@ -49,34 +55,32 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
         merge: eqx.AbstractVar[PyTree]
     """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
-    if not TYPE_CHECKING:  # so that they still report names that do not exist
-        # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules
-        # hold.)
+    if not TYPE_CHECKING:
+        # A combiner is one function, as its methods are; `equinox.tree_equal` compares what combiners hold.
         __hash__ = object.__hash__
         __eq__ = object.__eq__
-
-        @no_type_check
-        def __getattribute__(self, name: str) -> Any:
-            return attribute(self, name)
 
     @property
     def reads_sizes(self) -> bool:
         """Whether the answer depends on how many instances leaves hold, and not on their shares alone.
 
-        Then counts that look like frequencies are warned of where they enter. By default as the rule's scorers and the
-        rules within it say; a rule that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
+        If so, a warning tells of counts that look like frequencies. By default as the scorers and the combiners within
+        it say; a combiner that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
         """
-        return any(_reads_sizes(part) for part in vars(self).values())
+        parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner | Partial))
+        return any(
+            part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
+            for part in parts
+        )
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """The names of the counts that the rule reads of a leaf, which stand side by side in what it lifts.
+        """The names of the counts that the combiner reads of a leaf, which stand side by side in what it lifts.
 
-        By default those of the rules within it, each once, and else the forest's own alone. A rule of several rules
+        By default those of the combiners within it, each once, and else the forest's own alone. A combiner of several
         hands each its columns: `columns_of`.
         """
-        rules = (part for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part))
-        return tuple(dict.fromkeys(name for rule in rules for name in rule.count_sets)) or (OWN,)
+        return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (OWN,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -84,7 +88,7 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
 
     @abc.abstractmethod
     def finish(self, stat: PyTree) -> AnswerT:
-        """Return the answer: an `Answer`, or whatever else the rule returns."""
+        """Return the answer: an `Answer`, or whatever else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
         """Return everything that `finish` says of the leaves' counts.
@@ -145,20 +149,238 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
         check_class_axis(counts)
         if counts.ndim < 2:
             raise ValueError(
-                f"counts has shape {counts.shape}; a rule combines [... trees classes]. "
-                "Add the tree axis: counts[None]."
+                f"counts has shape {counts.shape}; a combiner takes [... trees classes]. Add the tree axis: "
+                "counts[None]."
             )
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
         check_own_scorers(self, counts)
         return combine_counts(self, counts, readout)
 
+    def _within(self) -> Iterator["Combiner"]:
+        """The combiners that this one holds."""
+        is_combiner = lambda part: isinstance(part, Combiner)  # noqa: E731
+        return filter(is_combiner, jax.tree.leaves(vars(self), is_leaf=is_combiner))
 
-def _is_rule(part) -> bool:
-    return isinstance(part, Combiner)
+    def _own_scorers(self) -> Iterator[Partial]:
+        """The scorers of a user's own that are called with the counts as they are given."""
+        scorer = vars(self).get("scorer")
+        if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
+            yield scorer
+        for part in self._within():
+            yield from part._own_scorers()
 
 
-def _reads_sizes(part) -> bool:
-    if isinstance(part, dict):
-        return any(map(_reads_sizes, part.values()))
-    return part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
+def check_is_combiner(given: Any, name: str = "combiner") -> None:
+    """Raise a TypeError that says what to pass unless it is a combiner."""
+    if isinstance(given, Combiner):
+        return
+    if isinstance(given, type) and issubclass(given, Combiner):
+        raise TypeError(f"{name} is the class {given.__name__}; pass a Combiner, an object of it: {given.__name__}().")
+    if isinstance(getattr(given, "combiner", None), Combiner):
+        raise TypeError(f"{name} is a {type(given).__name__}; pass the combiner that it holds, its .combiner.")
+    by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(given, str) else ""
+    raise TypeError(f"{name} is {given!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
+
+
+def warn_if_sizes_are_lost(combiner: Combiner, counts: Num[Array, "... classes"]) -> None:
+    """Warn of counts that look like frequencies if the combiner reads leaf sizes."""
+    if combiner.reads_sizes:
+        warn_of_fractions(counts)
+
+
+def check_own_scorers(combiner: Combiner, counts: Num[Array, "... classes"]) -> None:
+    """Refuse a combiner whose scorer, a user's own, gives these leaves scores beyond its width; traced ones pass.
+
+    Their probabilities would be cut in silence.
+    """
+    scorers = list(combiner._own_scorers())
+    if not scorers or not is_concrete(scorers, counts):
+        return
+    for scorer in scorers:
+        scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
+        if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
+            continue
+        if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
+            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            raise ValueError(
+                f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
+                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
+                f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
+                "for scores without a bound, which have no probability."
+            )
+
+
+def _module_of(function: Any) -> str:
+    while hasattr(function, "func"):
+        function = function.func
+    return getattr(function, "__module__", None) or ""
+
+
+# The steps of an answer.
+
+
+@jit(static_argnames="readout")
+def combine_counts(
+    combiner: Combiner,
+    counts: Num[Array, "... trees classes"],
+    readout: str | None,
+    mask: Bool[Array, "... trees"] | None = None,
+) -> PyTree:
+    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
+    *lead, n_trees, n_classes = counts.shape
+    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
+    check_tree_fields(combiner, n_trees)
+    # Arrays [trees rows ...], and numbers per tree [trees].
+    stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, by_tree)
+    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+
+    def with_lead(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+
+    return read_answer(combiner.finish(jax.tree.map(with_lead, merged(combiner, stat, passing))), readout)
+
+
+def lift_tree(combiner: Combiner, counts: Num[Array, "rows classes"]) -> PyTree:
+    """Lift one tree's leaves, checking that the statistic has the shape that a combiner promises."""
+    stat = combiner.lift(counts)
+    rows = counts.shape[0]
+    for path, part in jax.tree_util.tree_leaves_with_path(stat):
+        shape = jnp.shape(part)
+        if shape and shape[0] != rows:
+            raise ValueError(
+                f"{type(combiner).__name__}.lift returned an array of shape {shape} at "
+                f"stat{jax.tree_util.keystr(path)} for counts of shape {counts.shape}; expected ({rows},), "
+                f"({rows}, …) or a scalar for the whole tree."
+            )
+    kinds = merge_kinds(combiner.merge, stat)
+    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
+    # Only exact sums keep integers: other merges carry floats.
+    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
+    return jax.tree.unflatten(structure, parts)
+
+
+def merged(combiner: Combiner, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
+    """Merge the statistics of those trees that pass, in the order of the trees."""
+    parts, structure = jax.tree.flatten(stat)
+    merging = Merging.of(combiner.merge, stat)
+    if passing is not None:
+        parts = merging.mask(parts, passing)
+    carry = merging.scan(lambda tree: tree, merging.start([part.shape[1:] for part in parts]), parts)
+    return jax.tree.unflatten(structure, merging.result(carry))
+
+
+_lift_rows_once = jit(lift_tree)
+_SHORT, _LONG = 1024, 16384
+
+
+def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
+    # In parts of fixed length they need no program for each length.
+    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
+    parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]
+    # A number for the whole tree is the same in all parts.
+    joined = lambda *rows: jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
+    return parts[0] if len(parts) == 1 else jax.tree.map(joined, *parts)
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Return the asked columns of counts that stand side by side in the order of the given names."""
+    if given == asked:
+        return counts
+    n_classes = counts.shape[-1] // len(given)
+    starts = [n_classes * given.index(name) for name in asked]
+    parts = [counts[..., start : start + n_classes] for start in starts]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
+
+# The fields of combiners.
+
+Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
+DOMAINS = get_args(Domain)
+"""Where a learned number may lie: see `learned_field`."""
+
+
+def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
+
+    Parameters
+    ----------
+    domain
+        ``"real"``; ``"positive"``; ``"unit"``, between 0 and 1; along the last axis ``"simplex"``, probabilities
+        (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
+        ``"fixed"``, not to be learned. Array fields that declare nothing are real.
+    spread
+        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
+        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
+        instances is held back accordingly; by one instance's log loss at one standard deviation.
+    nearest
+        Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
+    **kwargs
+        As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
+    """
+    return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
+
+
+def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
+
+    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
+    shared by all trees. Parameters and result: see `learned_field`.
+    """
+    return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
+
+
+def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
+    check_one_of("domain", domain, DOMAINS)
+    check_within("spread", spread, "(0, inf)")
+    check_within("nearest", nearest, "(0, inf)")
+    return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}
+
+
+def tree_axes(combiner: Combiner) -> PyTree:
+    """Return the axes to map a combiner over trees by: 0 for arrays with a leading tree axis, None for all others."""
+
+    def axis(path, leaf):
+        node: Any = combiner
+        for key in path:
+            if isinstance(key, jax.tree_util.GetAttrKey):
+                fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                # The first field on the way decides: all arrays below a field by tree have trees in front.
+                if key.name in fields and fields[key.name].metadata.get("per_tree"):
+                    return 0 if jnp.ndim(leaf) else None  # one number serves all trees
+                node = getattr(node, key.name)
+            elif isinstance(key, jax.tree_util.DictKey):
+                node = node[key.key]
+            elif isinstance(key, jax.tree_util.SequenceKey):
+                node = node[key.idx]
+            else:
+                return None
+        return None
+
+    return jax.tree_util.tree_map_with_path(axis, combiner)
+
+
+def has_tree_fields(combiner: Combiner) -> bool:
+    """Return whether any field of the combiner differs from tree to tree."""
+    return bool(jax.tree.leaves(tree_axes(combiner)))
+
+
+def check_tree_fields(combiner: Combiner, n_trees: int) -> None:
+    """Raise a ValueError unless every per-tree field has one entry per tree."""
+
+    def check(path, axis, leaf):
+        if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
+            raise ValueError(
+                f"{type(combiner).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
+                f"{n_trees} trees: pass one entry per tree, shape ({n_trees},)."
+            )
+
+    jax.tree_util.tree_map_with_path(check, tree_axes(combiner), combiner, is_leaf=lambda x: x is None)

@@ -14,9 +14,8 @@ from jaxunc._types import PyTree
 from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
 
-from ._answer import Answer, contradicted, margin
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._answer import Answer, margin
+from ._combiner import Combiner, learned_field
 
 
 class EvidenceAccumulation(Combiner[Answer]):
@@ -92,7 +91,7 @@ class EvidenceAccumulation(Combiner[Answer]):
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether the rule smooths: without smoothing, shares are all that counts."""
+        """Whether the combiner smooths: without smoothing, shares are all that counts."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
@@ -127,12 +126,9 @@ class EvidenceAccumulation(Combiner[Answer]):
     def finish(self, stat: Float[Array, "... classes"]) -> Answer:
         """Add the prior; where all classes are vetoed, answer with it."""
         class_scores = stat + self._prior_gain()
-        conflict = contradicted(class_scores)
-        # Where all classes are vetoed a softmax of -inf would be NaN; the prior is what is left to answer with.
+        # Where every class is vetoed the trees contradict each other. A softmax would be NaN: the prior answers.
+        conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
         admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
         log_probability = log_softmax(admissible)
-        score = None
-        if class_scores.shape[-1] == 2:
-            both = jnp.where(conflict[..., None], 0.0, class_scores)
-            score = margin(both)
+        score = margin(jnp.where(conflict[..., None], 0.0, class_scores)) if class_scores.shape[-1] == 2 else None
         return Answer(class_scores, score, jnp.exp(log_probability), log_probability)

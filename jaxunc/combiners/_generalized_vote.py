@@ -1,21 +1,85 @@
-"""The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain."""
+"""The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain.
 
+`GeneralizedVote` is as published, `LearnedVote` has numbers that can be learned; both answer with a `Preference`. The
+steps that they and `ExplainedVote` share come last: the mass of a tree, in pieces that add up without rounding, and the
+pairs of classes.
+"""
+
+import dataclasses
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num, Shaped
+import numpy as np
+from jaxtyping import Array, Bool, Float, Num, Shaped
 
-from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._checks import check_one_of, check_within
+from jaxunc._numerics import TwoFloat, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.intervals import dominance, one_strength
+from jaxunc.intervals import checked_strength, dominance, one_strength, undominated
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner
-from ._fields import learned_field
-from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_mass
-from ._preference import Preference
+from ._combiner import Combiner, learned_field
+
+Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
+"""Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
+
+
+class Preference(NamedTuple):
+    """The mass of the trees that prefer one class to another: the answer of a cautious forest's vote."""
+
+    mass: Float[Array | np.ndarray, "... classes classes"]
+    """Entry (c, c') is the mass of the trees that prefer c to c'; 0 on the diagonal."""
+    total: Float[Array | np.ndarray, "..."]
+    """The mass of all trees, those included that abstain. 0 if no tree counts, or all leaves are empty."""
+    excess: Float[Array | np.ndarray, "... classes classes"] | None = None
+    """2 mass - total, taken before rounding, so that exact halves are 0: ≥ 0 where at least half of the mass prefers c
+    to c'. None in preferences made by hand: then of the mass and the total as they are."""
+
+    @property
+    def belief(self) -> Array:
+        """The belief of "class 1" ``[...]``: the share of the mass that prefers it, 0 of no mass. For two classes."""
+        return self._share(1, 0)
+
+    @property
+    def plausibility(self) -> Array:
+        """The plausibility of "class 1" ``[...]``: the share that does not prefer class 0, 1 of no mass. As above."""
+        return 1 - self._share(0, 1)
+
+    @property
+    def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
+        """The classes that no half of the mass rejects: `jaxunc.decisions.nondominated`; NumPy of NumPy arrays."""
+        xp = np if isinstance(self.mass, np.ndarray) else jnp
+        total = self.total[..., None, None]
+        excess = 2 * self.mass - total if self.excess is None else self.excess
+        n_classes = self.mass.shape[-1]
+        beside = xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape)
+        preferred = (excess >= 0) & (total > 0) & beside
+        if n_classes == 2:
+            # Class 0 comes first, and needs more than half.
+            zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
+            one = preferred[..., 1, 0] & ~zero
+            return xp.stack([~one, ~zero], axis=-1)
+        return undominated(preferred)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("set",)
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The sets of classes that remain, as bools ``[instances classes]``."""
+        return {output: np.asarray(self.remaining)}
+
+    def _share(self, preferred: int, other: int) -> Array:
+        if self.mass.shape[-1] != 2:
+            raise ValueError(
+                f"belief and plausibility of class 1 are those of two classes; this preference has "
+                f"{self.mass.shape[-1]}. Divide the mass of a pair by the total instead."
+            )
+        return safe_divide(jnp.asarray(self.mass[..., preferred, other]), jnp.asarray(self.total))
 
 
 class GeneralizedVote(Combiner[Preference]):
@@ -99,6 +163,138 @@ class GeneralizedVote(Combiner[Preference]):
         excess = beyond_half(mass, by_pair, self.mass)
         whole = jnp.broadcast_to(total.value, mass.high.shape[:-1])
         return Preference(matrix(mass.value, jnp.zeros_like(whole)), whole, matrix(excess, -whole))
+
+
+class LearnedVote(Combiner[Preference]):
+    r"""`GeneralizedVote` with comparisons that have a slope, and masses that are a function of the leaf's size.
+
+    .. math:: B(c \succ c') = \sum_t m_t \, \sigma\Big(\frac{n_c - n_{c'} - s}{\tau}\Big), \qquad
+              m_t = N_t^\alpha \, \frac{N_t}{N_t + \kappa}
+
+    σ is the logistic function. As τ falls to 0 it is the comparison n_c - n_c' ≥ s of the cautious forest (`hardened`);
+    equal masses are α = κ = 0, those of the leaf size α = 1, κ = 0, those of certainty α = 0, κ = s.
+
+    Parameters
+    ----------
+    s
+        The strength, > 0.
+    size_power, half_size
+        α, and κ ≥ 0: the size at which the second factor is one half.
+    softness
+        τ ≥ 0, in instances. Not learned.
+
+    Raises
+    ------
+    ValueError
+        If s is not one number, positive and finite, or κ or τ is negative or not finite.
+
+    Notes
+    -----
+    Answers with a `Preference`, for `jaxunc.decisions.nondominated`; learn it by the loss ``"utility"``. Masses are
+    floats: near a half rounding decides (`GeneralizedVote` is exact). An empty leaf has no mass unless masses are
+    equal. Gradient: in all numbers for τ > 0; in the masses alone for τ = 0.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, whose outlook names learned weights of trees.
+    """
+
+    s: Float[Array, ""] = learned_field("positive")
+    size_power: Float[Array, ""] = learned_field("real")
+    half_size: Float[Array, ""] = learned_field("positive", nearest=1.0)
+    softness: Float[Array, ""] = learned_field("fixed")
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        s: NumbersLike = 1.0,
+        size_power: NumbersLike = 0.0,
+        half_size: NumbersLike = 0.0,
+        softness: NumbersLike = 0.5,
+    ):
+        check_within("s", s, "(0, inf)", ": a vote has one strength for all classes, trees and instances")
+        check_within("size_power", size_power, "(-inf, inf)")
+        check_within("half_size", half_size, "[0, inf)")
+        check_within("softness", softness, "[0, inf)")
+        dtype = float_dtype(jnp.asarray(size_power, float), half_size, softness)
+        self.s = checked_strength(s)
+        self.size_power, self.half_size = jnp.asarray(size_power, dtype), jnp.asarray(half_size, dtype)
+        self.softness = jnp.asarray(softness, dtype)
+
+    def hardened(self) -> "LearnedVote":
+        """The combiner with its learned numbers and exact comparisons, τ = 0: the published vote with these numbers."""
+        return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
+        dtype = float_dtype(counts, self.s)
+        counts = counts.astype(dtype)
+        number = lambda value: value.astype(dtype)  # noqa: E731
+        size = sum_in_order(counts)
+        # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
+        some = jnp.where(size > 0, size, jnp.ones_like(size))
+        mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))
+        equal = (self.size_power == 0) & (self.half_size == 0)
+        mass = jnp.where(size > 0, mass, jnp.where(equal, jnp.ones_like(mass), jnp.zeros_like(mass)))
+        lead = pairs(counts[..., :, None] - counts[..., None, :]) - number(self.s)
+        soft = self.softness > 0
+        sure = jax.nn.sigmoid(lead / number(jnp.where(soft, self.softness, 1)))
+        beats = jnp.where(soft, sure, (lead >= 0).astype(dtype))
+        return {"mass": mass[..., None] * beats, "total": mass}
+
+    def finish(self, stat: PyTree) -> Preference:
+        """Arrange the pairs as a matrix."""
+        return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])
+
+
+_LIMB = 16
+
+
+def check_mass(mass: str) -> None:
+    """Raise a ValueError unless there is such a mass."""
+    check_one_of("mass", mass, get_args(Mass))
+
+
+def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
+    """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
+    if mass == "equal":
+        return {"units": jnp.ones(())}
+    whole = jnp.issubdtype(counts.dtype, jnp.integer)
+    if mass == "leaf_size" and whole:
+        if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
+            return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
+        # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
+        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
+        low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
+        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
+    size = sum_in_order(counts.astype(float_dtype(counts)))
+    return {"units": size if mass == "leaf_size" else size / (size + s)}
+
+
+def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
+    """Return the mass of a tree for each column in which it takes part."""
+    return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
+
+
+def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
+    """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
+    if "high" not in pieces:
+        return pieces["units"]
+    # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
+    return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
+
+
+def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
+    """Return 2 mass - total, whose sign is exact: that of the sums, rounded only then.
+
+    The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
+    """
+    excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
+    if kind != "certainty":
+        return excess
+    slack = 1e-12 if excess.dtype == jnp.float64 else 1e-6
+    return jnp.where(jnp.abs(excess) <= slack * total.high, 0.0, excess)
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:

@@ -15,8 +15,7 @@ from jaxunc.forest import OWN
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 
 SMALLEST_SIZE = 2.0**-20
 """Size that an empty leaf without a prior is taken to have, so that its weight has a logarithm."""
@@ -71,7 +70,7 @@ class LearnedPool(Combiner[Answer]):
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
 
-    Streams classes + 1 planes. `words` says what was learned.
+    Streams classes + 1 planes. `describe` tells the learned numbers in sentences.
 
     References
     ----------

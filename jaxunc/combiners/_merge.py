@@ -1,4 +1,8 @@
-"""The merges: how the planes of a statistic accumulate over trees."""
+"""The merges: how the planes of a statistic accumulate over trees.
+
+`Merging` holds the merge of a whole statistic, as loops (`Merging.scan`) and reductions (`Merging.reduce`) carry it. It
+is made of an `Accumulator` for each plane. What is carried is the same for trees one by one, blocks, shards and hosts.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -37,82 +41,6 @@ class Accumulator(NamedTuple):
     def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
         """The carry of no tree at all."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
-
-
-def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Sum floats with compensation: the carry is the rounded sum and the sum of the rounding errors."""
-
-    def include(carry, values):
-        high, error = two_sum(carry[0], values)
-        return high, carry[1] + error
-
-    def join(a, b):
-        high, error = two_sum(a[0], b[0])
-        return high, (a[1] + b[1]) + error
-
-    return Accumulator(0, lambda values: (values, jnp.zeros_like(values)), include, join, result)
-
-
-def _rounded(carry):
-    # A veto (-inf) makes the error term NaN: the plain sum is right there.
-    return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
-
-
-def _integer_sum() -> Accumulator:
-    """Sum integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
-
-    def enter(values):
-        wide = values.dtype.itemsize > 4
-        return values.astype(jnp.uint32), (values >> 32 if wide else jnp.zeros_like(values)).astype(jnp.int32)
-
-    def join(a, b):
-        low = a[0] + b[0]
-        return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
-
-    def include(carry, values):
-        return join(carry, enter(values))
-
-    return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
-
-
-def _short_sum() -> Accumulator:
-    """Sum numbers that are whole, not negative and in all below 2³²: `_integer_sum` of the lower limb alone."""
-
-    def join(a, b):
-        return (a[0] + b[0],)
-
-    def include(carry, values):
-        return join(carry, (values.astype(jnp.uint32),))
-
-    def result(carry):
-        return two_float_from_limbs(carry[0], jnp.zeros_like(carry[0], jnp.int32))
-
-    return Accumulator(0, lambda values: (values.astype(jnp.uint32),), include, join, result)
-
-
-def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
-    def join(a, b):
-        # Of equals the first is kept, and has the gradient; NaN stays NaN.
-        return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
-
-    def include(carry, values):
-        return join(carry, (values,))
-
-    return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
-
-
-def _accumulator(merge: str, dtype) -> Accumulator:
-    if merge == "short_sum":  # what `exact_sum` becomes where the numbers are known
-        return _short_sum()
-    check_one_of("merge", merge, MERGES)
-    if merge == "collect":
-        return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
-    if merge == "exact_sum":
-        integer = jnp.issubdtype(dtype, jnp.integer)
-        return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
-    if merge == "sum":
-        return _float_sum(_rounded)
-    return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
 
 
 class Merging(NamedTuple):
@@ -224,6 +152,97 @@ class Merging(NamedTuple):
         )
 
 
+def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
+    """The merge of every array of a statistic, from a prefix of it."""
+    kinds: list[str] = []
+    jax.tree.map(lambda kind, part: kinds.extend([kind] * len(jax.tree.leaves(part))), merge, stat)
+    for kind in kinds:
+        check_one_of("merge", kind, MERGES)
+    return tuple(kinds)
+
+
+# The accumulators.
+
+
+def _float_sum(result: Callable[..., Any]) -> Accumulator:
+    """Sum floats with compensation: the carry is the rounded sum and the sum of the rounding errors."""
+
+    def include(carry, values):
+        high, error = two_sum(carry[0], values)
+        return high, carry[1] + error
+
+    def join(a, b):
+        high, error = two_sum(a[0], b[0])
+        return high, (a[1] + b[1]) + error
+
+    return Accumulator(0, lambda values: (values, jnp.zeros_like(values)), include, join, result)
+
+
+def _rounded(carry):
+    # A veto (-inf) makes the error term NaN: the plain sum is right there.
+    return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
+
+
+def _integer_sum() -> Accumulator:
+    """Sum integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+
+    def enter(values):
+        wide = values.dtype.itemsize > 4
+        return values.astype(jnp.uint32), (values >> 32 if wide else jnp.zeros_like(values)).astype(jnp.int32)
+
+    def join(a, b):
+        low = a[0] + b[0]
+        return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
+
+    def include(carry, values):
+        return join(carry, enter(values))
+
+    return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
+
+
+def _short_sum() -> Accumulator:
+    """Sum numbers that are whole, not negative and in all below 2³²: `_integer_sum` of the lower limb alone."""
+
+    def join(a, b):
+        return (a[0] + b[0],)
+
+    def include(carry, values):
+        return join(carry, (values.astype(jnp.uint32),))
+
+    def result(carry):
+        return two_float_from_limbs(carry[0], jnp.zeros_like(carry[0], jnp.int32))
+
+    return Accumulator(0, lambda values: (values.astype(jnp.uint32),), include, join, result)
+
+
+def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
+    def join(a, b):
+        # Of equals the first is kept, and has the gradient; NaN stays NaN.
+        return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
+
+    def include(carry, values):
+        return join(carry, (values,))
+
+    return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
+
+
+def _accumulator(merge: str, dtype) -> Accumulator:
+    if merge == "short_sum":  # what `exact_sum` becomes where the numbers are known
+        return _short_sum()
+    check_one_of("merge", merge, MERGES)
+    if merge == "collect":
+        return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
+    if merge == "exact_sum":
+        integer = jnp.issubdtype(dtype, jnp.integer)
+        return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
+    if merge == "sum":
+        return _float_sum(_rounded)
+    return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
+
+
+# What loops and reductions carry.
+
+
 def _is_pair(carry: tuple) -> bool:
     return len(carry) == 2 and carry[0].ndim > 0 and all(part.dtype.itemsize == 4 for part in carry)
 
@@ -254,12 +273,3 @@ def _reduce(entered, start, join: Callable[..., Any], axis: int):
         return tuple(jax.tree.leaves(join(a, b)))
 
     return jax.tree.unflatten(structure, lax.reduce(tuple(flat), tuple(jax.tree.leaves(start)), join_flat, (axis,)))
-
-
-def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
-    """The merge of every array of a statistic, from a prefix of it."""
-    kinds: list[str] = []
-    jax.tree.map(lambda kind, part: kinds.extend([kind] * len(jax.tree.leaves(part))), merge, stat)
-    for kind in kinds:
-        check_one_of("merge", kind, MERGES)
-    return tuple(kinds)

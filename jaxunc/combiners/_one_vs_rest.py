@@ -1,29 +1,29 @@
-"""One against the rest: binary rules for any number of classes."""
+"""One against the rest: binary combiners for any number of classes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import Partial
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, kind_of, margin
-from ._combiner import Combiner
-from ._lift import tree_axes
+from ._combiner import Combiner, tree_axes
 from ._merge import merge_kinds
 
 
 class OneVsRest(Combiner[Answer]):
-    """A binary rule for every class against the rest of them: counts (N - w_c, w_c).
+    """A binary combiner for every class against the rest of them: counts (N - w_c, w_c).
 
     Parameters
     ----------
     rule
-        A rule for two classes; or a list of such rules, one for each class, that differ in their numbers alone: in the
+        A combiner for two classes. Or a list of such, one for each class, that differ in their numbers alone: in the
         prior of the class against its rest, say.
 
     Raises
@@ -32,19 +32,19 @@ class OneVsRest(Combiner[Answer]):
         If ``rule`` is no `Combiner`, nor a list of them, or, when called, answers with no `Answer` (`Together`: put
         OneVsRest inside of it).
     ValueError
-        If the rules of a list differ in more than numbers or, when called, are not as many as the classes.
+        If the combiners of a list differ in more than numbers or, when called, are not as many as the classes.
 
     Notes
     -----
-    Class scores: the `margin` of each class's binary answer. Probability: the binary ones, divided by their sum.
-    Score: None (for two classes too). All classes share one routing; the cost grows with their number. A prior of
-    a single rule is the prior of every class against its rest: 1/C suits better than 1/2. Where classes are uneven
-    each has its own, ``OneVsRest([DempsterRule(prior=p) for p in forest.prior])``; evidence accumulation takes the same
-    numbers, scorers theirs as `Partial`.
+    Class scores: the `margin` of each class's binary answer. Probability: the binary ones, divided by their sum. Score:
+    None (for two classes too). Instances are sent to leaves once for all classes; the cost grows with their number.
+
+    A prior of a single combiner is the prior of every class against its rest: 1/C suits better than 1/2. Where classes
+    are uneven each has its own, ``OneVsRest([DempsterRule(prior=p) for p in forest.prior])``; evidence accumulation
+    takes the same numbers, scorers theirs as `Partial`. Combiners of a list answer as each would alone.
 
     Integer counts stay integers. Where N - w_c does not fit 32 bits, the pair is taken for one of the same shares with
-    1/C of the instances. Rules of a list answer as each would alone. What is the same for all leaves of a tree may then
-    differ by class, and is kept leaf by leaf. Gradient: the rules'.
+    1/C of the instances. Gradient: the combiners'.
 
     Examples
     --------
@@ -64,13 +64,13 @@ class OneVsRest(Combiner[Answer]):
         rules: tuple[Any, ...] = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
         for one in rules:
             if not isinstance(one, Combiner):
-                raise TypeError(f"rule={rule!r} is no Combiner; pass a binary rule, such as DempsterRule().")
+                raise TypeError(f"rule={rule!r} is no Combiner; pass a binary combiner, such as DempsterRule().")
         if not rules:
-            raise ValueError("rule is an empty list; pass a binary rule, or one for each class.")
+            raise ValueError("rule is an empty list; pass a binary combiner, or one for each class.")
         for c, one in enumerate(rules):
             if _form(one) != _form(rules[0]):
                 raise ValueError(
-                    f"rule[{c}]={one!r} differs from rule[0]={rules[0]!r} in more than numbers; the rules of the "
+                    f"rule[{c}]={one!r} differs from rule[0]={rules[0]!r} in more than numbers; the combiners of the "
                     "classes must be of one kind, with the same options and shapes."
                 )
         self.rule = rules if isinstance(rule, (list, tuple)) else rules[0]
@@ -81,22 +81,26 @@ class OneVsRest(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the rule."""
+        """The merges of the combiner."""
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Lift the leaves for each class, along the axis after the leaves'."""
         pairs = _against_rest(counts)
         if isinstance(self.rule, tuple):
-            self._check_number(counts.shape[-1])
+            if len(self.rule) != counts.shape[-1]:
+                raise ValueError(
+                    f"rule holds {len(self.rule)} combiners, but counts have {counts.shape[-1]} classes; pass one for "
+                    "each class, or a single combiner for all of them."
+                )
             return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
-        # Classes as further leaves: the binary rule never sees that there are several.
+        # Classes as further leaves: the binary combiner never sees that there are several.
         stat = self.rule.lift(pairs.reshape(-1, 2))
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat: PyTree) -> Answer:
         """Weigh each class's binary answer against the others."""
-        # Shapes alone, without computing: which axes of the statistic are the rule's own, behind leaves and classes.
+        # Shapes alone, without computing: which axes of the statistic are the combiner's own, behind the classes'.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
@@ -117,16 +121,13 @@ class OneVsRest(Combiner[Answer]):
             scores, log_probability = _read(self.rule, stat)
         if log_probability is None:
             return Answer(scores, None, None, None)
-        # Each binary rule answers for its own class, so that the probabilities do not add to 1 yet.
+        # Each binary combiner answers for its own class, so that the probabilities do not add to 1 yet.
         log_probability = log_softmax(log_probability)
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 
-    def _check_number(self, n_classes: int) -> None:
-        if len(self._rules) != n_classes:
-            raise ValueError(
-                f"rule holds {len(self._rules)} rules, but counts have {n_classes} classes; pass one for each class, "
-                "or a single rule for all of them."
-            )
+    def _own_scorers(self) -> Iterator[Partial]:
+        """None: they see counts of each class against the others."""
+        return iter(())
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
@@ -135,7 +136,7 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
     if not isinstance(answer, Answer):
         raise TypeError(
             f"OneVsRest compares the class scores of binary answers, but {type(rule).__name__} answers with "
-            f"{kind_of(answer)}. Pass a rule with class scores, such as DempsterRule(); for several rules, "
+            f"{kind_of(answer)}. Pass a combiner with class scores, such as DempsterRule(); for several combiners, "
             "Together(a=OneVsRest(...), b=OneVsRest(...))."
         )
     log_probability = answer.log_probability
@@ -143,23 +144,23 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
 
 
 def _form(rule: Combiner) -> tuple:
-    """Return all of a rule but its numbers: its structure, shapes and dtypes."""
+    """Return all of a combiner but its numbers: its structure, shapes and dtypes."""
     return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
 
 
 def _of_one_tree(rule: Combiner) -> Combiner:
-    """Return the rule as `lift` sees it: the first entry of every field that has one per tree."""
+    """Return the combiner as `lift` sees it: the first entry of every field that has one per tree."""
     first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 
 def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
-    """Stack rules into one whose numbers have a leading axis of classes."""
+    """Stack combiners into one whose numbers have a leading axis of classes."""
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
-    """Lift every leaf by itself: numbers for the whole tree are repeated leaf by leaf."""
+    """Lift every leaf by itself: numbers for the whole tree, which may differ by class, are repeated leaf by leaf."""
     lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
     return jax.tree.map(
         lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
@@ -173,7 +174,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
         total = jnp.sum(counts, axis=-1, keepdims=True)
         return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
 
-    # Integers stay integers, since rules compare them exactly.
+    # Integers stay integers, since combiners compare them exactly.
     exact = pairs(counts)
     if not jnp.issubdtype(exact.dtype, jnp.integer):
         return exact
@@ -184,7 +185,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """Move the class axis behind those that the binary rule only carries along, as if classes were instances."""
+    """Move the class axis behind those that the binary combiner only carries along, as if classes were instances."""
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
         return part[..., None] if part.ndim else part
     return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pandas.api import types
 from sklearn.base import ClassifierMixin
 
-from jaxunc.combiners import CONFIGURED, RULES, Answer, check_name, rule_by_name
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.inference import bind
 from jaxunc.streaming import (
     as_frame,
@@ -132,11 +132,11 @@ def with_levels(model: Any, known: Columns) -> Any:
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
     """Raise a ValueError unless a combiner of that name gives scores to so many classes."""
-    known = [one for one in (*RULES, *CONFIGURED) if one not in _OTHER_ANSWERS] + ["learned"] * learns
+    known = [one for one in (*COMBINERS, *CONFIGURED) if one not in _OTHER_ANSWERS] + ["learned"] * learns
     if check_name("--combiner", name, known) == "learned":
         return
     try:
-        combiner = rule_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
+        combiner = combiner_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
         answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, 1, n_classes), np.float32))
         assert isinstance(answer, Answer)
     except ValueError as error:

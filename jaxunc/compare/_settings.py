@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners import Combiner, check_name, rule_by_name
+from jaxunc.combiners import Combiner, check_name, combiner_by_name
 from jaxunc.counting import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
@@ -18,19 +18,19 @@ class ComparedCombiner(NamedTuple):
     """A row of a study, called a rule on its page and in its options: a combiner, or what answers like one."""
 
     name: str
-    """Name that `jaxunc.combiners.rule_by_name` knows."""
+    """Name that `jaxunc.combiners.combiner_by_name` knows."""
     meaning: str
     """Meaning in a few words, as tables have it."""
     binary_only: bool = False
     """Whether it compares two classes and has no form for more."""
     learns: bool = False
-    """Whether it is learned from training instances, and unknown to `rule_by_name`."""
+    """Whether it is learned from training instances, and unknown to `combiner_by_name`."""
     own: bool = False
     """Whether it is what a given model answers itself."""
 
     def make(self, forest: Forest) -> Combiner:
         """Make the combiner for a forest, whose prior it may use."""
-        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
+        return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
 OWN, OWN_CALIBRATED = "model", "model-platt"

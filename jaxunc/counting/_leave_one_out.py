@@ -9,7 +9,7 @@ import numpy as np
 from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import along_instances, counts_dtype, less_own
 from jaxunc._types import AnswerT, PyTree
-from jaxunc.combiners import Combiner, as_rule, combine_counts
+from jaxunc.combiners import Combiner, as_combiner, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
 from jaxunc.inference import (
     Chunk,
@@ -92,7 +92,7 @@ def leave_one_out(
     differentiable in the combiner and the forest's counts, then in one block, unless empty leaves are followed.
     """
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
-    combiner = as_rule(combiner)
+    combiner = as_combiner(combiner)
     check_is_forest(forest)
     if combiner.count_sets != (OWN,):
         raise ValueError(

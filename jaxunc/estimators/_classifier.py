@@ -13,16 +13,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from jaxunc._checks import as_weights, refuse_masked
 from jaxunc._numerics import Pickled
 from jaxunc.combiners import (
+    COMBINERS,
     CONFIGURED,
-    RULES,
     Answer,
     Combiner,
     Uncertainty,
     UncertaintyDecomposition,
     check_name,
+    combiner_by_name,
     kind_of,
     margin,
-    rule_by_name,
 )
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
@@ -114,7 +114,7 @@ def decisive(class_scores, log_probability: Callable) -> np.ndarray:
 
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
     """Return the combiner of a name and its options, or the one that is given; it must answer with class scores."""
-    combiner = rule_by_name(combiner, options, prior=prior, n_samples=n_samples)
+    combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
     return combiner
 
@@ -135,7 +135,7 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
     """Raise a TypeError or a ValueError unless it may be a combiner, its name or None, and its options."""
     if isinstance(combiner, str):
-        check_name("combiner", combiner, (*further, *RULES, *CONFIGURED))
+        check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))
     elif not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a combiner, its name, or None."

@@ -58,10 +58,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
         of the first two are grown.
     combiner
-        The combiner by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …,
-        or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through
-        their out-of-bag trees (`jaxunc.LearnedPool`).
+        The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
+        …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
+        or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
+        through their out-of-bag trees (`jaxunc.LearnedPool`).
         Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
         ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.

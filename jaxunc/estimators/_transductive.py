@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
-from jaxunc.combiners import Combiner, rule_by_name
+from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import OWN
 from jaxunc.tables import (
     Frame,
@@ -174,7 +174,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
-        combiner = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
+        combiner = combiner_by_name(self.combiner, prior=prior, n_samples=len(y))
         if combiner.count_sets != (OWN,):
             raise ValueError(
                 f"combiner {type(combiner).__name__} reads the counts {combiner.count_sets}; here leaves have their "

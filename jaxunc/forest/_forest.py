@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
+from jaxunc._numerics import PickledModule, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
 from ._trees import Trees, counts_of_forks
@@ -39,7 +39,7 @@ class CountSet(eqx.Module):
     """Counts of the multi-way tests, where something reads them."""
 
 
-class Forest(Pickled, eqx.Module):
+class Forest(PickledModule):
     """A forest: trees, and the counts in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is

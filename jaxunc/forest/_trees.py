@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import Pickled
+from jaxunc._numerics import PickledModule
 from jaxunc.tables import Columns
 
 
@@ -30,7 +30,7 @@ class Forks(eqx.Module):
         return self.tree.shape[0]
 
 
-class Trees(Pickled, eqx.Module):
+class Trees(PickledModule):
     """Binary decision trees as padded arrays, whatever is stored in their leaves.
 
     Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.

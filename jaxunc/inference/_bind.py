@@ -18,7 +18,7 @@ from jax import export, lax
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
-from jaxunc.combiners import Combiner, as_rule, read_answer
+from jaxunc.combiners import Combiner, as_combiner, read_answer
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
 
@@ -100,7 +100,7 @@ def bind(
     >>> bound.probability(X[:5]).shape
     (5, 3)
     """
-    combiner = as_rule(combiner)
+    combiner = as_combiner(combiner)
     check_is_forest(forest)
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")

@@ -21,7 +21,7 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
     Together,
-    as_rule,
+    as_combiner,
     check_own_scorers,
     check_tree_fields,
     columns_of,
@@ -59,7 +59,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     combiner
         The combiner.
     """
-    combiner = as_rule(combiner)
+    combiner = as_combiner(combiner)
     table, code = _checked_rows(forest, combiner)
     warn_if_sizes_are_lost(combiner, table)
     if not _is_by_rows(combiner, table):

@@ -2,9 +2,15 @@
 
 from jaxunc._checks import FractionsWarning
 
-from ._dominance import differences, dominance, undominated
-from ._idm import idm_interval
-from ._interval import Interval
-from ._strength import check_strength, checked_strength, one_strength
+from ._imprecise_dirichlet import (
+    Interval,
+    check_strength,
+    checked_strength,
+    differences,
+    dominance,
+    idm_interval,
+    one_strength,
+    undominated,
+)
 
-__all__ = ["FractionsWarning", "Interval", "dominance", "idm_interval"]
+__all__ = ["Interval", "idm_interval"]

@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 
 from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc._numerics import jit
-from jaxunc.combiners import Combiner, check_is_rule
+from jaxunc.combiners import Combiner, check_is_combiner
 
 from ._dataset import OobDataset, check_rows
 from ._descent import (
@@ -190,7 +190,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience, optimizer) -> None:
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     if n_steps is not None:
         check_integer("n_steps", n_steps, 1)
@@ -253,7 +253,7 @@ def loss_on(
     combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
     """Return the loss of a combiner as it is on out-of-sample rows, without a prior; arguments as of `fit_combiner`."""
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
     return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
@@ -309,7 +309,7 @@ def standard_errors(
     Meant for the log loss; of others it is the same formula. Rows share trees, and are not independent of each other:
     errors are rather too small.
     """
-    check_is_rule(combiner)
+    check_is_combiner(combiner)
     check_rows(rows)
     spec = learnable(combiner, freeze)
     free, leaves, structure = split(combiner, spec)

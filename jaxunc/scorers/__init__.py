@@ -1,27 +1,26 @@
 """Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
 
-from ._confidence import confidence_bounds
-from ._declaration import declared, reads_sizes, score_bound, score_width, scorer
-from ._density import beta_densities
-from ._grid import grid_support_degrees
-from ._likelihood_mass import likelihood_mass
-from ._linear import linear, ucb
-from ._plausibility import class_one, log_support_degrees, plausibility, support
-from ._probability import probability
-from ._settings import ChosenScorer, as_partial
-from ._smoothed import laplace, m_estimate
-from ._uncertainty import LeafUncertainty, degrees_of_preference, mass, uncertainty
+from ._confidence_bounds import confidence_bounds
+from ._declaration import ChosenScorer, as_partial, declared, reads_sizes, score_bound, score_width, scorer
+from ._frequencies import laplace, linear, m_estimate, probability, ucb
+from ._grid import beta_densities, grid_support_degrees
+from ._likelihood import likelihood_mass
+from ._plausibility import (
+    LeafUncertainty,
+    class_one,
+    degrees_of_preference,
+    log_support_degrees,
+    mass,
+    plausibility,
+    support,
+    uncertainty,
+)
 
 __all__ = [
-    "LeafUncertainty",
-    "beta_densities",
     "confidence_bounds",
-    "degrees_of_preference",
     "grid_support_degrees",
     "laplace",
-    "likelihood_mass",
     "linear",
-    "log_support_degrees",
     "m_estimate",
     "mass",
     "plausibility",
@@ -30,3 +29,15 @@ __all__ = [
     "ucb",
     "uncertainty",
 ]
+
+_NAMED = (probability, laplace, m_estimate, plausibility, confidence_bounds, linear, ucb)
+_OTHERS = (
+    *(beta_densities, degrees_of_preference, grid_support_degrees, likelihood_mass, log_support_degrees),
+    *(mass, uncertainty),
+)
+
+SCORERS = {function.__name__: function for function in _NAMED}
+"""The scorers that options name: one score of a leaf, or one for each class."""
+
+FUNCTIONS_OF_COUNTS = SCORERS | {function.__name__: function for function in _OTHERS}
+"""All functions of one leaf's counts, by the names that model files have for them."""

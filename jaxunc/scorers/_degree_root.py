@@ -1,4 +1,4 @@
-"""The root at which a leaf's likelihood meets the ramp; `_plausibility` says what it is for."""
+"""The root at which a leaf's likelihood meets the ramp of its degree of support: see `jaxunc.scorers._plausibility`."""
 
 from typing import NamedTuple
 
@@ -41,6 +41,33 @@ class DegreeLeaf(NamedTuple):
         """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
         pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
+
+
+def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
+    """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
+    w, v = leaf.w, leaf.v
+    # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
+    steps = 20 if w.dtype == jnp.float64 else 10
+    unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
+    losing = (leaf.lead <= 0) & ~unopposed
+    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
+    # the result or its gradient.
+    log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
+    log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
+    log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
+    s = jnp.where(unopposed, _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps), s)
+    log_z, s = jnp.where(unopposed | empty, 0.0, log_z), jnp.where(empty, 0.0, s)
+    # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
+    far = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
+    near = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
+    pull = _pull(s, leaf)
+    return DegreeRoot(
+        log_degree=log_z,
+        log_ratio_for=jnp.where((w == 0) & ~empty, far, jnp.where(unopposed | empty, 0.0, near)),
+        log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),
+        pull=pull,
+        slope=1 + leaf.rest * jnp.exp(log_z) * pull,
+    )
 
 
 def _log_likelihood(s, w, v):
@@ -114,30 +141,3 @@ def _unopposed_point(w, rest, steps):
         return jnp.clip(s + value / (s / (1 - s) + scale), 0.0, 1 - 1e-3)
 
     return lax.fori_loop(0, steps, newton, jnp.minimum(jnp.sqrt(2 * scale), 1 - 1e-3))
-
-
-def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
-    """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
-    w, v = leaf.w, leaf.v
-    # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
-    steps = 20 if w.dtype == jnp.float64 else 10
-    unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
-    losing = (leaf.lead <= 0) & ~unopposed
-    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
-    # the result or its gradient.
-    log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
-    log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
-    log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
-    s = jnp.where(unopposed, _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps), s)
-    log_z, s = jnp.where(unopposed | empty, 0.0, log_z), jnp.where(empty, 0.0, s)
-    # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
-    far = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
-    near = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
-    pull = _pull(s, leaf)
-    return DegreeRoot(
-        log_degree=log_z,
-        log_ratio_for=jnp.where((w == 0) & ~empty, far, jnp.where(unopposed | empty, 0.0, near)),
-        log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),
-        pull=pull,
-        slope=1 + leaf.rest * jnp.exp(log_z) * pull,
-    )

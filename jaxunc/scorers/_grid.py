@@ -1,4 +1,7 @@
-"""Degrees of support by their definition on a grid of θ: the form to compare the exact one with."""
+"""A leaf's likelihood and posterior on a grid of θ: degrees of support by their definition, and densities.
+
+`grid_support_degrees` is the published form, to compare the exact one with (`jaxunc.scorers._plausibility`).
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,83 +11,9 @@ from jaxtyping import Array, Float, Int, Shaped
 from jaxunc._checks import check_bool, check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, jit
 
-from ._differences import lead
+from ._frequencies import lead
+from ._heights import Leaf, log_mode_mass
 from ._likelihood import count_or_nothing, log_likelihood
-
-
-def _halves(x):
-    """A float as the sum of two of half its precision."""
-    bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
-    keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
-    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
-    return high, x - high
-
-
-def _as_float(intervals, dtype):
-    return intervals if isinstance(intervals, int) else intervals.astype(dtype)
-
-
-def _quotient(k, intervals, dtype):
-    return k.astype(dtype) / _as_float(intervals, dtype)
-
-
-def log_likelihood_at(k, intervals, w, v):
-    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
-    total = w + v
-    (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
-    # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    above = v_high * _as_float(intervals, v.dtype) - node * n_high
-    above += v_low * _as_float(intervals, v.dtype) - node * n_low
-    gap = 2 * above / _as_float(intervals, v.dtype) / total
-    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
-    value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
-    return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
-
-
-def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
-    """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
-    n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
-
-    def halve(_, ends):
-        right, left = ends
-        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
-        # not.
-        k = (right + left) // 2
-        log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
-        log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
-        holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
-        return jnp.where(holds, right, k), jnp.where(holds, k, left)
-
-    ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
-    return lax.fori_loop(0, halvings, halve, ends)
-
-
-def _degree(w, v, leading, intervals, halvings, mle_node):
-    """π_G of the class with count w against v."""
-    right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings)
-
-    def value(k):
-        inside = (k >= 0) & (k <= intervals // 2)
-        k = jnp.clip(k, 0, intervals // 2)
-        ramp = _quotient(intervals - 2 * k, intervals, v.dtype)
-        return jnp.where(inside, jnp.minimum(jnp.exp(log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
-
-    at_right, at_left = value(right), value(left)
-    best = jnp.where(at_right > at_left, at_right, at_left)
-    at_peak = leading / (w + v)  # L = 1
-    return jnp.where(mle_node & (at_peak > best), at_peak, best)
-
-
-@jit
-def _grid_degrees(counts, intervals, halvings, mle_node):
-    dtype = np.promote_types(float_dtype(counts), np.float32)
-    leading = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
-    w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
-    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
-    return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
 def grid_support_degrees(
@@ -146,3 +75,122 @@ def grid_support_degrees(
     intervals = int(grid_size) - 1
     # Not static: one program for every grid. Halvings, because bisection ends at a single node.
     return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
+
+
+@jit
+def _grid_degrees(counts, intervals, halvings, mle_node):
+    dtype = np.promote_types(float_dtype(counts), np.float32)
+    leading = lead(counts).astype(dtype)
+    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    empty = (negative == 0) & (positive == 0)
+    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
+    w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
+    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
+    return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
+
+
+def _degree(w, v, leading, intervals, halvings, mle_node):
+    """π_G of the class with count w against v."""
+    right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings)
+
+    def value(k):
+        inside = (k >= 0) & (k <= intervals // 2)
+        k = jnp.clip(k, 0, intervals // 2)
+        ramp = _quotient(intervals - 2 * k, intervals, v.dtype)
+        return jnp.where(inside, jnp.minimum(jnp.exp(log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
+
+    at_right, at_left = value(right), value(left)
+    best = jnp.where(at_right > at_left, at_right, at_left)
+    at_peak = leading / (w + v)  # L = 1
+    return jnp.where(mle_node & (at_peak > best), at_peak, best)
+
+
+def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
+    """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
+    n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
+
+    def halve(_, ends):
+        right, left = ends
+        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
+        # not.
+        k = (right + left) // 2
+        log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
+        log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
+        holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
+        return jnp.where(holds, right, k), jnp.where(holds, k, left)
+
+    ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
+    return lax.fori_loop(0, halvings, halve, ends)
+
+
+def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
+    r"""The density of Beta(w⁺+1, w⁻+1), the posterior from a uniform prior, at θ_j = j/(G-1), j = 0 … G-1.
+
+    .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
+
+    ``[... grid]``, ≥ 0, with G = ``grid_size`` ≥ 2. All zero where a large leaf (N of about G² and more) falls between
+    two nodes. Empty leaf: 1 everywhere. Gradient: of this form; finite, also where a count is zero. Raises a ValueError
+    if counts are negative or not finite, or of other than two classes, or the grid has fewer than two nodes.
+
+    References
+    ----------
+    Busch et al. 2021, published code (its aggregation of beta densities).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(beta_densities(jnp.array([1, 2]), grid_size=5).round(4))
+    [0.     0.5625 1.5    1.6875 0.    ]
+    """
+    check_two_classes(counts, "beta_densities")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
+    return _beta_densities(counts, jnp.arange(int(grid_size))[::-1])
+
+
+@jit
+def _beta_densities(counts, from_one):
+    dtype = np.promote_types(float_dtype(counts), np.float32)
+    leading = lead(counts).astype(dtype)
+    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    empty = (negative == 0) & (positive == 0)
+    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
+    fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
+    leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
+    # The density at the mode times the likelihood ratio to it: neither over- nor underflows, however large the leaf.
+    at_mode = jnp.log(leaf.total + 1) + log_mode_mass(leaf)
+    w, v, intervals = positive[..., None], negative[..., None], from_one.size - 1
+    log_ratio, _ = log_likelihood_at(from_one, intervals, w, v)
+    impossible = ((from_one == intervals) & (w > 0)) | ((from_one == 0) & (v > 0))
+    density = jnp.exp(jnp.where(impossible, -jnp.inf, log_ratio + at_mode[..., None]))
+    return jnp.where(empty[..., None], 1.0, density).astype(float_dtype(counts))
+
+
+def log_likelihood_at(k, intervals, w, v):
+    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
+    total = w + v
+    (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
+    # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
+    above = v_high * _as_float(intervals, v.dtype) - node * n_high
+    above += v_low * _as_float(intervals, v.dtype) - node * n_low
+    gap = 2 * above / _as_float(intervals, v.dtype) / total
+    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
+    value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
+    return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
+
+
+def _halves(x):
+    """A float as the sum of two of half its precision."""
+    bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
+    keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
+    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
+    return high, x - high
+
+
+def _as_float(intervals, dtype):
+    return intervals if isinstance(intervals, int) else intervals.astype(dtype)
+
+
+def _quotient(k, intervals, dtype):
+    return k.astype(dtype) / _as_float(intervals, dtype)

@@ -1,10 +1,26 @@
-"""The normalised likelihood of a leaf at any θ, in its logarithm."""
+"""The likelihood of a leaf, divided by its maximum: L(θ) = (θ/p)^w ((1-θ)/(1-p))^v, p = w/(w+v), in its logarithm.
+
+It is the contour function of a belief about θ, and `likelihood_mass` is what that belief predicts. Its cut at level s
+is an interval [θ_*(s), θ^*(s)] around p. The next instance is of class 1 at least with probability ∫ θ_*(s) ds and at
+most with ∫ θ^*(s) ds over s in [0, 1]. By parts,
+
+    Bel(1) = p - ∫_0^p L(θ) dθ = p ∫_0^1 (1 - L(p (1-x))) dx,
+
+and likewise for class 0. With φ(y) = log(1+y) - y the linear parts of both logarithms cancel:
+
+    log L(p (1-x)) = w φ(-x) + v φ(x w/v).
+
+Both integrands are positive. Gauss-Legendre nodes lie where L is not yet nothing; their map has a cubic end, since
+fractional counts have a root of L at θ = 0.
+"""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Shaped
 
-from jaxunc._numerics import log1p_minus
+from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, jit, log1p_minus, sum_in_order
 
 NOTHING = 1e-30
 """Stand-in for a count of zero, relative to the leaf: as good as nothing, but it has a logarithm."""
@@ -49,3 +65,86 @@ def _log_likelihood_jvp(primals, tangents):
     tiny = jnp.finfo(z.dtype).tiny
     slope = w / jnp.maximum(1 + z, tiny) - v / jnp.maximum(rest, tiny)
     return log_likelihood(*primals), dw * jnp.log(ratio_w) + dv * jnp.log(ratio_v) + dz * slope
+
+
+_NODES = 64
+
+
+def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array, "... 4"]:
+    r"""Predictive belief function of a leaf, from the likelihood of its counts and no prior.
+
+    .. math::
+        m(\{1\}) = \hat p - \int_0^{\hat p} L(\theta)\,d\theta, \qquad
+        m(\{0\}) = 1 - \hat p - \int_{\hat p}^1 L(\theta)\,d\theta, \qquad
+        m(\Omega) = \int_0^1 L(\theta)\,d\theta = \frac{B(n_1+1,\,n_0+1)}{\hat p^{n_1} (1-\hat p)^{n_0}}
+
+    The masses ``[... 4]`` are those of ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them, of counts [class 0,
+    class 1]. Raises a ValueError if counts are negative or not finite, or of other than two classes.
+
+    Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
+    √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
+    of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹. Where a
+    count lies between 0 and 1, L has a root that no node resolves: m(Ω) is within 3e-4 of its value, and all masses
+    within 2e-6. To bet, read it by `jaxunc.belief.pignistic`.
+
+    Gradient: of the quadrature. One-sided where a count is zero, where the true slope along the count of the absent
+    class is infinite; a finite one is given there, that of the other terms.
+
+    References
+    ----------
+    Kanjanatarakul, Denœux and Sriboonchitta 2016, section 3; Denœux 2014. Named as an alternative by Sutton-Charani
+    2020, section 7.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> print(np.array(likelihood_mass(jnp.array([[0.0, 3.0], [1.0, 1.0], [0.0, 0.0]])), float).round(3))
+    [[0.    0.    0.75  0.25 ]
+     [0.    0.167 0.167 0.667]
+     [0.    0.    0.    1.   ]]
+    """
+    check_two_classes(counts, "likelihood_mass")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
+    return _mass(counts.astype(float_dtype(counts)))
+
+
+@jit
+def _mass(counts):
+    belief, doubt = _half(counts, counts[..., ::-1])
+    empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
+    omega = jnp.where(empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))
+    return jnp.concatenate([jnp.zeros_like(omega), belief, omega], axis=-1)
+
+
+def _half(w, v):
+    """Return p ∫ (1 - L) dx and p ∫ L dx over x in [0, 1], for counts w of a class and v of the other."""
+    there, other = w > 0, v > 0
+    share = jnp.where(there, w, 0.0) / jnp.where(there, w + v, 1.0)
+    w, v = (jnp.where(some, count, 1.0)[..., None] for some, count in ((there, w), (other, v)))
+    other = other[..., None]
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    left, weights = jnp.asarray((1 - nodes) / 2, w.dtype), jnp.asarray(weights / 2, w.dtype)
+    end = jax.lax.stop_gradient(_end(w, jnp.where(other, v, 0.0)))
+    x, rest = end * (1 - left**3), (1 - end) + end * left**3
+    slopes = 3 * end * left**2 * weights
+    near = x < 0.4
+    log_rest = jnp.log(jnp.where(near, 1.0, rest))
+    low = jnp.where(near, log1p_minus(-jnp.where(near, x, 0.0)), log_rest + x)
+    ratio = x * w / v
+    small = ratio < 0.4
+    high = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
+    log_l = jnp.where(other, w * low + v * high, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest))
+    doubt = sum_in_order(slopes * jnp.exp(log_l))
+    sure = sum_in_order(slopes * -jnp.expm1(log_l)) + (1 - end[..., 0])
+    return share * sure, share * doubt
+
+
+def _end(w, v):
+    """Return an x from where L rounds to nothing, at most 1 and at most about twice the least one."""
+    # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
+    cut = -jnp.log(jnp.finfo(w.dtype).eps) + 4
+    flat = jnp.sqrt(2 * cut / (w * (1 + w / (w + v))))
+    steep = (cut + jnp.sqrt(cut * cut + 2 * cut * v)) / w
+    return jnp.minimum(1.0, jnp.minimum(flat, steep))

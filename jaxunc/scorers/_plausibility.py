@@ -1,4 +1,4 @@
-"""Degrees of support: how plausible each class is in the light of a leaf's likelihood.
+"""Degrees of support: how plausible each class is in the light of a leaf's likelihood, and the readings of them.
 
 The contour function of a leaf is its normalised likelihood
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._checks import (
     check_integer,
@@ -34,8 +34,196 @@ from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
 from ._degree_root import DegreeLeaf, DegreeRoot, degree_root
-from ._differences import lead as lead_of
+from ._frequencies import lead as lead_of
 from ._grid import grid_support_degrees
+
+
+@scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True, domains={"prior": "simplex"})
+def plausibility(
+    counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
+) -> Float[Array, "..."]:
+    r"""Difference of the plausibilities (degrees of support) of the two classes: the score p_pls.
+
+    .. math::
+        \pi(+) = \sup_\theta \min\{L(\theta), \tfrac{\theta - P}{1 - P}\}, \quad
+        \pi(-) = \sup_\theta \min\{L(\theta), \tfrac{P - \theta}{P}\}, \quad
+        p_{pls} = s_+ - s_- = \pi(+) - \pi(-)
+
+    L is the likelihood divided by its maximum. With P = 1/2 the ramps are the paper's 2θ-1 and 1-2θ. (The paper defines
+    s± through u_e = min π and u_a = 1 - max π; since 1 - u_a - u_e = \|π(+) - π(−)\|, the difference is the score.)
+
+    Parameters
+    ----------
+    counts
+        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+    prior
+        P: from where support counts. 1/2 is the paper. The prior probability of class 1 (or [negative, positive]) makes
+        a leaf support the class that it makes more probable than it was; an addition, for imbalanced classes.
+    method
+        ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
+        comparison; P = 1/2 only.
+    grid_size
+        Nodes of the grid.
+
+    Returns
+    -------
+    Array
+        Scores ``[...]`` in [-1, 1], positive for class 1.
+
+    Raises
+    ------
+    ValueError
+        If counts are negative or not finite, or the last axis does not hold two classes. If the prior is not between 0
+        and 1, the method is unknown, or the grid is combined with a prior other than 1/2.
+
+    Notes
+    -----
+    Empty leaf: 0; ties: 0 at P = 1/2. Leaf (0, 1): 2/3. Relative error of log π about 1e-13 in float64, 1e-6 in
+    float32, for counts up to 10⁹; published code rescales counts above 537 and is off by up to 0.05 there.
+
+    Gradient, by the implicit function theorem (θ the point of the supremum, z its height on the ramp):
+    ∂log π(+)/∂w⁺ = log(θ/p)/D, ∂log π(+)/∂w⁻ = log((1-θ)/(1-p))/D, ∂log π(+)/∂P = (1-z) L'(θ)/(L(θ) D) with
+    D = 1 - (1-P) z (w⁺/θ - w⁻/(1-θ)) ≥ 1. One-sided where a count is zero; where the slope is infinite (the count of an
+    absent class) it is the slope at the smallest normal float, large and finite; 0 at an empty leaf.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.2; Shaker and Hüllermeier 2020.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(plausibility(jnp.array([[0.0, 1.0], [2.0, 2.0], [0.0, 0.0]])).round(4))
+    [0.6667 0.     0.    ]
+    """
+    check_one_of("method", method, ("exact", "grid"))
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
+    if method == "exact":
+        return support(counts, prior).preference
+    if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):
+        raise ValueError(f"prior={prior} needs method='exact': the grid is the paper's, with support counted from 1/2.")
+    degrees = grid_support_degrees(counts, grid_size=grid_size)
+    return degrees[..., 1] - degrees[..., 0]
+
+
+class LeafUncertainty(NamedTuple):
+    """The uncertainty of one leaf in two parts; `jaxunc.combiners.Uncertainty` is that of a forest's answer."""
+
+    epistemic: Float[Array, "..."]
+    """u_e: both classes are plausible, for want of instances."""
+    aleatoric: Float[Array, "..."]
+    """u_a: neither class is plausible, since the leaf is mixed."""
+
+
+def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertainty:
+    r"""Epistemic and aleatoric uncertainty of leaves.
+
+    .. math:: u_e = \min\{\pi(+), \pi(-)\}, \qquad u_a = 1 - \max\{\pi(+), \pi(-)\}
+
+    Parameters
+    ----------
+    counts
+        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+    prior
+        The probability of class 1 (or [negative, positive]) from which support counts: see `plausibility`.
+
+    Returns
+    -------
+    LeafUncertainty
+        ``(epistemic, aleatoric)``, each ``[...]`` in [0, 1]; their sum is 1 - \|π(+) - π(−)\|.
+
+    Raises
+    ------
+    ValueError
+        If the last axis does not hold two classes, or the prior is not between 0 and 1.
+
+    Notes
+    -----
+    Empty leaf: (1, 0). A pure leaf has no aleatoric uncertainty. Small values of either keep their relative precision
+    (down to the smallest float). Gradient: that of the degrees, by the implicit function theorem (`plausibility`); at
+    ties, where min and max have a kink, the mean of both sides; 0 at an empty leaf.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.2; Shaker and Hüllermeier 2020; Senge et al. 2014.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> epistemic, aleatoric = uncertainty(jnp.array([[0.0, 1.0], [5.0, 5.0], [0.0, 0.0]]))
+    >>> print(np.array([epistemic, aleatoric]).round(2))
+    [[0.33 0.41 1.  ]
+     [0.   0.59 0.  ]]
+    """
+    degrees = support(counts, prior).log_degrees
+    return LeafUncertainty(jnp.exp(jnp.min(degrees, axis=-1)), 0.0 - jnp.expm1(jnp.max(degrees, axis=-1)))
+
+
+def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
+    r"""Degrees of preference of both classes, (s_−, s_+): the uncertainty left over goes to the more plausible one.
+
+    .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
+
+    ``[... 2]`` in [0, 1], at least one of them 0; their difference is the score `plausibility`. Empty leaf and ties: 0
+    and 0. Gradient: that of the score for the class ahead, 0 for the other; half of both at a tie. Parameters and
+    errors: those of `uncertainty`.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.2.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(degrees_of_preference(jnp.array([[0.0, 1.0], [2.0, 2.0]])).round(4))
+    [[0.     0.6667]
+     [0.     0.    ]]
+    """
+    preference = support(counts, prior).preference
+    return jnp.stack([jnp.maximum(-preference, 0.0), jnp.maximum(preference, 0.0)], axis=-1)
+
+
+def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]:
+    r"""The mass function of a leaf on ∅, {−}, {+} and Ω, for belief functions.
+
+    .. math:: m(\emptyset) = 0, \quad m(\{\pm\}) = s_\pm, \quad m(\Omega) = u_a + u_e
+
+    Parameters
+    ----------
+    counts
+        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+    prior
+        The probability of class 1 (or [negative, positive]) from which support counts: see `plausibility`.
+
+    Returns
+    -------
+    Array
+        ``[... 4]``, non-negative, adding to 1: a simple support function, as `jaxunc.belief` takes it.
+
+    Raises
+    ------
+    ValueError
+        If the last axis does not hold two classes, or the prior is not between 0 and 1.
+
+    Notes
+    -----
+    Empty leaf and ties: all mass on Ω. The ignorance m(Ω) keeps its relative precision where it is small (`support` has
+    its logarithm). Gradient: see `degrees_of_preference`; that of m(Ω) is 0 at a tie, where the masses so add to 1 too.
+
+    References
+    ----------
+    Busch et al. 2021, section 4.2.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(mass(jnp.array([0.0, 1.0])).round(4))
+    [0.     0.     0.6667 0.3333]
+    """
+    found = support(counts, prior)
+    against, favour = jnp.maximum(-found.preference, 0.0), jnp.maximum(found.preference, 0.0)
+    return jnp.stack([jnp.zeros_like(favour), against, favour, jnp.exp(found.log_ignorance)], axis=-1)
 
 
 class Support(NamedTuple):
@@ -48,6 +236,41 @@ class Support(NamedTuple):
     log_ignorance: Float[Array, "..."]
     """log m(Ω) = log(u_a + u_e) = log(1 - \\|π(+) - π(−)\\|), finite for every leaf. At a tie its slope is 0, the mean
     of both sides of a kink."""
+
+
+def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
+    """Degrees of support, preference and ignorance of leaves together, which share their cost.
+
+    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
+    counts are finite and >= 0, and the prior lies between 0 and 1.
+    """
+    check_two_classes(counts, "plausibility")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
+    dtype = float_dtype(counts)
+    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
+    prior = class_one(prior, dtype)
+    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
+        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
+    values = _support_jitted(negative, positive, lead, prior)
+    return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
+
+
+def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
+    """The logarithms ``[... 2]`` of π of (−, +): see `plausibility`. Finite for every leaf, however certain."""
+    return support(counts, prior).log_degrees
+
+
+def class_one(prior: NumbersLike, dtype) -> Array:
+    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
+    check_within("prior", prior, "(0, 1)", shape=None)
+    prior = jnp.asarray(prior, dtype)
+    if prior.ndim and prior.shape[-1] != 2:
+        raise ValueError(
+            f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
+            "For more classes combine each against the rest: OneVsRest."
+        )
+    return prior[..., 1] if prior.ndim else prior
 
 
 def _preference(log_for, log_against, total, lead, even):
@@ -119,119 +342,3 @@ def _support_jvp(primals, tangents):
 
 
 _support_jitted = jit(_support)  # so that an eager call compiles its loops once
-
-
-def class_one(prior: NumbersLike, dtype) -> Array:
-    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
-    check_within("prior", prior, "(0, 1)", shape=None)
-    prior = jnp.asarray(prior, dtype)
-    if prior.ndim and prior.shape[-1] != 2:
-        raise ValueError(
-            f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
-            "For more classes combine each against the rest: OneVsRest."
-        )
-    return prior[..., 1] if prior.ndim else prior
-
-
-def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
-    """Degrees of support, preference and ignorance of leaves together, which share their cost.
-
-    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
-    counts are finite and >= 0, and the prior lies between 0 and 1.
-    """
-    check_two_classes(counts, "plausibility")
-    counts = checked_counts(counts)
-    warn_of_fractions(counts)
-    dtype = float_dtype(counts)
-    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
-    prior = class_one(prior, dtype)
-    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
-        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
-    values = _support_jitted(negative, positive, lead, prior)
-    return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
-
-
-def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """The logarithms of π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain.
-
-    Parameters
-    ----------
-    counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
-    prior
-        The probability of class 1 from where support counts, in (0, 1): see `plausibility`.
-
-    Returns
-    -------
-    Float[Array, "... 2"]
-        The logarithms, ≤ 0.
-    """
-    return support(counts, prior).log_degrees
-
-
-@scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True, domains={"prior": "simplex"})
-def plausibility(
-    counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
-) -> Float[Array, "..."]:
-    r"""Trade-off between the degrees of preference of the two classes (score p_pls).
-
-    .. math::
-        \pi(+) = \sup_\theta \min\{L(\theta), \tfrac{\theta - P}{1 - P}\}, \quad
-        \pi(-) = \sup_\theta \min\{L(\theta), \tfrac{P - \theta}{P}\}, \quad
-        p_{pls} = s_+ - s_- = \pi(+) - \pi(-)
-
-    L is the likelihood divided by its maximum. With P = 1/2 the ramps are the paper's 2θ-1 and 1-2θ. (The paper defines
-    s± through u_e = min π and u_a = 1 - max π; since 1 - u_a - u_e = \|π(+) - π(−)\|, the difference is the score.)
-
-    Parameters
-    ----------
-    counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
-    prior
-        P: from where support counts. 1/2 is the paper. The prior probability of class 1 (or [negative, positive]) makes
-        a leaf support the class that it makes more probable than it was; an addition, for imbalanced classes.
-    method
-        ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
-        comparison; P = 1/2 only.
-    grid_size
-        Nodes of the grid.
-
-    Returns
-    -------
-    Array
-        Scores ``[...]`` in [-1, 1], positive for class 1.
-
-    Raises
-    ------
-    ValueError
-        If counts are negative or not finite, or the last axis does not hold two classes. If the prior is not between 0
-        and 1, the method is unknown, or the grid is combined with a prior other than 1/2.
-
-    Notes
-    -----
-    Empty leaf: 0; ties: 0 at P = 1/2. Leaf (0, 1): 2/3. Relative error of log π about 1e-13 in float64, 1e-6 in
-    float32, for counts up to 10⁹; published code rescales counts above 537 and is off by up to 0.05 there.
-
-    Gradient, by the implicit function theorem (θ the point of the supremum, z its height on the ramp):
-    ∂log π(+)/∂w⁺ = log(θ/p)/D, ∂log π(+)/∂w⁻ = log((1-θ)/(1-p))/D, ∂log π(+)/∂P = (1-z) L'(θ)/(L(θ) D) with
-    D = 1 - (1-P) z (w⁺/θ - w⁻/(1-θ)) ≥ 1. One-sided where a count is zero; where the slope is infinite (the count of an
-    absent class) it is the slope at the smallest normal float, large and finite; 0 at an empty leaf.
-
-    References
-    ----------
-    Busch et al. 2021, section 3.1.2; Shaker and Hüllermeier 2020.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> print(plausibility(jnp.array([[0.0, 1.0], [2.0, 2.0], [0.0, 0.0]])).round(4))
-    [0.6667 0.     0.    ]
-    """
-    check_one_of("method", method, ("exact", "grid"))
-    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
-    if method == "exact":
-        return support(counts, prior).preference
-    if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):
-        raise ValueError(f"prior={prior} needs method='exact': the grid is the paper's, with support counted from 1/2.")
-    degrees = grid_support_degrees(counts, grid_size=grid_size)
-    return degrees[..., 1] - degrees[..., 0]

@@ -61,7 +61,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if isinstance(value, Combiner):
         _check_rule(value)
     if isinstance(value, Trees | Forest):
-        _check_sizes(value)
+        _check_labels(value)
     if isinstance(value, AdditiveTrees):
         check_additive(value)
     return value
@@ -101,7 +101,7 @@ def _columns(fields: dict[str, Any]) -> Columns:
     return Columns(**fields)
 
 
-def _check_sizes(value: Trees | Forest) -> None:
+def _check_labels(value: Trees | Forest) -> None:
     if isinstance(value, Forest) and not all(isinstance(label, str | int | float) for label in value.class_labels):
         raise ValueError("the file's class labels are not texts or numbers.")
 

@@ -55,7 +55,7 @@ def classes() -> dict[str, type]:
 @lru_cache(1)
 def scorer_names() -> dict[str, Callable]:
     """Return the scorers of the library."""
-    return {name: getattr(scorers, name) for name in scorers.__all__ if inspect.isfunction(getattr(scorers, name))}
+    return scorers.FUNCTIONS_OF_COUNTS
 
 
 def name_of(part: Any, known: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ._file import FORMAT_VERSION, check_arrays, document_of, text_of
 from ._fitted import KEPT
 from ._names import ESTIMATORS
 
-RULES = ("combiner", "combiner_options", "mass")
+OF_COMBINERS = ("combiner", "combiner_options", "mass")
 """Parameters that name or hold rules and scorers: they go into the file, as what holds arrays of JAX does."""
 MADE_ANEW = ("bound_", "_chosen", "learned_")
 """Attributes that are made of others, or that no answer reads."""
@@ -75,7 +75,7 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     from ._estimators import state_of as parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    params = {name: state.pop(name) for name in list(state) if name in RULES or _holds_jax(state[name])}
+    params = {name: state.pop(name) for name in list(state) if name in OF_COMBINERS or _holds_jax(state[name])}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         kept["fitted"] = parts_of(model)["fitted"]

@@ -129,7 +129,7 @@ def test_weights_multiply_sums_alone():
 
 
 def test_together_needs_rules():
-    with refuses(ValueError, "at least one rule"):
+    with refuses(ValueError, "at least one combiner"):
         ju.combiners.Together()
     with refuses(TypeError, "mean=.*is no Combiner"):
         ju.combiners.Together(mean=ju.scorers.probability)

@@ -12,8 +12,7 @@ import pytest
 from jax.test_util import check_grads
 
 import jaxunc as ju
-from jaxunc.combiners import rule_by_name
-from jaxunc.combiners._lift import warn_if_sizes_are_lost
+from jaxunc.combiners import combiner_by_name, warn_if_sizes_are_lost
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.intervals import FractionsWarning
 from tests._forests import forest_of_leaves, positive_counts, random_counts
@@ -418,12 +417,12 @@ def test_support_and_abstention(mass, rng, tolerance):
 
 @pytest.mark.once
 def test_names():
-    rule = rule_by_name("generalized_vote", {"s": 2, "mass": "leaf_size"}, prior=[0.5, 0.5])
+    rule = combiner_by_name("generalized_vote", {"s": 2, "mass": "leaf_size"}, prior=[0.5, 0.5])
     assert isinstance(rule, ju.GeneralizedVote)
     assert rule.mass == "leaf_size"
-    assert isinstance(rule_by_name("averaged_intervals", {"s": 2}, prior=[0.5, 0.5]), ju.AveragedIntervals)
+    assert isinstance(combiner_by_name("averaged_intervals", {"s": 2}, prior=[0.5, 0.5]), ju.AveragedIntervals)
     with refuses(ValueError, "combiner 'generalized_vote' needs the option 's'"):
-        rule_by_name("generalized_vote", prior=[0.5, 0.5])
+        combiner_by_name("generalized_vote", prior=[0.5, 0.5])
 
 
 @pytest.mark.once

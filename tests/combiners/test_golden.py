@@ -9,7 +9,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners import combine_counts
 from tests._forests import forest_of_leaves
 from tests._golden import golden, sonar
 

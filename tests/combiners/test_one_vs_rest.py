@@ -7,8 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners import rule_by_name
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners import combine_counts, combiner_by_name
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
 
@@ -90,7 +89,7 @@ def test_the_priors_can_be_learned(rng):
 @pytest.mark.exhaustive
 def test_by_name(rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
-    by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)
+    by_name = lambda **options: combiner_by_name("one_vs_rest", options, prior=PRIOR)
     even = ju.OneVsRest(ju.DempsterRule(prior=1 / 3))
     own = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
     np.testing.assert_array_equal(by_name(rule="dempster-p")(counts), even(counts))
@@ -126,7 +125,7 @@ def test_what_is_refused(rules, error, match):
 @pytest.mark.once
 @pytest.mark.exhaustive
 def test_as_many_rules_as_classes():
-    with refuses(ValueError, "rule holds 2 rules, but counts have 3 classes"):
+    with refuses(ValueError, "rule holds 2 combiners, but counts have 3 classes"):
         ju.OneVsRest([ju.Mean(), ju.Mean()])(jnp.ones((4, 3, 3)))
     with refuses(TypeError, "answers with Preference"):
         ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(jnp.ones((4, 3, 3)))

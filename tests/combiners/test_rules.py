@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners import combine_counts
 from tests._forests import positive_counts, random_counts
 from tests._refusal import refuses
-from tests._rules import BINARY, CASES, PRIORS, RULES, by_rule, check_same, expected_scores, make
+from tests._rules import CASES, EVERY, PRIORS, RULES, by_rule, check_same, expected_scores, make
 
 N, K = 54, 9
 """54 = 9 trees × 3 classes × 2 signs: room for all differences of one instance."""
@@ -230,7 +230,7 @@ def test_class_scores_rank_as_the_probability(name, n_classes):
         assert np.all((chosen >= probability.max(-1) - 1e-6) | contradicted), key
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", EVERY)
 def test_score_has_the_sign_of_the_margin(name):
     for key, answer in by_rule(shared_answer(name, 2)[1]).items():
         scores = np.asarray(answer.class_scores)

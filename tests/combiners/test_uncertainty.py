@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners import combine_counts
 from jaxunc.intervals import FractionsWarning
 from tests import _reference as reference
 from tests._forests import forest_of_leaves, random_counts

@@ -268,7 +268,7 @@ def test_combiners_by_name(name):
     two = Y[:100]
     model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
     counts = model.leaf_counts(X[1:100:2])
-    combiner = ju.combiners.rule_by_name(name, prior=[0.5, 0.5], n_samples=50)
+    combiner = ju.combiners.combiner_by_name(name, prior=[0.5, 0.5], n_samples=50)
     np.testing.assert_array_equal(model.predict_proba(X[1:100:2]), combiner.probability(counts))
 
 

@@ -123,7 +123,7 @@ def test_refusals():
     bound = ju.bind(toy_forest(3), ju.Mean())
     with pytest.raises(ValueError, match="Did you mean 'probability'"):
         bound.export("probabilty")
-    with pytest.raises(ValueError, match="this rule has no probability"):
+    with pytest.raises(ValueError, match="this combiner has no probability"):
         ju.bind(toy_forest(3), ju.combiners.UncertaintyDecomposition()).export()
     with pytest.raises(TypeError, match="is a text; pass a list"):
         bound.export(platforms="cpu")

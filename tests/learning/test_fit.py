@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.tree_util import Partial
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
@@ -156,7 +155,7 @@ def test_standard_errors_are_those_of_a_logistic_regression(rows):
 
 def test_bad_input(rows):
     pool, median = ju.LearnedPool(PRIOR), ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
-    with refuses(TypeError, "pass a rule"):
+    with refuses(TypeError, "pass a Combiner"):
         fit_combiner("mean", rows)
     for combiner, settings, match in (
         (ju.Mean(), {}, "nothing to learn"),

@@ -13,8 +13,7 @@ import pandas
 import pytest
 
 import jaxunc as ju
-from jaxunc.combiners._lift import has_tree_fields
-from jaxunc.combiners._merge import merge_kinds
+from jaxunc.combiners import has_tree_fields, merge_kinds
 from jaxunc.inference import _fold
 from jaxunc.inference._by_rows import ByRows
 from tests._compilations import compilations

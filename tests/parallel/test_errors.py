@@ -85,5 +85,5 @@ def test_data_as_a_bound_forest_refuses_them(bound):
         sharded(X, tree_mask=np.ones((5, 3), bool))
     with refuses(TypeError, "tree_mask has dtype"):
         sharded(X, tree_mask=np.ones((5, 12)))
-    with refuses(ValueError, "this rule has no probability"):
+    with refuses(ValueError, "this combiner has no probability"):
         ju.shard(ju.bind(toy_forest(2), ju.UncertaintyDecomposition()), mesh_of_one()).probability(X)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners import combine_counts
 from tests.random_trees.test_random_trees import mixed
 
 RULES = {

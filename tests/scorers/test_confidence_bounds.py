@@ -10,8 +10,7 @@ import scipy.special as sp
 import scipy.stats
 from jax.tree_util import Partial
 
-from jaxunc.scorers import confidence_bounds
-from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers import confidence_bounds, score_width
 from tests._compilations import compilations
 from tests._golden import column, golden
 from tests._refusal import refuses

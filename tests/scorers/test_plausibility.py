@@ -1,4 +1,4 @@
-"""Degrees of support: reference values, gradients, edges."""
+"""Degrees of support, and the readings of them: reference values, gradients, edges."""
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 import jaxunc as ju
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._plausibility import support as support_of
+from jaxunc.scorers import degrees_of_preference, log_support_degrees, mass, plausibility, score_width, uncertainty
+from jaxunc.scorers import support as support_of
 from tests import _reference as reference
 from tests._compilations import compilations
 from tests._golden import column, golden
@@ -47,15 +47,15 @@ def test_ignorance(support, tolerance):
 
 def test_the_public_functions_are_these_values(tolerance):
     counts = jnp.asarray(COUNTS)
-    tolerance.check(ju.scorers.plausibility(counts), column(LEAVES, "p_pls"), kind="pi")
-    tolerance.check(ju.scorers.log_support_degrees(counts)[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
+    tolerance.check(plausibility(counts), column(LEAVES, "p_pls"), kind="pi")
+    tolerance.check(log_support_degrees(counts)[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
 
 
 @pytest.mark.exhaustive
 def test_gradient(tolerance):
     """dπ/dw at every reference leaf, one-sided at absent classes; an infinite slope is finite and large."""
     parts = ("dpi_neg_dw_neg", "dpi_neg_dw_pos"), ("dpi_pos_dw_neg", "dpi_pos_dw_pos")
-    jacobian = np.asarray(jax.jit(jax.vmap(jax.jacrev(ju.scorers.log_support_degrees)))(jnp.asarray(COUNTS)))
+    jacobian = np.asarray(jax.jit(jax.vmap(jax.jacrev(log_support_degrees)))(jnp.asarray(COUNTS)))
     assert np.all(np.isfinite(jacobian))
     degrees = np.exp(np.asarray(SUPPORT(jnp.asarray(COUNTS)).log_degrees))
     for i, leaf in enumerate(LEAVES):
@@ -75,7 +75,7 @@ def test_gradient(tolerance):
 @pytest.mark.exhaustive
 def test_gradient_of_the_preference(tolerance):
     """∂p_pls = ∂π(+) - ∂π(−), for the leaves whose slopes are finite."""
-    gradient = jax.jit(jax.grad(lambda c: jnp.sum(ju.scorers.plausibility(c))))(jnp.asarray(COUNTS))
+    gradient = jax.jit(jax.grad(lambda c: jnp.sum(plausibility(c))))(jnp.asarray(COUNTS))
     assert np.all(np.isfinite(gradient))
     for i, leaf in enumerate(LEAVES):
         slopes = leaf["plausibility_gradient"] or dict.fromkeys(
@@ -166,20 +166,90 @@ def test_small_weights_are_counts_too():
 
 def test_a_second_eager_call_compiles_nothing():
     counts = jnp.asarray(COUNTS)
-    ju.scorers.plausibility(counts)
+    plausibility(counts)
     with compilations() as programs:
-        ju.scorers.plausibility(counts + 1)
+        plausibility(counts + 1)
     assert len(programs) <= 1, programs  # the addition
-
-
-def test_three_classes_are_refused():
-    with refuses(ValueError, "OneVsRest"):
-        ju.scorers.plausibility(jnp.ones((4, 3)))
 
 
 @pytest.mark.exhaustive
 def test_widths():
     """What makes a probability of a score: the width of its range, also through settings."""
     assert score_width(ju.scorers.probability) == 1
-    assert score_width(ju.scorers.plausibility) == 2
-    assert score_width(jax.tree_util.Partial(ju.scorers.plausibility)) == 2
+    assert score_width(plausibility) == 2
+    assert score_width(jax.tree_util.Partial(plausibility)) == 2
+
+
+@jax.jit
+def everything(counts, prior=0.5):
+    """All the functions together, compiled once for all tests."""
+    return (
+        uncertainty(counts, prior),
+        degrees_of_preference(counts, prior),
+        mass(counts, prior),
+        plausibility(counts, prior),
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int32, float])
+@pytest.mark.exhaustive
+def test_golden(dtype, tolerance):
+    counts = jnp.asarray(COUNTS.astype(dtype))
+    (epistemic, aleatoric), preference, masses, _ = everything(counts)
+    tolerance.check(epistemic, column(LEAVES, "u_e"), kind="pi")
+    tolerance.check(aleatoric, column(LEAVES, "u_a"), kind="pi", scale=1e-3)
+    tolerance.check(preference[:, 0], column(LEAVES, "s_neg"), kind="pi")
+    tolerance.check(preference[:, 1], column(LEAVES, "s_pos"), kind="pi")
+    np.testing.assert_array_equal(masses[:, 1:3], preference)
+    np.testing.assert_array_equal(masses[:, 0], 0)
+    tolerance.check(masses[:, 3], column(LEAVES, "mass_omega"), kind="pi")
+
+
+def test_epistemic_weighting(tolerance):
+    (epistemic, _), *_, score = everything(jnp.asarray(COUNTS))
+    tolerance.check((1 - epistemic) * score, column(LEAVES, "epistemic_weighted"), kind="pi")
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.2, 0.7])
+def test_the_parts_fit_together(prior, rng):
+    counts = jnp.asarray(rng.integers(0, 60, COUNTS.shape).astype(float))
+    (epistemic, aleatoric), preference, masses, score = everything(counts, prior)
+    np.testing.assert_allclose(masses.sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(masses[:, 3], epistemic + aleatoric, atol=1e-6)
+    np.testing.assert_allclose(preference[:, 1] - preference[:, 0], score, atol=1e-6)
+    assert np.all(np.asarray(masses) >= 0)
+    assert np.all(np.asarray(preference).min(axis=-1) == 0)
+
+
+@pytest.mark.exhaustive
+def test_edges():
+    counts = jnp.asarray(COUNTS).at[:5].set(jnp.array([[0, 0], [0, 3.0], [4.0, 4.0], [1e9, 1e9], [1e9, 0.0]]))
+    (epistemic, aleatoric), preference, masses, _ = everything(counts)
+    np.testing.assert_array_equal([epistemic[0], aleatoric[0]], [1, 0])
+    np.testing.assert_array_equal(masses[0], (0, 0, 0, 1))
+    np.testing.assert_array_equal(preference[2], 0)
+    np.testing.assert_array_equal([epistemic[4], aleatoric[4]], 0)
+    gradient = jax.jit(jax.grad(lambda c: sum(jnp.sum(part) for part in jax.tree.leaves(everything(c)))))(counts)
+    assert np.all(np.isfinite(gradient))
+
+
+@pytest.mark.exhaustive
+def test_same_under_vmap():
+    counts = jnp.asarray(COUNTS)
+    for own, mapped in zip(
+        jax.tree.leaves(everything(counts)), jax.tree.leaves(jax.vmap(everything)(counts)), strict=True
+    ):
+        np.testing.assert_allclose(mapped, own, atol=1e-6)
+
+
+def test_masses_feed_the_conjunctive_rule():
+    masses = everything(jnp.asarray(COUNTS))[2][1:8]
+    folded = ju.belief.conjunctive_fold(masses)
+    q_neg = np.prod(np.asarray(masses)[:, [1, 3]].sum(-1))
+    np.testing.assert_allclose(folded[1] + folded[3], q_neg, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [plausibility, uncertainty, degrees_of_preference, mass])
+def test_three_classes_are_refused(function):
+    with refuses(ValueError, "OneVsRest"):
+        function(jnp.ones(3))

@@ -1,0 +1,238 @@
+"""Belief functions of leaves, combined: Dempster's rule, the conjunctive rule and the cautious rule.
+
+A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
+m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
+under both rules. They differ in the merge: the product of commonalities, or their minimum. They also differ in what a
+leaf contributes for the class that it does not speak against: 1, or nothing at all. Either changes nothing.
+
+With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
+leaf. The slopes there are the means of both sides, which makes that of their difference, the margin, exact.
+"""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Num
+
+from jaxunc._checks import check_bool, check_within
+from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
+from jaxunc.scorers import class_one, support
+from jaxunc.tables import NumbersLike
+
+from ._answer import Answer, margin
+from ._combiner import Combiner, learned_field, tree_field
+
+
+class BeliefRule(Combiner[Answer]):
+    """Settings, lift and finish of both combiners of belief functions; abstract, since it has no merge."""
+
+    silence: eqx.AbstractClassVar[float]
+    """Contribution of a leaf for a class that it does not speak against: it changes nothing in the merge."""
+    normalized: bool = eqx.field(static=True)
+    eps: Float[Array, ""] = learned_field("fixed")
+    prior: Float[Array, "..."] = learned_field("unit")
+    reliability: Float[Array, "..."] | None = tree_field("unit")
+
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
+        check_bool("normalized", normalized)
+        check_within("eps", eps, "[0, 1)", ": it is the smallest mass of ignorance of a leaf")
+        if reliability is not None:
+            check_within("reliability", reliability, "[0, 1]", ": 1 trusts a tree fully, 0 ignores it", shape=None)
+            reliability = jnp.asarray(reliability, float_dtype(reliability))
+            if reliability.ndim > 1:
+                raise ValueError(
+                    f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
+                )
+        shape = () if prior is None else np.shape(prior)
+        if shape not in ((), (2,)):
+            raise ValueError(
+                f"prior has shape {shape}; pass the probability of class 1, or those of both classes. For "
+                "other priors by class: OneVsRest of a list of combiners."
+            )
+        self.eps = jnp.asarray(eps, float_dtype(eps))
+        self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
+        self.reliability = reliability
+        self.normalized = bool(normalized)
+
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
+        """Return log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
+        if counts.shape[-1] != 2:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} combines two classes, but counts have {counts.shape[-1]}. "
+                f"Combine each class against the rest: OneVsRest({name}())."
+            )
+        # In logarithms throughout: with many trees masses, and differences of masses, round to 0 or 1, logarithms do
+        # not.
+        leaf = support(counts, self.prior)
+        floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
+        log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
+        if self.reliability is not None:
+            log_ignorance = discounted(log_ignorance, self.reliability.astype(log_ignorance.dtype))
+        preference = leaf.preference
+        slope = preference if self.reliability is None else self.reliability.astype(preference.dtype) * preference
+        # An evenly split leaf is not silent: it says 0, with the mean of the slopes at both sides.
+        split, still = (preference == 0) & jnp.any(counts > 0, axis=-1), lax.stop_gradient(slope)
+        falling, rising = (still - slope) / 2, (slope - still) / 2
+        against_negative = jnp.where(preference > 0, log_ignorance, jnp.where(split, falling, self.silence))
+        against_positive = jnp.where(preference < 0, log_ignorance, jnp.where(split, rising, self.silence))
+        return jnp.stack([against_negative, against_positive], axis=-1)
+
+    def finish(self, stat: Float[Array, "... 2"]) -> Answer:
+        """Apply the Möbius inversion, with the larger commonality factored out."""
+        larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
+        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; less log of the larger
+        log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
+        log_agreement = larger + log_excess
+        # m({c}) + m(Ω)/2 = q_c (1 - q_other/2)
+        log_probability = (stat - larger) + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_excess
+        scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
+        size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
+        lead, even = margin(stat), (larger == smaller)[..., 0]
+        # Where the margin is 0 its sign has no slope, the score has.
+        falling = jnp.exp(larger - scale)[..., 0] * (lax.stop_gradient(lead) - lead)
+        score = jnp.where(even, -falling, jnp.sign(lead) * size)
+        return Answer(stat, score, jnp.exp(log_probability), log_probability)
+
+
+@jax.custom_jvp
+def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log(1 - r + r m(Ω)): the ignorance of a leaf that is trusted with reliability r only."""
+    return jnp.logaddexp(jnp.log1p(-reliability), jnp.log(reliability) + log_ignorance)
+
+
+@discounted.defjvp
+def _discounted_jvp(primals, tangents):
+    (log_ignorance, reliability), (d_log_ignorance, d_reliability) = primals, tangents
+    value = discounted(log_ignorance, reliability)
+    # At r = 1 and no ignorance the slope in r is infinite: large and finite instead.
+    inverse = jnp.exp(jnp.minimum(-value, jnp.log(jnp.finfo(value.dtype).max) / 2))
+    slope = jnp.expm1(log_ignorance) * inverse
+    return value, jnp.exp(log_ignorance - value) * reliability * d_log_ignorance + slope * d_reliability
+
+
+class DempsterRule(BeliefRule):
+    r"""Leaves as belief functions, combined conjunctively.
+
+    A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`scorers.plausibility`). Commonalities q multiply, so the fold over
+    trees is a sum of logarithms:
+
+    .. math:: m(\{\pm\}) = Q_\pm - Q_\Omega, \quad Q_\pm = \prod_i q_i(\{\pm\}), \quad
+              Q_\Omega = \prod_i m_i(\Omega) = Q_- Q_+
+
+    Parameters
+    ----------
+    normalized
+        Whether the score is read after dividing by 1 - m(∅) (Dempster's rule) or before (the conjunctive rule, which
+        Busch et al. call Dempster).
+    eps
+        Smallest ignorance of a leaf: m_i(Ω) ≥ eps, applied once to each leaf. With eps = 0 the rule is exact, and the
+        more certain of two opposed leaves wins; the paper's code clips at every step of a pairwise recursion, so that
+        its answer depends on the order of the trees.
+    prior
+        Prior probability of class 1, or [negative, positive]: support then counts from there instead of from 1/2. An
+        addition to the paper, for imbalanced classes; 1/2 (the default) is the paper.
+    reliability
+        Classical discounting: m(A) → r m(A), m(Ω) → 1 - r + r m(Ω) before combining. One number in [0, 1], or one per
+        tree; differentiable. Default: no discounting.
+
+    Raises
+    ------
+    ValueError
+        If eps is outside [0, 1), a reliability outside [0, 1], or the prior not between 0 and 1. If counts have more
+        than two classes (use OneVsRest).
+
+    Notes
+    -----
+    Class scores: log Q of the singletons (− and +), at most 0; `margin` of them, the log ratio of the plausibilities,
+    ranks (an addition: in the paper's place of the score). Score: m(+) - m(−), normalised or not: with many trees the
+    unnormalised one vanishes and the normalised one saturates, so do not rank by it. Probability: pignistic, of the
+    normalised masses. An empty leaf is neutral; no tree: scores 0, probability 1/2.
+
+    Gradient: that of the plausibility; 0 for leaves beyond eps and for empty ones. The margin is smooth where a leaf is
+    evenly split, as are score and probability where the margin is 0; a class score has a kink at such a leaf, and the
+    mean of the slopes at both sides.
+
+    References
+    ----------
+    Busch et al. 2021, section 4, "Dempster"; Shafer 1976.
+    """
+
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
+    silence: ClassVar[float] = 0.0
+
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
+        super().__init__(normalized, eps, prior, reliability)
+
+
+class CautiousRule(BeliefRule):
+    r"""Leaves as belief functions, combined by the cautious rule: for sources that are not independent.
+
+    Canonical weights merge by their minimum, w(±) = min_i w_i(±). On leaf masses, which support one class at most, the
+    weight of that class is m_i(Ω) and the other's is 1, so
+
+    .. math:: m(\{+\}) = w_-(1 - w_+), \quad m(\{-\}) = w_+(1 - w_-), \quad m(\Omega) = w_- w_+, \quad
+              \text{score} = w_- - w_+ = \max_i s_+^i - \max_i s_-^i
+
+    Equal leaves count once (the rule is idempotent): more trees only matter if one is more certain than all before.
+
+    Parameters
+    ----------
+    normalized, eps, prior, reliability
+        See `DempsterRule`.
+
+    Raises
+    ------
+    ValueError
+        As for `DempsterRule`.
+
+    Notes
+    -----
+    Class scores: log q of the singletons, log w(+) for − and log w(−) for +; rank by `margin`. Score: m(+) - m(−),
+    normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
+
+    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf enters the
+    weight of the class that it supports, an evenly split one both. The latter counts where no other leaf supports the
+    class, with the mean of the slopes at both sides of the kink. Empty and opposed leaves never take its place. So the
+    margin of evenly split leaves alone has its exact slope. Beside a leaf that supports one class it has a kink, and
+    half of the slope.
+
+    References
+    ----------
+    Busch et al. 2021, section 4, "Cautious"; Denœux 2006.
+    """
+
+    merge: ClassVar[str] = "min"
+    reads_sizes: ClassVar[bool] = True
+    silence: ClassVar[float] = float("inf")
+
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
+        super().__init__(normalized, eps, prior, reliability)
+
+    def finish(self, stat: Float[Array, "... 2"]) -> Answer:
+        """Finish as all belief rules do. Where no leaf enters a weight its minimum is infinite: nothing is known."""
+        return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

@@ -1,0 +1,160 @@
+"""Combiners by name, for estimators, option files and tables."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
+from jaxunc.scorers import SCORERS, ucb
+from jaxunc.tables import NumbersLike
+
+from ._belief_rules import CautiousRule, DempsterRule
+from ._combiner import Combiner
+from ._evidence import EvidenceAccumulation
+from ._generalized_vote import GeneralizedVote
+from ._one_vs_rest import OneVsRest
+from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
+from ._shares import Pooling, Vote
+from ._uncertainty import AveragedIntervals
+
+COMBINERS: dict[str, type[Combiner]] = {
+    "mean": Mean,
+    "vote": Vote,
+    "median": Median,
+    "maximum": Maximum,
+    "generalized_mixture": GeneralizedMixture,
+    "pooling": Pooling,
+    "evidence": EvidenceAccumulation,
+    "dempster": DempsterRule,
+    "cautious": CautiousRule,
+    "epistemic_weighting": EpistemicWeighting,
+    "beta_aggregation": BetaAggregation,
+    "one_vs_rest": OneVsRest,
+    "generalized_vote": GeneralizedVote,
+    "averaged_intervals": AveragedIntervals,
+}
+"""The combiners that have a name. The last two answer with a preference and with intervals, not with class scores."""
+
+_PRIOR = {"prior": "forest"}
+
+CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "probability": ("mean", {}),
+    "laplace": ("mean", {"scorer": "laplace"}),
+    "m-estimate": ("mean", {"scorer": "m_estimate", "scorer_options": {"m": 2.0, **_PRIOR}}),
+    "plausibility": ("mean", {"scorer": "plausibility"}),
+    "plausibility-p": ("mean", {"scorer": "plausibility", "scorer_options": _PRIOR}),
+    "confidence": ("mean", {"scorer": "confidence_bounds"}),
+    "median-pls": ("median", {"scorer": "plausibility"}),
+    "maximum-pls": ("maximum", {"scorer": "plausibility"}),
+    "mixture": ("generalized_mixture", {}),
+    "epistemic": ("epistemic_weighting", {}),
+    "beta": ("beta_aggregation", {"statistic": "exact"}),
+    "dempster-p": ("dempster", _PRIOR),
+    "cautious-p": ("cautious", _PRIOR),
+}
+"""Names of combiners with options: those by which comparisons call them. -p: against the forest's prior rather than one
+half; -pls: of plausibility scores."""
+
+
+def combiner_by_name(
+    name: str | Combiner,
+    options: Mapping[str, Any] | None = None,
+    *,
+    prior: NumbersLike,
+    n_samples: NumbersLike | None = None,
+) -> Combiner:
+    """Return the combiner of that name, with these options.
+
+    Parameters
+    ----------
+    name
+        A key of `COMBINERS` or of `CONFIGURED`; or a combiner, which is returned as it is.
+    options
+        Arguments of the combiner, beside those of a configured one or in place of them. ``scorer`` may be a key of
+        `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation.
+        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it. That combiner takes ``priors`` for
+        the forest's: ``"even"`` (the default), 1/C for every class against all others; ``"forest"``, the forest's own
+        by class; or the probabilities ``[classes]``.
+    prior
+        The forest's prior ``[classes]``.
+    n_samples
+        The size of its sample, which the scorer ``"ucb"`` needs.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown (the nearest is suggested), or if the combiner does not have an option, or lacks one that
+        it needs.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(
+            f"options={options!r} is no dict; pass arguments of the combiner by name, such as {{'smoothing': 1}}."
+        )
+    options = dict(options or {})
+    if isinstance(name, Combiner):
+        if options:
+            raise ValueError(
+                f"options {sorted(options)} need a combiner's name; this is a {type(name).__name__} already."
+            )
+        return name
+    if prior is not None:
+        check_numbers("prior", prior)
+    if n_samples is not None:
+        check_within("n_samples", n_samples, "(0, inf)")
+    kind, own = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
+    make, options = COMBINERS[kind], {**own, **options}
+    if make is OneVsRest:
+        return _one_vs_rest(options, np.asarray(prior, float), n_samples)
+    if isinstance(options.get("scorer"), str):
+        options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
+    parameters = inspect.signature(make).parameters
+    accepted = sorted(parameters)
+    if unknown := sorted(set(options) - set(accepted)):
+        raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
+    # Evidence needs a prior, so the forest's stands in; belief rules count from one half by default.
+    if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
+        given = options.get("prior", "forest")
+        options["prior"] = prior if isinstance(given, str) and given == "forest" else given
+    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
+        raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
+    return make(**options)
+
+
+def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
+    inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    # Each binary combiner sees a prior of its class against all others.
+    of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
+    if isinstance(given, str):
+        check_one_of("priors", given, ("even", "forest"))
+        if given == "even":
+            return OneVsRest(of_class(1 / len(prior)))
+        given = prior
+    priors = np.asarray(given, float)
+    check_probability_vector(priors, len(prior), "priors")
+    return OneVsRest([of_class(p) for p in priors.tolist()])
+
+
+def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
+    scorer = SCORERS[check_name("scorer", name, SCORERS)]
+    parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}
+    if unknown := sorted(set(settings) - set(parameters)):
+        raise ValueError(
+            f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {sorted(parameters)}."
+        )
+    if scorer is ucb:
+        settings = {"n_samples": n_samples, **settings}
+    settings = {k: prior if isinstance(v, str) and v == "forest" else v for k, v in settings.items()}
+    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in settings]:
+        raise ValueError(f"scorer {name!r} needs scorer_options with {', '.join(map(repr, missing))}.")
+    return Partial(scorer, **settings)
+
+
+def check_name(argument: str, name, known: Iterable[str]) -> str:
+    """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    known = list(known)
+    if isinstance(name, str) and name in known:
+        return name
+    raise ValueError(f"{argument}={name!r} is unknown.{nearest(name, known)} Known are {', '.join(known)}.")

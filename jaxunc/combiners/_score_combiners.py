@@ -1,0 +1,376 @@
+"""Combiners of one score a leaf: their mean, weighted or not, their median, the most extreme one, and mixtures.
+
+`score_planes` has each leaf's scores, `answer_of_mean` and `answer_of_scores` read probabilities from the combined
+ones. Last comes `BetaAggregation`, which averages each leaf's whole density in place of one score.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Num
+
+from jaxunc import scorers
+from jaxunc._checks import check_one_of
+from jaxunc._numerics import divide_by_shared, safe_divide, shares_of, sum_in_order
+from jaxunc._types import PyTree
+from jaxunc.scorers import as_partial, score_width, support
+
+from ._answer import Answer, margin
+from ._combiner import Combiner
+
+
+class Mean(Combiner[Answer]):
+    r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
+
+    ``Mean()`` averages relative frequencies: what scikit-learn's forests answer.
+
+    Parameters
+    ----------
+    scorer
+        A function of counts ``[... 2]`` → ``[...]``, or with more classes ``[... classes]`` → ``[... classes]``; from
+        `jaxunc.scorers` or your own. With settings: ``functools.partial(scorer, setting=value)``, or JAX's ``Partial``,
+        which means the same here; its numbers are leaves of the combiner, which can be learned.
+
+    Notes
+    -----
+    Class scores: ∓ the mean score for two classes, the mean scores for more. Score: the mean score. Probability: 1/2
+    ± score/width, clipped to [0, 1], where the width is that of the scorer's range (1 for centred probabilities, 2
+    for plausibility). Scores without a bound (`scorers.linear`, `scorers.ucb`) have none: asking for it raises a
+    ValueError. No tree (all masked): 0, or 1/C.
+
+    Scores of leaves are rounded before they are added, with compensation. So the mean of shares is within 4 eps (5e-7
+    in float32) of the true one for any number of trees. It is 0 for a class that no leaf has.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2.
+    """
+
+    scorer: Partial
+    merge: ClassVar[str] = "sum"
+
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
+        self.scorer = as_partial(scorer)
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Score of the leaf along a last axis (of one entry if it is binary), and 1 for the tree."""
+        return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
+
+    def finish(self, stat: PyTree) -> Answer:
+        """Divide the total by the number of trees."""
+        return answer_of_mean(stat, score_width(self.scorer))
+
+
+def answer_of_mean(stat: PyTree, width: float) -> Answer:
+    """Read totals of leaf scores ("score") and how many trees they are of ("trees"), of a scorer with this width."""
+    total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
+    scores = divide_by_shared(total, trees)
+    if total.shape[-1] == 1 or math.isinf(width):
+        return answer_of_scores(scores, width)
+    # A class that no tree gives anything has exactly 0. So shares come from the totals: the mean of many times -1/C,
+    # rounded, need not be -1/C. And 0 comes by comparison, with the total's slope: a sum may be fused with a product.
+    total, equal = total / width, trees * (1 / total.shape[-1])
+    shares = jnp.where(total <= -equal, total - lax.stop_gradient(total), total + equal)
+    return Answer.from_shares(shares_of(shares), scores, None)
+
+
+def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
+    """Read combined leaf scores (one for two classes, one per class for more) of a scorer with this width."""
+    if scores.shape[-1] == 1:
+        score = scores[..., 0]
+        both = jnp.stack([-score, score], axis=-1)
+        if math.isinf(width):
+            return Answer(both, score, None, None)
+        # A score in an interval of this width around 0, read as a probability around one half.
+        shares = 0.5 + both / width
+        outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
+        return Answer.from_shares(jnp.where(outside, jnp.clip(shares, 0.0, 1.0), shares), both, score)
+    if math.isinf(width):
+        return Answer(scores, None, None, None)
+    shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
+    # Medians and extremes may find every class improbable.
+    return Answer.from_shares(shares_of(shares), scores, None)
+
+
+def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:
+    """Scores with a last axis: one entry for a binary score, one per class otherwise."""
+    score = scorer(counts)
+    if score.shape == counts.shape[:-1] and counts.shape[-1] == 2:
+        return score[..., None]
+    if score.shape == counts.shape and counts.shape[-1] > 2:
+        return score
+    raise ValueError(
+        f"scorer returned shape {score.shape} for counts of shape {counts.shape}; expected {counts.shape[:-1]} for "
+        "two classes and the shape of the counts for more."
+    )
+
+
+class EpistemicWeighting(Combiner[Answer]):
+    r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
+
+    .. math:: \frac1K \sum_i (1 - u_e^i)\, p_{pls}^i, \qquad u_e = \min\{\pi(+), \pi(-)\}
+
+    Notes
+    -----
+    Class scores: ∓ the score, in [-1, 1]. Probability: (1 ± score)/2. An empty leaf contributes 0; no tree: 0. Raises a
+    ValueError for more than two classes (use OneVsRest). Gradient: the plausibility's, with a kink of u_e at ties.
+
+    References
+    ----------
+    Busch et al. 2021, published code.
+    """
+
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
+
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
+        """The weighted score, and 1 for the tree."""
+        leaf = support(counts)
+        certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
+        return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
+
+    def finish(self, stat: PyTree) -> Answer:
+        """Divide the total by the number of trees."""
+        return answer_of_mean(stat, 2.0)
+
+
+class Median(Combiner[Answer]):
+    """The median of leaf scores over trees; of an even number the mean of the two middle ones.
+
+    Parameters
+    ----------
+    scorer
+        See `Mean`.
+
+    Notes
+    -----
+    Class scores, score, probability: as for `Mean`, of the median. No tree: 0. Gradient: that of the middle leaf or
+    leaves. An order statistic: it keeps every tree's score for a chunk of instances, and sorts.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2 and published code.
+    """
+
+    scorer: Partial
+    merge: ClassVar[str] = "collect"
+
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
+        self.scorer = as_partial(scorer)
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """The leaf's score."""
+        return score_planes(self.scorer, counts)
+
+    def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
+        """The middle of the trees that count."""
+        return answer_of_scores(median_of_trees(stat), score_width(self.scorer))
+
+
+def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
+    """The median over trees, leaving out NaN; 0 if nothing is left."""
+    # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
+    present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
+    ordered = jnp.sort(scores, axis=-2)  # NaN last
+    low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(present - 1, 0) // 2, present // 2))
+    # present // 2 is one too far for an odd number, where both are the same element
+    high = jnp.where(present % 2 == 1, low, jnp.take_along_axis(ordered, jnp.maximum(present // 2, 0), axis=-2))
+    middle = jnp.squeeze((low + high) / 2, axis=-2)
+    return jnp.where(jnp.squeeze(present, axis=-2) > 0, middle, 0.0)
+
+
+class Maximum(Combiner[Answer]):
+    r"""The leaf score that is largest in absolute value, v_j with j = argmax \|v_i\|.
+
+    Parameters
+    ----------
+    scorer
+        See `Mean`.
+
+    Notes
+    -----
+    Class scores, score, probability: as for `Mean`, of the extreme score. Two scores of opposite sign that are equally
+    extreme say nothing about the class: 0. (The published code takes the first tree's, which depends on the order of
+    the trees; the sign of either would favour a class.) For more classes so for each of them. No tree: 0.
+
+    Gradient: that of the extreme leaf, the first tree's on ties; of two opposite ones half of both.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2 and published code.
+    """
+
+    scorer: Partial
+    merge: ClassVar[str] = "max"
+
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
+        self.scorer = as_partial(scorer)
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """The score and its negative."""
+        score = score_planes(self.scorer, counts)
+        return {"highest": score, "lowest": -score}
+
+    def finish(self, stat: PyTree) -> Answer:
+        """The larger of the two in absolute value."""
+        return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
+
+
+def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the larger in absolute value of max v and -max(-v); 0 if they tie, or if there is no tree (both -inf)."""
+    opposed = jnp.where(highest == lowest, (highest - lowest) / 2, -lowest)
+    extreme = jnp.where(highest > lowest, highest, opposed)
+    return jnp.where(jnp.isfinite(extreme), extreme, 0.0)
+
+
+Reference = Literal["mean", "median", "maximum"]
+
+
+class GeneralizedMixture(Combiner[Answer]):
+    r"""A weighted mean of leaf scores, with less weight the further a score is from a reference Θ.
+
+    .. math:: H_\Theta = \frac{1}{K-1} \sum_i \Big(v_i - v_i \frac{|v_i - \Theta|}{\sum_j |v_j - \Theta|}\Big)
+
+    Parameters
+    ----------
+    scorer
+        See `Mean`.
+    reference
+        Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
+        of opposite sign are, as for `Maximum`.
+
+    Raises
+    ------
+    ValueError
+        If the reference is unknown.
+
+    Notes
+    -----
+    The weights add to 1. Class scores, score, probability: as for `Mean`, of H. All scores equal, or a single tree:
+    that score (the published code raises for a single tree). No tree: 0. Not smooth where v_i = Θ (subgradient 0).
+    It keeps every tree's score for a chunk of instances.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2 and published code; Farias et al. 2016.
+    """
+
+    scorer: Partial
+    reference: Reference = eqx.field(static=True)
+    merge: ClassVar[str] = "collect"
+
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability, reference: Reference = "mean"):
+        check_one_of("reference", reference, ("mean", "median", "maximum"))
+        self.scorer = as_partial(scorer)
+        self.reference = reference
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """The leaf's score."""
+        return score_planes(self.scorer, counts)
+
+    def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
+        """Weigh the trees that count by their distance from the reference."""
+        present = ~jnp.isnan(stat)
+        scores = jnp.where(present, stat, 0.0)
+        number = jnp.sum(present, axis=-2).astype(scores.dtype)
+        total = sum_in_order(scores, -2)
+        mean = safe_divide(total, number)
+        reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
+        distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
+        spread = sum_in_order(distance, -2)
+        # Chosen, so that no compiler fuses the product with the sum, which would then be rounded once and not twice.
+        weighted = sum_in_order(jnp.where(present, scores * distance, 0.0), -2)
+        # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
+        mixture = safe_divide(total - safe_divide(weighted, spread), number - 1)
+        # Without any spread all scores are equal, and the mean is that score.
+        return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))
+
+
+def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
+    missing = jnp.isnan(scores)
+
+    def highest(signed):
+        first = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
+        return jnp.squeeze(jnp.take_along_axis(signed, first, axis=-2), axis=-2)
+
+    return extreme_of(highest(scores), highest(-scores))
+
+
+GRID_SIZE = 101
+
+
+class BetaAggregation(Combiner[Answer]):
+    r"""The mean over trees of the densities of Beta(w⁺+1, w⁻+1), read by its area or its mode.
+
+    .. math:: f(\theta) = \frac1K \sum_i f_i(\theta), \qquad
+              h_{sum} = \frac{\sum_{j > 50} f(j/100)}{\sum_{j > 50} f(j/100) + \sum_{j < 50} f(j/100)}, \qquad
+              h_{max} = \arg\max_j f(j/100) / 100
+
+    Parameters
+    ----------
+    statistic
+        ``"sum"``: the share of the area beyond 1/2, on the published grid. ``"exact"``: its limit on fine grids,
+        (1/K) Σ I_{1/2}(w⁻+1, w⁺+1). ``"max"``: the mode on the published grid, the first one on ties; it merges 101
+        numbers a leaf and costs accordingly.
+
+    Raises
+    ------
+    ValueError
+        If the statistic is unknown, or counts have more than two classes (use OneVsRest).
+
+    Notes
+    -----
+    Score: the published value less 1/2, in [-1/2, 1/2]. Probability: (1 - h, h). Class scores: log(1 - h) and log h
+    for ``"sum"`` (they keep their order where h rounds to 1), ∓ the score otherwise. An empty leaf has the uniform
+    density; no tree, or only leaves so large (N > 10⁴) that their density falls between two nodes: 0.
+
+    Gradient: smooth for ``"sum"`` and ``"exact"``, zero for ``"max"``.
+
+    References
+    ----------
+    Busch et al. 2021, published code.
+    """
+
+    statistic: Literal["sum", "exact", "max"] = eqx.field(static=True, default="sum")
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        check_one_of("statistic", self.statistic, ("sum", "exact", "max"))
+
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
+        """The areas below and beyond 1/2, the leaf's exact area, or its whole density."""
+        if counts.shape[-1] != 2:
+            raise ValueError(
+                f"BetaAggregation combines two classes, but counts have {counts.shape[-1]}. "
+                "Combine each class against the rest: OneVsRest(BetaAggregation())."
+            )
+        if self.statistic == "exact":
+            beyond = scorers.confidence_bounds(counts, family="beta", statistic="area", weighted=False) / 2
+            return {"score": beyond[..., None], "trees": jnp.ones(())}
+        density = scorers.beta_densities(counts, grid_size=GRID_SIZE)
+        if self.statistic == "max":
+            return density
+        half = GRID_SIZE // 2
+        return jnp.stack([sum_in_order(density[..., :half]), sum_in_order(density[..., half + 1 :])], axis=-1)
+
+    def finish(self, stat: PyTree) -> Answer:
+        """The share beyond 1/2, or where the mean density is largest."""
+        if self.statistic == "exact":
+            return answer_of_mean(stat, 1.0)
+        if self.statistic == "max":
+            mode = jnp.argmax(stat, axis=-1).astype(stat.dtype)
+            seen = jnp.max(stat, axis=-1) > 0
+            return answer_of_scores(jnp.where(seen, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0)
+        tiny = jnp.finfo(stat.dtype).tiny
+        total = sum_in_order(stat, keepdims=True)
+        seen = total > math.sqrt(tiny)  # of less no slope could be represented
+        stat, total = jnp.where(seen, stat, 0.5), jnp.where(seen, total, 1.0)
+        shares = divide_by_shared(stat, total)
+        logs = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)
+        return Answer(logs, margin(shares) / 2, shares, logs)

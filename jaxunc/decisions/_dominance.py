@@ -1,0 +1,275 @@
+"""Classes to which no other is preferred: by the votes of a cautious forest, by intervals, or in one leaf.
+
+`CautiousReport` answers with the set of a cautious forest, and with all else that it knows of an instance.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, Num, Shaped
+
+from jaxunc._checks import check_class_axis, check_kind, is_concrete
+from jaxunc._numerics import jit, same_rank, sum_in_order
+from jaxunc._types import PyTree
+from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
+from jaxunc.intervals import Interval, dominance, undominated
+from jaxunc.tables import NumbersLike
+
+
+def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
+    r"""The classes that no half of the mass rejects.
+
+    For two classes, with the belief and the plausibility of class 1:
+
+    .. math:: \{0\} \text{ if } pl < \tfrac12, \quad \{1\} \text{ else if } bel \ge \tfrac12, \quad
+              \{0, 1\} \text{ otherwise.}
+
+    For more, c' is rejected if B(c ≻ c') ≥ ½ of the mass for some c.
+
+    Parameters
+    ----------
+    preference
+        An answer of `jaxunc.GeneralizedVote`, or one made by hand.
+
+    Returns
+    -------
+    Array
+        Booleans ``[... classes]``: the classes that remain. Never empty: where every class is rejected (in a cycle, or
+        by an exact tie), all remain.
+
+    Raises
+    ------
+    ValueError
+        If the mass does not hold two classes or more against each other.
+
+    Notes
+    -----
+    Between two classes the decision is asymmetric: class 1 needs half of the mass, class 0 more. So an exact half-half
+    split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
+    size) there is no preference and all classes remain. Exact where the preference is. Gradient: none.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, "Decision strategy"; more classes are an extension.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> vote = ju.GeneralizedVote(s=1)
+    >>> print(nondominated(vote(jnp.array([[[0, 4], [3, 0]], [[0, 4], [1, 1]], [[2, 2], [1, 1]]]))))
+    [[False  True]
+     [False  True]
+     [ True  True]]
+    """
+    if not isinstance(preference, Preference):
+        raise TypeError(
+            f"preference is a {type(preference).__name__}; pass a Preference, what a forest bound to "
+            "jaxunc.GeneralizedVote answers."
+        )
+    shape = preference.mass.shape
+    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+        raise ValueError(
+            f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
+            "other, as jaxunc.GeneralizedVote answers."
+        )
+    return _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
+
+
+@jit
+def _remaining(mass, total, excess):
+    return Preference(mass, total, excess).remaining
+
+
+class CautiousAnswer(NamedTuple):
+    """The full answer of a cautious forest."""
+
+    membership: Bool[Array | np.ndarray, "... classes"]
+    """Whether each class is in the set: `nondominated` of the preference."""
+    predicted: Int32[Array | np.ndarray, "..."]
+    """The class of the set with the largest probability (the lowest index on ties)."""
+    probability: Float[Array | np.ndarray, "... classes"]
+    """The centre of the leaves' intervals, the mean of (n_c + s/C)/(N + s) over trees."""
+    interval: Interval
+    """The bounds of the class probabilities, those of `AveragedIntervals`."""
+    preference: Preference
+    """The masses for and against the classes, those of `GeneralizedVote`."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "probability", "interval", "set")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The columns of one of the `outputs`: a place of a class, probabilities, both ends of intervals, bools."""
+        if output == "interval":
+            return self.interval.columns(output)
+        one = {"class": self.predicted, "probability": self.probability, "set": self.membership}
+        return {output: np.asarray(one[output])}
+
+
+class CautiousReport(Combiner[CautiousAnswer]):
+    """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
+
+    Parameters
+    ----------
+    s
+        The strength of the imprecise Dirichlet model, > 0.
+    mass
+        Mass of a tree's vote: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+
+    Raises
+    ------
+    ValueError
+        If s is not one number, positive and finite, or the mass is unknown.
+
+    Warns
+    -----
+    FractionsWarning
+        Where concrete counts enter: if all rows add to 1 and not all are integers.
+
+    Notes
+    -----
+    Called, it answers a `CautiousAnswer`.
+
+    Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
+    classes, equal probabilities. For two classes it merges four planes (five where masses are not equal), and looks up
+    two numbers of a leaf (three): votes lie in the signs of the bounds.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> report = CautiousReport(s=1)(jnp.array([[[0, 4], [1, 2], [2, 2]], [[1, 1], [2, 2], [0, 1]]]))
+    >>> print(report.membership, report.predicted)
+    [[False  True]
+     [ True  True]] [1 1]
+    """
+
+    vote: GeneralizedVote
+    averaged: AveragedIntervals
+
+    def __init__(self, s: NumbersLike, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
+        self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the vote and of the intervals."""
+        return {"vote": self.vote.merge, "averaged": self.averaged.merge}
+
+    def explained(self) -> ExplainedVote:
+        """The combiner that explains the sets."""
+        return ExplainedVote(self.vote.s, self.vote.mass)
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves for the vote and for the intervals."""
+        return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
+
+    def finish(self, stat: PyTree) -> CautiousAnswer:
+        """Finish the vote and the intervals, and decide by them."""
+        preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
+        membership = nondominated(preference)
+        unknown = 1 - sum_in_order(jnp.asarray(interval.lower), keepdims=True)
+        probability = interval.lower + unknown / interval.lower.shape[-1]
+        predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
+        return CautiousAnswer(membership, predicted, probability, interval, preference)
+
+
+def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
+    r"""The classes whose upper bound no other class's lower bound exceeds.
+
+    .. math:: c' \text{ is rejected} \iff \exists c: \underline p_c > \overline p_{c'}
+
+    Parameters
+    ----------
+    interval
+        Bounds ``[... classes]`` of each class's probability, such as `jaxunc.AveragedIntervals` answers.
+
+    Returns
+    -------
+    Array
+        Booleans ``[... classes]``: the classes that remain, never none.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes or the shapes differ. Outside a trace also if a lower bound is above its
+        upper one, or a bound is NaN or outside [0, 1].
+
+    Notes
+    -----
+    Of two classes the slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper bound is
+    less. So equality of class 1's lower bound with class 0's upper one is enough for class 1. The bounds are compared
+    as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, the baseline of the experiments; Troffaes 2007 (interval dominance).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jaxunc.intervals import Interval
+    >>> lower, upper = jnp.array([[0.5, 0.1, 0.0], [0.3, 0.2, 0.1]]), jnp.array([[0.8, 0.4, 0.3], [0.6, 0.4, 0.3]])
+    >>> print(interval_dominance(Interval(lower, upper)))
+    [[ True False False]
+     [ True  True  True]]
+    """
+    check_kind("interval", interval, tuple, "an Interval(lower, upper)")
+    lower, upper = (jnp.asarray(bound) for bound in interval)
+    check_class_axis(lower, "interval.lower")
+    if lower.shape != upper.shape:
+        raise ValueError(f"interval.lower has shape {lower.shape} and interval.upper {upper.shape}; pass equal shapes.")
+    if is_concrete(lower, upper):
+        low, high = np.asarray(lower), np.asarray(upper)
+        wrong = ~((low >= 0) & (low <= high) & (high <= 1))
+        if wrong.any():
+            place = tuple(map(int, np.argwhere(wrong)[0]))
+            raise ValueError(
+                f"interval{list(place)} is [{low[place]}, {high[place]}]; bounds of a probability must obey "
+                "0 <= lower <= upper <= 1."
+            )
+    return _interval_dominance(lower, upper)
+
+
+@jit
+def _interval_dominance(lower, upper):
+    low, high = lower[..., :, None], upper[..., None, :]
+    low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
+    preferred = (low > high) & beside
+    if lower.shape[-1] == 2:
+        tie = low[..., 1, 0] >= high[..., 0, 0]
+        preferred = preferred.at[..., 1, 0].set(tie & ~preferred[..., 0, 1])
+    return undominated(preferred)
+
+
+def maximality(
+    counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
+) -> Bool[Array, "... classes"]:
+    r"""The classes of a leaf to which no other is preferred in the imprecise Dirichlet model.
+
+    .. math:: c' \text{ is rejected} \iff \max_c n_c - n_{c'} \ge s
+
+    Booleans ``[... classes]``, never none. Exact for integer counts. For this model the set is that of interval
+    dominance, but for equality, which here rejects. Empty leaf: all classes. Gradient: none. Parameters, errors and
+    warnings: those of `jaxunc.intervals.idm_interval`.
+
+    References
+    ----------
+    Walley 1991, section 3.9; Zhang, Quost and Masson 2021.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(maximality(jnp.array([[5, 4, 1], [0, 0, 0]]), s=2))
+    [[ True  True False]
+     [ True  True  True]]
+    """
+    return _maximal(dominance(counts, s))
+
+
+_maximal = jit(undominated)

@@ -1,0 +1,292 @@
+"""The conjunctive and the cautious fold: reference values, definitions, laws, closed forms, gradients, refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import jaxunc as ju
+from jaxunc import belief
+from tests import _reference as reference
+from tests._forests import random_counts
+from tests._golden import golden
+from tests._refusal import refuses
+from tests.belief._powerset import as_sets, canonical_weights, cautious, random_masses
+
+SETS = ("empty", "neg", "pos", "omega")
+
+
+def twenty_trees(masses, rule: str) -> jax.Array:
+    """The masses ``[trees sets]`` and more of them: neutral ones, or (for the cautious rule) the last again."""
+    masses = np.asarray(masses, float)
+    vacuous = np.eye(masses.shape[-1])[-1]
+    more = np.tile(masses[-1] if rule == "cautious" else vacuous, (20 - len(masses), 1))
+    return jnp.asarray(np.concatenate([masses, more]))
+
+
+@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("rule", ["dempster", "cautious"])
+@pytest.mark.exhaustive(keep=2)
+def test_reference_values(rule, number, tolerance):
+    entry = golden("belief_general")[number]
+    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
+    masses = np.array(entry["masses_singletons_then_omega"])
+    masses = np.concatenate([1 - masses.sum(axis=-1, keepdims=True).round(12), masses], axis=-1).clip(0)
+    masses = twenty_trees(masses, rule)
+    want = entry[rule]
+    tolerance.check(fold(masses), [want["empty"], *want["singletons"], want["omega"]], scale=1.0)
+    want = entry[f"{rule}_normalised"]
+    tolerance.check(fold(masses, normalized=True), [0.0, *want["singletons"], want["omega"]], scale=1.0)
+
+
+@pytest.mark.parametrize("example", ["three_masses_04", "conflict_08_08_098"])
+@pytest.mark.parametrize("rule", ["dempster", "cautious"])
+def test_examples_of_the_paper(rule, example, tolerance):
+    entry = golden("paper_examples")[example]
+    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
+    masses = twenty_trees([[mass[a] for a in SETS] for mass in entry["inputs"]], rule)
+    for normalized, key in ((False, "unnormalised"), (True, "normalised")):
+        want = [entry[rule][key][a] for a in SETS]
+        tolerance.check(fold(masses, normalized=normalized), want, scale=1.0, what=key)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_definition(n_classes, rng, tolerance):
+    """Every pair of sets intersected, one mass function after the other, unnormalised inputs' ∅ included."""
+    sets = [frozenset(), *(frozenset({c}) for c in range(n_classes)), frozenset(range(n_classes))]
+    masses = rng.dirichlet(np.ones(len(sets)), size=(6, 4))
+    combined = belief.conjunctive_fold(jnp.asarray(masses))
+    for row, actual in zip(masses, combined, strict=True):
+        total = dict(zip(sets, row[0], strict=True))
+        for mass in row[1:]:
+            total = reference.conjunctive(total, dict(zip(sets, mass, strict=True)))
+        tolerance.check(actual, [total[s] for s in sets], scale=1.0)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.exhaustive
+def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
+    counts = random_counts(rng, (30, 5), 2, largest=12)
+    leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
+    masses = np.array([[list(mass.values()) for mass in row] for row in leaves])
+    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=normalized), np.float64)
+    answer = ju.DempsterRule(normalized).answer(jnp.asarray(counts))
+    tolerance.check(answer.score, combined[:, 2] - combined[:, 1], kind="pi", scale=1.0)
+    if normalized:
+        tolerance.check(answer.probability[:, 1], combined[:, 2] + combined[:, 3] / 2, kind="pi", scale=1.0)
+
+
+def test_omega_is_neutral_and_the_empty_set_absorbs(rng):
+    mass = rng.dirichlet(np.ones(4))
+    neutral, absorbing = np.array([0.0, 0, 0, 1]), np.array([1.0, 0, 0, 0])
+    fold = lambda *masses: np.asarray(belief.conjunctive_fold(jnp.asarray(np.stack(masses))))
+    np.testing.assert_allclose(fold(mass, neutral), mass, rtol=1e-6)
+    np.testing.assert_allclose(fold(mass, absorbing), absorbing, atol=1e-6)
+
+
+def test_total_conflict():
+    """Certain masses against each other: all is conflict, and stays so where there is nothing to divide."""
+    masses = jnp.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    for normalized in (False, True):
+        combined = belief.conjunctive_fold(masses, normalized=normalized)
+        np.testing.assert_array_equal(combined, [1, 0, 0, 0])
+        np.testing.assert_array_equal(belief.pignistic(combined), 0.5)
+        np.testing.assert_array_equal(belief.commonality(combined), 0)
+        np.testing.assert_array_equal(belief.discount(combined, 0.25), [0.25, 0, 0, 0.75])
+    gradient = jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True)))(masses)
+    assert np.all(np.isfinite(gradient))
+
+
+def normalised_by_logarithms(masses: np.ndarray) -> np.ndarray:
+    """Dempster's rule from products of commonalities, in logarithms: m({c}) = Q_c - Q_Ω."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        omega = np.log(masses[..., -1:]).sum(axis=-2)
+        ratios = np.log1p(masses[..., 1:-1] / masses[..., -1:]).sum(axis=-2)
+        both = np.log(masses[..., 1:-1] + masses[..., -1:]).sum(axis=-2)
+        singles = np.where(np.isneginf(omega), both, omega + np.log(np.expm1(np.minimum(ratios, 700))))
+        singles = np.where(ratios > 700, both, singles)
+    rest = np.concatenate([singles, omega], axis=-1)
+    rest = np.exp(rest - rest.max(axis=-1, keepdims=True))
+    return np.concatenate([np.zeros_like(rest[..., :1]), rest / rest.sum(axis=-1, keepdims=True)], axis=-1)
+
+
+def crowds(rng, n_trees: int, n_classes: int) -> np.ndarray:
+    """Mass functions ``[instances trees sets]`` that leave nearly everything to ∅: mixed ones, some with mass on ∅;
+    such that nearly agree; certain ones for a class that most others deny; doubts about it all."""
+    mixed = rng.dirichlet(np.ones(n_classes + 2), n_trees)
+    near = np.full((n_trees, n_classes + 2), 1.0)
+    near[:, 0], near[:, -1] = 0, 0.25
+    near[:: n_trees // 5, 1] = 1.5
+    denied = np.tile(np.array([0.0, 1e-4, *[0.9 / (n_classes - 1)] * (n_classes - 1), 0.0999]), (n_trees, 1))
+    denied[n_trees // 2 :: 50, 1:] = 0
+    denied[n_trees // 2 :: 50, 1] = 1.0
+    doubts = np.zeros((n_trees, n_classes + 2))
+    doubts[np.arange(n_trees), 1 + np.arange(n_trees) % n_classes] = 1e-3
+    doubts[:, -1] = 1 - 1e-3
+    crowd = np.stack([mixed, near, denied, doubts])
+    return crowd / crowd.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_trees", [1000, 10_000])
+@pytest.mark.exhaustive(keep=1)
+def test_many_trees(n_trees, n_classes, rng, x64):
+    """Unnormalised only ∅ is left of them; normalised what it is of."""
+    masses = crowds(rng, n_trees, n_classes).astype(np.float64 if x64 else np.float32)
+    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=True))
+    rtol = 1e-14 * n_trees if x64 else 2e-7 * n_trees**0.75
+    np.testing.assert_allclose(combined, normalised_by_logarithms(masses.astype(float)), rtol=rtol, atol=1e-30)
+    np.testing.assert_allclose(combined[:2, 1:].sum(axis=-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(combined[2, 1], 1, rtol=1e-6)
+    plain = np.asarray(belief.conjunctive_fold(jnp.asarray(masses[:3])))
+    np.testing.assert_allclose(plain[:, 0], 1, atol=1e-6 if x64 else 1e-3)
+
+
+@pytest.mark.parametrize("n_trees", [1000, 10_000])
+def test_gradients_of_many_trees(n_trees, rng, x64):
+    """Finite, and of the logarithms' closed form where no mass is 0."""
+    masses = crowds(rng, n_trees, 2).astype(np.float64 if x64 else np.float32)
+    gradient = jax.jit(jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True)[:, 1])))
+    by_masses = np.asarray(gradient(jnp.asarray(masses)))
+    assert np.all(np.isfinite(by_masses))
+    exact, place = masses[1].astype(float), (n_trees // 2, 1)
+    step = 1e-6
+    moved = np.stack([exact, exact])
+    moved[0][place] += step
+    moved[1][place] -= step
+    values = normalised_by_logarithms(moved)[:, 1]
+    np.testing.assert_allclose(by_masses[1][place], (values[0] - values[1]) / (2 * step), rtol=1e-5 if x64 else 2e-3)
+
+
+@pytest.mark.exhaustive
+def test_an_excluded_class_keeps_its_slope(x64):
+    """One tree denies class 0: letting it in moves the answer, by as much as the rest of the trees speak for it."""
+    masses = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.5, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])
+    gradient = jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(masses))
+    # m({0}) = Q_0/(Q_0 + Q_1 - Q_Ω), Q_0 = m_1({0}) 0.75², Q_1 = 0.5²
+    np.testing.assert_allclose(gradient[0, 1], 0.5625 / 0.25, rtol=1e-6)
+    many = np.concatenate([masses[:1], np.tile([[0.0, 0.98, 0.01, 0.01]], (1000, 1))])
+    combined = belief.conjunctive_fold(jnp.asarray(many), normalized=True)
+    np.testing.assert_array_equal(combined, [0, 0, 1, 0])
+    gradient = np.asarray(jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(many)))
+    assert np.all(np.isfinite(gradient))
+    assert gradient[0, 1] > 1e9
+
+
+def test_transforms(rng, tolerance, x64):
+    masses = jnp.asarray(rng.dirichlet(np.ones(4), size=(3, 4)))
+    eager = belief.conjunctive_fold(masses)
+    tolerance.check(jax.jit(belief.conjunctive_fold)(masses), eager)
+    tolerance.check(jax.vmap(belief.conjunctive_fold)(masses), eager)
+    if x64:
+        fold = lambda m: belief.conjunctive_fold(m, normalized=True)
+        check_grads(fold, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_definition_on_all_subsets(n_classes, rng, tolerance):
+    masses = random_masses(rng, (24, 6), n_classes)
+    result = belief.cautious_fold(jnp.asarray(masses))
+    tolerance.check(result, [cautious(group) for group in masses], scale=1.0)
+
+
+def test_one_tree_and_the_same_tree_often(rng, tolerance):
+    masses = random_masses(rng, (24, 1), 3)
+    assert max(canonical_weights(as_sets(m[0]))[frozenset()] for m in masses) > 1
+    for trees in (1, 1000):
+        result = belief.cautious_fold(jnp.asarray(np.tile(masses, (1, trees, 1))))
+        tolerance.check(result, masses[:, 0], scale=1.0, what=f"{trees} trees")
+
+
+def test_order_and_brackets_do_not_matter(rng, tolerance):
+    masses = random_masses(rng, (24, 6), 3)
+    whole = belief.cautious_fold(jnp.asarray(masses))
+    np.testing.assert_array_equal(belief.cautious_fold(jnp.asarray(masses[:, rng.permutation(6)])), whole)
+    pairs = belief.cautious_fold(jnp.asarray(masses.reshape(24, 3, 2, 5)))
+    tolerance.check(belief.cautious_fold(pairs), whole, scale=1.0)
+
+
+def test_more_trees_are_more_committed(rng):
+    masses = random_masses(rng, (24, 6), 3)
+    fewer = np.concatenate([masses[:, :3], masses[:, :3]], axis=1)
+    q_more, q_fewer = (belief.commonality(belief.cautious_fold(jnp.asarray(m))) for m in (masses, fewer))
+    assert np.all(np.asarray(q_more) <= np.asarray(q_fewer) + 1e-6)
+
+
+def test_normalisation_commutes(rng, tolerance):
+    masses = random_masses(rng, (24, 6), 3)
+    before = masses * (np.arange(5) > 0)
+    before /= before.sum(axis=-1, keepdims=True)
+    late = belief.cautious_fold(jnp.asarray(masses), normalized=True)
+    tolerance.check(belief.cautious_fold(jnp.asarray(before), normalized=True), late, scale=1.0)
+    np.testing.assert_allclose(late.sum(axis=-1), 1, rtol=1e-6)
+    assert np.all(np.asarray(late)[:, 0] == 0)
+
+
+def test_nearly_certain_sources(x64, tolerance):
+    """Each class has sources that are all but certain, so that every product underflows: no 0/0, and equal shares."""
+    ignorance = 1e-100 if x64 else 1e-30
+    masses = np.zeros((20, 6))
+    masses[np.arange(20), 1 + np.arange(20) % 4], masses[:, -1] = 1 - ignorance, ignorance
+    result = belief.cautious_fold(jnp.asarray(masses), normalized=True)
+    tolerance.check(result, [0, 0.25, 0.25, 0.25, 0.25, 0], scale=1.0)
+    tolerance.check(belief.cautious_fold(jnp.asarray(masses)), [1, 0, 0, 0, 0, 0], scale=1.0)
+
+
+def test_transforms_cautious(rng, tolerance):
+    masses = jnp.asarray(random_masses(rng, (4, 5, 6), 2))
+    eager = belief.cautious_fold(masses)
+    assert eager.shape == (4, 5, 4)
+    assert eager.dtype == masses.dtype
+    tolerance.check(jax.jit(jax.vmap(jax.vmap(belief.cautious_fold)))(masses), eager, scale=1.0)
+
+
+@pytest.mark.exhaustive
+def test_gradient(rng, x64):
+    @jax.jit
+    def of_logits(x):
+        masses = jax.nn.softmax(x)
+        return belief.cautious_fold(masses), belief.cautious_fold(masses, normalized=True)
+
+    step, error = (1e-6, 1e-6) if x64 else (1e-2, 3e-2)
+    check_grads(of_logits, (jnp.asarray(rng.normal(size=(3, 4, 5))),), 1, ["rev"], error, error, step)
+
+
+def test_gradient_is_finite_at_the_edge(x64):
+    """Simple, vacuous and contradictory masses, and ignorance at the documented limit."""
+    low = 1e-153 if x64 else 1e-18
+    masses = jnp.asarray(np.array([[0, 1 - low, 0, low], [0, 0, 0, 1], [1 - low, 0, 0, low], [0, 0.5, 0.5 - low, low]]))
+    by_mass = jax.jit(jax.jacrev(lambda m: (belief.cautious_fold(m), belief.cautious_fold(m, normalized=True))))
+    for jacobian in by_mass(masses):
+        assert np.all(np.isfinite(jacobian))
+        assert np.any(np.asarray(jacobian) != 0)
+
+
+def test_dogmatic_masses():
+    dogmatic = jnp.asarray([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.0]])
+    with refuses(ValueError, r"dogmatic mass function, m\(Ω\) = 0.*discount"):
+        belief.cautious_fold(dogmatic)
+    for normalized in (False, True):
+        # Under a trace it is as good as certain.
+        result = jax.jit(lambda m: belief.cautious_fold(m, normalized=normalized))(dogmatic)  # noqa: B023
+        np.testing.assert_allclose(result, [0, 0, 1, 0] if normalized else [0.5, 0, 0.5, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("fold", [belief.cautious_fold, belief.conjunctive_fold])
+@pytest.mark.exhaustive
+def test_what_is_no_mass_is_refused(fold):
+    good = jnp.full((2, 4), 0.25)
+    with refuses(ValueError, r"expected \[\.\.\. trees sets\]"):
+        fold(good[0])
+    with refuses(ValueError, "four for two classes"):
+        fold(jnp.full((2, 3), 1 / 3))
+    with refuses(ValueError, "no tree"):
+        fold(good[:0])
+    with refuses(ValueError, "add to 1"):
+        fold(good * 0.9)
+    with refuses(ValueError, ">= 0"):
+        fold(good.at[0].set(jnp.array([-0.1, 0.6, 0.25, 0.25])))
+    with refuses(ValueError, ">= 0"):
+        fold(good.at[0, 0].set(jnp.nan))

@@ -1,0 +1,121 @@
+"""Combiners by name, and what is said of unknown ones."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import jaxunc as ju
+from jaxunc.combiners import COMBINERS, CONFIGURED, combiner_by_name
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+PRIOR = np.array([0.625, 0.375])
+COUNTS = jnp.array([[[3, 1], [0, 2], [5, 5]]])
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+def test_every_name_makes_its_combiner(name):
+    options = {"s": 1} if name in ("generalized_vote", "averaged_intervals") else {}
+    assert type(combiner_by_name(name, options, prior=PRIOR)) is COMBINERS[name]
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_configured_combiners(name):
+    """A short name is its rule with its options; others are added to them, or take their place."""
+    kind, options = CONFIGURED[name]
+    assert name not in COMBINERS
+    expected = combiner_by_name(kind, options, prior=PRIOR)
+    assert eqx.tree_equal(combiner_by_name(name, prior=PRIOR), expected)
+    if "scorer" in options:
+        other = combiner_by_name(name, {"scorer": "linear", "scorer_options": {}}, prior=PRIOR)
+        assert eqx.tree_equal(other, combiner_by_name(kind, {"scorer": "linear"}, prior=PRIOR))
+        assert not eqx.tree_equal(other, expected)
+
+
+@pytest.mark.exhaustive
+def test_options():
+    rule = combiner_by_name("evidence", {"smoothing": 0.5, "smooth_to_prior": True}, prior=PRIOR)
+    expected = ju.EvidenceAccumulation(PRIOR, 0.5, smooth_to_prior=True)
+    np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
+    np.testing.assert_array_equal(
+        combiner_by_name("dempster", {"prior": "forest"}, prior=PRIOR)(COUNTS), ju.DempsterRule(prior=PRIOR)(COUNTS)
+    )
+    np.testing.assert_array_equal(combiner_by_name("dempster", prior=PRIOR)(COUNTS), ju.DempsterRule()(COUNTS))
+    three = jnp.array([[[3, 1, 2], [0, 2, 0]]])
+    np.testing.assert_array_equal(
+        combiner_by_name("one_vs_rest", {"rule": "cautious", "eps": 1e-3}, prior=np.ones(3) / 3)(three),
+        ju.OneVsRest(ju.CautiousRule(eps=1e-3))(three),
+    )
+    given = ju.Pooling()
+    assert combiner_by_name(given, prior=PRIOR) is given
+
+
+def test_scorers_with_settings():
+    rule = combiner_by_name("mean", {"scorer": "m_estimate", "scorer_options": {"m": 4.0, "prior": 0.25}}, prior=PRIOR)
+    expected = ju.Mean(Partial(ju.scorers.m_estimate, m=4.0, prior=0.25))
+    np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
+    rule = combiner_by_name("median", {"scorer": "ucb"}, prior=PRIOR, n_samples=80.0)
+    np.testing.assert_array_equal(rule(COUNTS), ju.Median(Partial(ju.scorers.ucb, n_samples=80.0))(COUNTS))
+
+
+@pytest.mark.exhaustive
+def test_words_and_switches_of_a_scorer_are_structure():
+    """They choose a program; numbers are leaves, which can be learned."""
+    make = lambda weighted: ju.Mean(
+        Partial(ju.scorers.confidence_bounds, family="beta", statistic="area", weighted=weighted)
+    )
+    assert jax.tree.leaves(make(True)) == []
+    assert jax.tree.structure(make(True)) == jax.tree.structure(make(True))
+    assert jax.tree.structure(make(True)) != jax.tree.structure(make(False))
+    expected = ju.scorers.confidence_bounds(COUNTS, family="beta", statistic="area", weighted=False).mean(axis=1)
+    np.testing.assert_allclose(make(False).score(COUNTS), expected, rtol=1e-6)
+    np.testing.assert_allclose(make(False).probability(COUNTS)[:, 1], 0.5 + expected / 2, rtol=1e-6)
+    grid = ju.Mean(Partial(ju.scorers.plausibility, method="grid", grid_size=51))
+    assert len(jax.tree.leaves(ju.Mean(Partial(ju.scorers.plausibility, prior=0.3)))) == 1
+    np.testing.assert_allclose(grid.score(COUNTS), ju.Mean(ju.scorers.plausibility).score(COUNTS), atol=0.05)
+
+
+def test_scores_without_bound_have_no_probability():
+    rule = ju.Mean(ju.scorers.linear)
+    np.testing.assert_allclose(rule.score(COUNTS), [0.0], atol=1e-7)
+    for readout in (rule.probability, rule.log_probability):
+        with refuses(ValueError, "not defined for scores without a bound"):
+            readout(COUNTS)
+    with refuses(ValueError, "not defined for scores without a bound"):
+        ju.Mean(ju.scorers.linear).probability(jnp.ones((4, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "match"),
+    [
+        ("dempsterr", {}, "name='dempsterr' is unknown. Did you mean 'dempster'.*Known are mean.*plausibility-p"),
+        (3, {}, "name=3 is unknown"),
+        ("evidence", {"smooting": 1}, "combiner 'evidence' has no option 'smooting'; it has"),
+        ("vote", {"scorer": "laplace"}, "combiner 'vote' has no option 'scorer'"),
+        ("mean", {"scorer": "laplase"}, "scorer='laplase' is unknown. Did you mean 'laplace'"),
+        ("mean", {"scorer": "laplace", "scorer_options": {"m": 1}}, "scorer 'laplace' has no setting 'm'"),
+        ("mean", {"scorer": "m_estimate"}, "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
+        ("one_vs_rest", {"rule": "vot"}, "name='vot' is unknown"),
+        (ju.Vote(), {"ties": "split"}, "need a combiner's name"),
+        ("vote", {"ties": "both"}, "ties='both' is unknown"),
+        ("beta_aggregation", {"statistic": "mode"}, "statistic='mode' is unknown"),
+    ],
+)
+def test_what_is_refused(name, options, match):
+    with refuses(ValueError, match):
+        combiner_by_name(name, options, prior=PRIOR)
+
+
+@pytest.mark.exhaustive
+def test_no_class_has_a_majority():
+    """Medians and extremes may find every class improbable: then all are alike."""
+    counts = jnp.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]]])
+    for rule in (ju.Median(), ju.Maximum(), ju.GeneralizedMixture(reference="median")):
+        probability = np.asarray(rule.probability(counts))
+        assert np.all(np.isfinite(probability))
+        np.testing.assert_allclose(probability.sum(axis=-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(ju.Median().probability(counts)[0], 1 / 3, rtol=1e-6)

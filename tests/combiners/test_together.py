@@ -1,0 +1,82 @@
+"""Averages of rules: both counts, order of names, degenerate weights, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from tests._refusal import refuses
+
+PRIOR = np.array([0.5, 0.3125, 0.1875])
+
+
+@pytest.fixture
+def counts(rng):
+    return jnp.asarray(rng.integers(0, 9, (20, 7, 3)) + np.array([1, 0, 0]))
+
+
+@pytest.mark.exhaustive
+def test_it_averages_whatever_the_order_of_names(counts):
+    mean, pooling = ju.Mean(), ju.Pooling()
+    wanted = 0.25 * mean.probability(counts) + 0.75 * pooling.probability(counts)
+    for blend in (
+        ju.Stack({"a": mean, "z": pooling}, [0.25, 0.75]),
+        ju.Stack({"z": pooling, "a": mean}, [0.75, 0.25]),
+    ):
+        np.testing.assert_allclose(blend.probability(counts), wanted, atol=1e-6)
+    alike = ju.Stack({"a": mean, "z": pooling}).probability(counts)
+    np.testing.assert_allclose(alike, (mean.probability(counts) + pooling.probability(counts)) / 2, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
+    others = jnp.asarray(rng.integers(0, 5, counts.shape))
+    pool = ju.LearnedPool(PRIOR, reads=("own", "oob"), strength=1.0)
+    blend, wide = ju.Stack({"pool": pool, "mean": ju.Mean()}), jnp.concatenate([counts, others], axis=-1)
+    assert blend.count_sets == ("own", "oob")
+    wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
+    np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_a_rule_that_weighs_nothing_says_nothing(counts):
+    blend = ju.Stack({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
+    np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
+    slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
+    assert np.all(np.isfinite(slope.weights))
+
+
+@pytest.mark.exhaustive
+def test_a_sequence_of_rules(counts):
+    rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
+    weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
+    blend = ju.Stack(rules, weights)
+    assert list(blend.rules) == [f"{i:02}" for i in range(11)]
+    wanted = sum(w * np.asarray(r.probability(counts)) for w, r in zip(weights, rules, strict=True))
+    np.testing.assert_allclose(blend.probability(counts), wanted, rtol=1e-5)
+    assert list(ju.Stack(tuple(rules[:2])).rules) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: ju.Stack({}), ValueError, "rules is empty"),
+        (lambda: ju.Stack([]), ValueError, "rules is empty"),
+        (lambda: ju.Stack({"mean": "mean"}), TypeError, "is no Combiner"),
+        (lambda: ju.Stack(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
+        (lambda: ju.Stack(ju.Mean()), TypeError, "are no combiners by name"),
+        (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are no combiners by name"),
+        (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 combiners"),
+        (lambda: ju.Stack({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
+    ],
+)
+def test_bad_settings(make, error, match):
+    with refuses(error, match):
+        make()
+
+
+@pytest.mark.exhaustive
+def test_rules_without_probabilities_are_refused(counts):
+    with refuses(ValueError, "no probabilities to average"):
+        ju.Stack({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])

@@ -1,0 +1,156 @@
+"""The imprecise Dirichlet model: intervals of leaves, and which class they prefer."""
+
+import warnings
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+
+from jaxunc.intervals import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
+from tests._forests import positive_counts, random_counts
+from tests._golden import golden
+from tests._refusal import refuses
+
+
+def test_golden(tolerance):
+    entries = golden("idm")["binary"]
+    most = max(len(entry["N"]) for entry in entries)
+    for entry in entries:
+        positive, size = np.array(entry["n_pos"]), np.array(entry["N"])
+        leaves = np.zeros((most, 2), int)  # of one shape, to be compiled once
+        leaves[: len(size)] = np.stack([size - positive, positive], axis=1)
+        interval = idm_interval(leaves, entry["s"])
+        assert isinstance(interval, Interval)
+        interval = Interval(*(np.asarray(bound)[: len(size)] for bound in interval))
+        tolerance.check(interval.lower[:, 1], entry["lower"])
+        tolerance.check(interval.upper[:, 1], entry["upper"])
+        tolerance.check(1 - interval.lower[:, 0], entry["upper"])
+        tolerance.check(interval.upper[:, 1] - interval.lower[:, 1], entry["epistemic"], scale=1.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_bounds_of_any_number_of_classes(n_classes, rng, tolerance):
+    counts = random_counts(rng, (40,), n_classes)
+    interval = idm_interval(jnp.asarray(counts), 1.5)
+    size = counts.sum(axis=1, keepdims=True)
+    tolerance.check(interval.lower, counts / (size + 1.5))
+    tolerance.check(interval.upper, (counts + 1.5) / (size + 1.5))
+
+
+def test_edges():
+    lower, upper = idm_interval(jnp.array([[0, 0], [0, 10**9], [7, 0]]), 1)
+    np.testing.assert_array_equal(lower[0], [0, 0])
+    np.testing.assert_array_equal(upper[0], [1, 1])
+    assert upper[1, 1] == upper[2, 0] == 1, "a pure leaf allows for certainty"
+    np.testing.assert_allclose(upper[1, 0], 1e-9, rtol=1e-6)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=3, max_size=3), st.floats(0.0009765625, 1024, width=32))
+def test_bounds_are_exact_to_rounding(counts, s):
+    """Also for counts of a billion; they contain the frequency and each other."""
+    lower, upper = (np.asarray(bound, float) for bound in idm_interval(jnp.array(counts, jnp.int32), s))
+    size = Fraction(sum(counts)) + Fraction(s)
+    for c, count in enumerate(counts):
+        assert abs(lower[c] - float(count / size)) <= 5e-7 * float(count / size)
+        assert abs(upper[c] - float((count + Fraction(s)) / size)) <= 5e-7 * float((count + Fraction(s)) / size)
+    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
+
+
+def test_transformations(rng, tolerance):
+    counts = jnp.asarray(positive_counts(rng, (5, 4), 3))
+    eager = idm_interval(counts, 2.0)
+    for other in (jax.jit(idm_interval)(counts, 2.0), jax.vmap(lambda row: idm_interval(row, 2.0))(counts)):
+        tolerance.check(other.lower, eager.lower)
+        tolerance.check(other.upper, eager.upper)
+    by_s = jax.vmap(lambda s: idm_interval(counts, s))(jnp.array([0.5, 2.0]))
+    tolerance.check(by_s.upper[1], eager.upper)
+    per_leaf = idm_interval(counts, jnp.full((5, 4), 2.0))
+    tolerance.check(per_leaf.upper, eager.upper)
+
+
+def test_gradients(rng, x64):
+    counts = jnp.asarray(positive_counts(rng, (4,), 3))
+    check_grads(idm_interval, (counts, jnp.asarray(1.25)), 1, atol=1e-2 if not x64 else 1e-6, rtol=1e-2, eps=1e-3)
+    slopes = jax.grad(lambda c: jnp.sum(idm_interval(c, 1.0).lower[..., 0]))(jnp.zeros((2, 2)))
+    np.testing.assert_allclose(slopes, [[1, 0], [1, 0]], rtol=1e-6)
+
+
+def preferred(counts, s) -> np.ndarray:
+    """In whole numbers and fractions."""
+    return np.array(
+        [
+            [i != j and Fraction(a) - Fraction(b) >= Fraction(s) for j, b in enumerate(counts)]
+            for i, a in enumerate(counts)
+        ]
+    )
+
+
+@given(
+    st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 5), min_size=3, max_size=3),
+    st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0, 2.0**24, 2.0**30 + 64, 2.0**31, 1e12]),
+)
+def test_dominance_is_exact_for_integers(counts, s):
+    for dtype in (jnp.int32, jnp.uint32):
+        np.testing.assert_array_equal(dominance(jnp.array(counts, dtype), s), preferred(counts, s))
+
+
+def test_dominance_of_leads_that_floats_cannot_tell_apart():
+    counts = jnp.array([[10**9 + 1, 10**9], [10**9, 10**9], [10**9, 10**9 + 1]])
+    np.testing.assert_array_equal(dominance(counts, 1)[:, 0, 1], [True, False, False])
+    np.testing.assert_array_equal(dominance(counts, 1)[:, 1, 0], [False, False, True])
+    assert not np.any(dominance(counts, 1.5))
+
+
+def test_dominance_of_fractions(rng):
+    counts = jnp.asarray(rng.integers(0, 40, size=(60, 2)) / 8 + 0.0)
+    for s in (0.125, 1.0, 2.5):
+        expected = np.stack([preferred([float(v) for v in row], s) for row in counts])
+        np.testing.assert_array_equal(dominance(counts, s), expected)
+
+
+def test_differences(rng):
+    counts = rng.integers(0, 2**31 - 1, size=(20, 3))
+    for dtype in (jnp.int32, jnp.uint32):
+        found = np.asarray(differences(jnp.asarray(counts.astype(np.int64), dtype)), float)
+        np.testing.assert_allclose(found, (counts[:, :, None] - counts[:, None, :]).astype(float), rtol=1e-7)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("function", [idm_interval, dominance])
+def test_what_is_refused(function):
+    counts = jnp.array([[1, 2]])
+    for s in (0, -1.0, np.nan, np.inf, 1e-45, np.array([1.0, 0.0])):
+        with refuses(ValueError, "s=.* must be a positive, finite number"):
+            function(counts, s)
+    with refuses(ValueError, "negative"):
+        function(-counts, 1)
+    with refuses(ValueError, "NaN"):
+        function(jnp.array([[jnp.nan, 1.0]]), 1)
+    with refuses(ValueError, "last axis"):
+        function(jnp.ones((3, 1)), 1)
+    assert jax.jit(function)(counts, -1.0) is not None, "under a trace values are unknown"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("s", [None, "1", {}, 0, True])
+def test_what_is_no_strength(s):
+    with pytest.raises(ValueError, match=r"s=.* must be a positive, finite number"):
+        checked_strength(s)
+
+
+@pytest.mark.once
+@pytest.mark.exhaustive
+def test_fractions_are_warned_of():
+    frequencies = np.array([[0.25, 0.75], [0.0, 0.0], [1.0, 0.0]])
+    for function in (idm_interval, dominance):
+        with pytest.warns(FractionsWarning, match="weighted_n_node_samples"):
+            function(frequencies, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for counts in (frequencies * 2, np.array([[0, 1], [1, 0]]), np.array([[0.0, 1.0]]), np.zeros((2, 2))):
+            idm_interval(counts, 1)
