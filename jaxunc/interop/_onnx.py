@@ -40,7 +40,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
     ----------
     model
         A path, the bytes of a file, or a ``ModelProto``. Its graph holds one ``TreeEnsembleClassifier``,
-        ``TreeEnsembleRegressor`` or ``AdditiveTrees``, with casts before it, and after it casts, ``ZipMap``,
+        ``TreeEnsembleRegressor`` or ``TreeEnsemble``, with casts before it, and after it casts, ``ZipMap``,
         ``Normalizer``, ``Sigmoid``, ``Softmax`` or ``Exp``.
 
     Returns
@@ -60,7 +60,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``AdditiveTrees``; one of two classes, or a
+        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
         target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
         `jaxunc.save` keeps.
 
@@ -143,7 +143,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
         )
         if transform in ("SOFTMAX", "LOGISTIC"):
             raise ValueError(
-                f"the model's AdditiveTrees has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
+                f"the model's TreeEnsemble has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
                 "Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. Put a node Sigmoid or Softmax behind it."
             )
         base = np.zeros(0)
@@ -153,7 +153,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
     """What `to_onnx` says of sums, and the names of columns."""
     kind = properties.get("jaxunc.model")
-    if kind != "AdditiveTrees":
+    if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
             f"the file holds a forest bound to {kind}, whose trees add up what the rule lifted: no ensemble, and no "
             "counts. Keep forests by ju.save."

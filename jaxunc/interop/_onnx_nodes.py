@@ -103,7 +103,7 @@ def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
 
 
 def read_ensemble(attributes: Attributes) -> OnnxTrees:
-    """Return the trees of a ``AdditiveTrees``, of which nodes and leaves have lists of their own."""
+    """Return the trees of a ``TreeEnsemble``, of which nodes and leaves have lists of their own."""
     modes = attributes.tensor("nodes_modes").astype(np.int64)
     n_nodes = len(modes)
     feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "AdditiveTrees")
+OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 OURS = "jaxunc"
 """The producer of files that `to_onnx` makes."""
 _FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
