@@ -8,12 +8,9 @@ import numpy as np
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import TreeNodes
 
-from ._content import GIVEN
-from ._given_trees import check_tree, ensemble_of
-from ._lightgbm_columns import columns_of
-from ._lightgbm_text import ModelText, integer, read_model_text, row, text
-from ._versions import version_in, warn_if_newer
-from ._wide_tests import WideTest, WideTree, with_cuts
+from ._comparing_trees import WideTest, WideTree, check_tree, ensemble_of, with_cuts
+from ._documents import GIVEN, version_in, warn_if_newer
+from ._lightgbm_files import ModelText, columns_of, integer, read_model_text, row, text
 
 _LINKS = {
     **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),

@@ -1,7 +1,8 @@
 """Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
 
 import dataclasses
-from typing import Any
+import struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,12 +11,22 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest, assemble, snap_to_integers, with_interval_tests
 from jaxunc.tables import Columns
 
-from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, ComparingTree, compared_in
-from ._content import GIVEN, content_of
-from ._given_trees import GivenTree, ensemble_of
-from ._tree_outputs import laid_out, trees_of_stage
-from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
-from ._versions import warn_if_newer
+from ._comparing_trees import (
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
+    EQUAL,
+    IN_SET,
+    NOT_IN_SET,
+    ComparingTree,
+    GivenTree,
+    compared_in,
+    ensemble_of,
+    laid_out,
+    trees_of_stage,
+)
+from ._documents import GIVEN, content_of, warn_if_newer
 
 _OLDEST = (4, 8)
 _COMPARE = {1: EQUAL, 2: BELOW, 3: AT_MOST, 4: ABOVE, 5: AT_LEAST}
@@ -77,7 +88,7 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
         return _of_file(read_treelite(content_of(model)))
 
 
-def _of_file(read: TreeliteModel) -> Forest | AdditiveTrees:
+def _of_file(read: "TreeliteModel") -> Forest | AdditiveTrees:
     _check_version(read.version)
     outputs = _outputs(read)
     n_outputs = len(read.base_scores)
@@ -114,7 +125,7 @@ def _check_version(version: tuple[int, int, int]) -> None:
     warn_if_newer("treelite", version)
 
 
-def _outputs(read: TreeliteModel) -> list[np.ndarray]:
+def _outputs(read: "TreeliteModel") -> list[np.ndarray]:
     """The outputs that each tree counts for."""
     classes, n_targets = read.num_class, len(read.num_class)
     if not read.trees or not read.num_feature > 0 or n_targets < 1 or classes.min() < 1:
@@ -132,7 +143,7 @@ def _outputs(read: TreeliteModel) -> list[np.ndarray]:
     return [whole[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in own]
 
 
-def _leaf_values(what: str, tree: TreeliteTree, outputs: np.ndarray, read: TreeliteModel) -> np.ndarray:
+def _leaf_values(what: str, tree: "TreeliteTree", outputs: np.ndarray, read: "TreeliteModel") -> np.ndarray:
     """What leaves hold, ``[nodes outputs of the tree]``."""
     content, first, end = tree.leaf_vector
     leaf = tree.left < 0
@@ -151,7 +162,7 @@ def _leaf_values(what: str, tree: TreeliteTree, outputs: np.ndarray, read: Treel
     return own.astype(np.float64)
 
 
-def _comparing(tree: TreeliteTree, values: np.ndarray, itemsize: int) -> ComparingTree:
+def _comparing(tree: "TreeliteTree", values: np.ndarray, itemsize: int) -> ComparingTree:
     inner = tree.left >= 0
     if np.any(inner != (tree.kind != 0)) or np.any((tree.kind < 0) | (tree.kind > 2)):
         raise ValueError("the treelite model has leaves with children, or nodes of an unknown kind.")
@@ -179,7 +190,7 @@ def _intervals(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.nd
     return known, np.where(known == largest, np.nextafter(known, np.inf), known + 1)
 
 
-def _counts(read: TreeliteModel, values: list[np.ndarray]) -> list[np.ndarray] | None:
+def _counts(read: "TreeliteModel", values: list[np.ndarray]) -> list[np.ndarray] | None:
     """Class counts of the nodes of a classification forest whose leaves hold shares; None where there are none."""
     n_classes = len(read.base_scores)
     is_forest = read.average and read.postprocessor == "identity_multiclass" and len(read.num_class) == 1
@@ -230,7 +241,7 @@ def _forest(given: list[GivenTree], counts: list[np.ndarray], columns: Columns) 
 
 
 def _summed(
-    read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray], n_outputs: int
+    read: "TreeliteModel", values: list[np.ndarray], outputs: list[np.ndarray], n_outputs: int
 ) -> list[np.ndarray]:
     """Leaf values that are added up: one for each node, or one for each output."""
     number = np.bincount(np.concatenate(outputs), minlength=n_outputs)
@@ -241,7 +252,7 @@ def _summed(
     return laid_out(values, outputs, n_outputs)
 
 
-def _link(read: TreeliteModel) -> tuple[str, float]:
+def _link(read: "TreeliteModel") -> tuple[str, float]:
     """What sums mean, and what they are multiplied by before."""
     name = read.postprocessor
     if name not in _LINKS:
@@ -252,7 +263,138 @@ def _link(read: TreeliteModel) -> tuple[str, float]:
     return _LINKS[name], float(scale)
 
 
-def _class_labels(read: TreeliteModel, link: str, n_outputs: int) -> tuple[int, ...] | None:
+def _class_labels(read: "TreeliteModel", link: str, n_outputs: int) -> tuple[int, ...] | None:
     if len(read.num_class) == 1 and n_outputs > 1:
         return tuple(range(n_outputs))
     return (0, 1) if read.task == "kBinaryClf" and link == "logistic" and n_outputs == 1 else None
+
+
+# Reader of treelite's serialised models, format 4: arrays one behind the other, each behind its length.
+
+_FLOATS = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
+TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
+
+
+class TreeliteTree(NamedTuple):
+    """One tree, as arrays with an entry for each node."""
+
+    kind: np.ndarray
+    """0 for a leaf, 1 for a comparison, 2 for a set of categories."""
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    default_left: np.ndarray
+    leaf_value: np.ndarray
+    threshold: np.ndarray
+    compare: np.ndarray
+    categories_right: np.ndarray
+    leaf_vector: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """All vectors one behind the other, and where that of each node begins and ends."""
+    categories: tuple[np.ndarray, np.ndarray, np.ndarray]
+    data_count: np.ndarray | None
+    """Instances of training, where every leaf says so."""
+    sum_hess: np.ndarray | None
+    """Their weights, where every leaf says so."""
+
+
+class TreeliteModel(NamedTuple):
+    """A model as its file has it."""
+
+    version: tuple[int, int, int]
+    threshold_type: np.dtype
+    leaf_type: np.dtype
+    num_feature: int
+    task: str
+    average: bool
+    num_class: np.ndarray
+    leaf_shape: np.ndarray
+    target_id: np.ndarray
+    class_id: np.ndarray
+    postprocessor: str
+    sigmoid_alpha: float
+    ratio_c: float
+    base_scores: np.ndarray
+    trees: list[TreeliteTree]
+
+
+def read_treelite(content: bytes) -> TreeliteModel:
+    """Return the parts of a serialised model, arrays of a tree of one length.
+
+    Raises a ValueError if it is cut off, goes on behind its end, or is of another major version.
+    """
+    reader = _TreeliteReader(content)
+    version = reader.struct("<iii")
+    if version[0] != 4:
+        raise ValueError(f"the treelite model has the format {version[0]}; from_treelite reads 4. Is the file whole?")
+    threshold_type, leaf_type = (_FLOATS.get(kind) for kind in reader.struct("<BB"))
+    (n_trees,) = reader.struct("<Q")
+    num_feature, task, average, num_target = reader.struct("<iB?i")
+    num_class, leaf_shape, target_id, class_id = (reader.array("<i4") for _ in range(4))
+    postprocessor = reader.text()
+    sigmoid_alpha, ratio_c = reader.struct("<ff")
+    base_scores = reader.array("<f8")
+    reader.text()  # attributes: nothing that trees need
+    reader.no_more("model")
+    if threshold_type is None or leaf_type is None or task >= len(TASKS) or len(num_class) != num_target:
+        raise ValueError("the treelite model has types, a task or targets that are unknown. Is the file whole?")
+    if not len(target_id) == len(class_id) == n_trees:
+        raise ValueError(f"the treelite model has {n_trees} trees, but {len(target_id)} targets of trees.")
+    trees = [_tree(reader, f"tree {t}", threshold_type, leaf_type) for t in range(n_trees)]
+    if reader.at != len(content):
+        raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
+    return TreeliteModel(
+        version, threshold_type, leaf_type, num_feature, TASKS[task], average, num_class, leaf_shape, target_id,
+        class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores, trees,
+    )  # fmt: skip
+
+
+def _tree(reader: "_TreeliteReader", what: str, threshold_type: np.dtype, leaf_type: np.dtype) -> TreeliteTree:
+    n_nodes, _ = reader.struct("<i?")
+    each = ("<i1", "<i4", "<i4", "<i4", "?", leaf_type, threshold_type, "<i1", "?")
+    arrays = [reader.array(dtype) for dtype in each]
+    vectors = reader.array(leaf_type), reader.array("<u8"), reader.array("<u8")
+    categories = reader.array("<u4"), reader.array("<u8"), reader.array("<u8")
+    statistics = [(reader.array(dtype), reader.array("?")) for dtype in ("<u8", "<f8", "<f8")]
+    reader.no_more(what)
+    reader.no_more(what)
+    ends = (*vectors[1:], *categories[1:])
+    if n_nodes < 1 or any(len(one) != n_nodes for one in (*arrays, *ends)):
+        raise ValueError(f"{what} has {n_nodes} nodes, but arrays of other lengths.")
+    for content, first, end in (vectors, categories):
+        if np.any(first > end) or np.any(end > len(content)):
+            raise ValueError(f"{what} has vectors or categories that do not lie in their array.")
+    leaves = arrays[0] == 0
+    data_count, sum_hess = (
+        own if len(own) == len(there) == n_nodes and there[leaves].all() else None for own, there in statistics[:2]
+    )
+    return TreeliteTree._make([*arrays, vectors, categories, data_count, sum_hess])
+
+
+class _TreeliteReader:
+    def __init__(self, content: bytes):
+        self._content = content
+        self.at = 0
+
+    def _take(self, size: int) -> memoryview:
+        if self.at + size > len(self._content):
+            raise ValueError(f"the treelite model is cut off: {size} bytes are needed at {self.at}.")
+        self.at += size
+        return memoryview(self._content)[self.at - size : self.at]
+
+    def struct(self, kinds: str) -> tuple:
+        return struct.unpack(kinds, self._take(struct.calcsize(kinds)))
+
+    def array(self, kind: str | np.dtype) -> np.ndarray:
+        dtype = np.dtype(kind)
+        (length,) = self.struct("<Q")
+        # A byte that is neither 0 nor 1 is no bool.
+        raw = self._take(length * dtype.itemsize)
+        return np.frombuffer(raw, np.uint8) != 0 if dtype.kind == "b" else np.frombuffer(raw, dtype)
+
+    def text(self) -> str:
+        return self.array("<u1").tobytes().decode("utf-8", "replace")
+
+    def no_more(self, what: str) -> None:
+        """Check that there are no optional fields, which no version has written yet."""
+        if (number := self.struct("<i")[0]) != 0:
+            raise ValueError(f"{what} has {number} optional fields, which this version of jaxunc does not know.")

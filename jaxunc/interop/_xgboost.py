@@ -13,9 +13,8 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
 from jaxunc.tables import Columns, Levels
 
-from ._documents import integer, numbers, part, read_document
-from ._given_trees import GivenTree, check_tree, ensemble_of
-from ._versions import warn_if_newer
+from ._comparing_trees import GivenTree, check_tree, ensemble_of
+from ._documents import integer, numbers, part, read_document, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),

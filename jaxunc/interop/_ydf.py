@@ -20,8 +20,8 @@ from jaxunc.forest import (
 )
 from jaxunc.tables import Columns, Levels, LevelsOfYdf, NumbersLike
 
-from ._given_trees import GivenTree, check_tree, ensemble_of
-from ._versions import version_in, warn_if_newer
+from ._comparing_trees import GivenTree, check_tree, ensemble_of
+from ._documents import version_in, warn_if_newer
 
 _BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
 # The numbers of YDF's losses, which its files hold, too. What it calls the activation of Poisson's is no exponential.

@@ -7,8 +7,7 @@ import numpy as np
 from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes
-from jaxunc.interop._given_trees import GivenTree, ensemble_of
-from jaxunc.interop._wide_tests import WideTest, WideTree, with_cuts
+from jaxunc.interop._comparing_trees import GivenTree, WideTest, WideTree, ensemble_of, with_cuts
 from jaxunc.tables import Columns, Levels
 
 N_FEATURES, N_LEVELS = 4, 9

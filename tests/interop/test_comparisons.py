@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxunc.interop._comparisons import ComparingTree, compared_in
+from jaxunc.interop._comparing_trees import ComparingTree, compared_in
 
 pytestmark = pytest.mark.once
 

@@ -8,8 +8,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes, lay_out
-from jaxunc.interop import _treelite_tests, from_onnx, from_treelite, to_onnx, to_treelite
-from jaxunc.interop._given_trees import GivenTree, ensemble_of
+from jaxunc.interop import _to_treelite, from_onnx, from_treelite, to_onnx, to_treelite
+from jaxunc.interop._comparing_trees import GivenTree, ensemble_of
 from jaxunc.tables import Columns
 from jaxunc.tables._levels import level_codes
 
@@ -122,7 +122,7 @@ def test_copies_that_are_too_many(monkeypatch):
     """Where treelite would need very many copies it is refused; ONNX needs none."""
     pytest.importorskip("treelite", minversion="4.8")
     model = deep_sets(4)
-    monkeypatch.setattr(_treelite_tests, "_MOST_NODES", 2000)
+    monkeypatch.setattr(_to_treelite, "_MOST_NODES", 2000)
     with pytest.raises(ValueError, match="copy of what is below for each"):
         to_treelite(model)
     X = np.random.default_rng(2).integers(2**30, size=(500, 4)).astype(np.int32).view(np.float32)

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_treelite, to_treelite
-from jaxunc.interop._plain_tests import plain_nodes
+from jaxunc.interop._exported import plain_nodes
 from tests._rules import make
 
 from ._near_thresholds import near

@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from jaxunc._numerics import is_sum_in_order
 
-from ._onnx_graph import TYPES, Graph
+from ._graph import TYPES, Graph
 
 
 class Rows(NamedTuple):

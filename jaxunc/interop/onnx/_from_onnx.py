@@ -8,14 +8,10 @@ import numpy as np
 from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
 
-from ._comparisons import compared_in
-from ._content import GIVEN, content_of
-from ._given_trees import ensemble_of
-from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
-from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
-from ._onnx_sets import SETS, with_sets
-from ._tree_outputs import laid_out, trees_of_stage
-from ._versions import warn_if_newer
+from .._comparing_trees import compared_in, ensemble_of, laid_out, trees_of_stage
+from .._documents import GIVEN, content_of, warn_if_newer
+from ._graph import SETS, with_sets
+from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
