@@ -20,10 +20,8 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
-from ._describe import Description, describe
-from ._file import FORMAT_VERSION
-from ._fitted import StoredClassifier
-from ._states import set_state, state_of
-from ._storage import load, load_answering, save
+from ._decode import StoredClassifier
+from ._file import FORMAT_VERSION, Description, describe
+from ._storage import load, load_answering, save, set_state, state_of
 
 __all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]
