@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost
 
-from ._comparing_trees import GivenTree, ensemble_of
+from ._comparing_trees import AT_MOST, MOST_COLUMNS, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
 from ._documents import integer, numbers, part, read_document, version_in, warn_if_newer
 
 _LINKS = {
@@ -122,13 +120,13 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(given)]
     if not trees:
         raise ValueError("the model has no trees.")
-    if len(each := {tree.values.shape[1] for tree in trees}) > 1:
+    if len(each := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError(f"the model's leaves have different numbers of values: {sorted(each)}.")
     n_outputs = each.pop()
     if len(bias) not in (0, n_outputs):
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
-        trees = [tree._replace(values=(scale * tree.values).astype(np.float32)) for tree in trees]
+        trees = [tree._replace(leaf_values=(scale * tree.leaf_values).astype(np.float32)) for tree in trees]
     return ensemble_of(
         trees,
         features.columns,
@@ -192,7 +190,7 @@ def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), split
 
 
-def _oblivious(what: str, tree: Any, features: "Features") -> GivenTree:
+def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
     leaves, depth = numbers(tree, "leaf_values", np.float64), len(tests)
@@ -201,10 +199,10 @@ def _oblivious(what: str, tree: Any, features: "Features") -> GivenTree:
     left, right, split = _heap(depth)
     values = np.zeros((len(left), leaves.size >> depth))
     values[2**depth - 1 :] = leaves.reshape(2**depth, -1)
-    return _tree(features.nodes(tests, left, right, split), values, tests, split)
+    return _tree(tests, left, right, split, values)
 
 
-def _branching(what: str, tree: Any, features: "Features") -> GivenTree:
+def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for place, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -221,21 +219,27 @@ def _branching(what: str, tree: Any, features: "Features") -> GivenTree:
         raise ValueError(f"{what} has leaves with {sorted(each)} values; expected one number, above 0.")
     values = np.zeros((len(nodes), each.pop()))
     values[list(leaves)] = list(leaves.values())
-    children, place = (np.array(left), np.array(right)), np.arange(len(nodes))
-    return _tree(features.nodes(tests, *children, place), values, tests, place)
+    return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
 
 
-def _tree(nodes: TreeNodes, values: np.ndarray, tests: "list[Test]", place: np.ndarray) -> GivenTree:
-    if all(test.category is None for test in tests):
-        return GivenTree(nodes, values, {})
-    inner = np.flatnonzero(nodes.left >= 0)
-    sets = {int(i): test for i in inner if (test := tests[place[i]].category) is not None}
-    return GivenTree(nodes, values, sets)
+def _tree(
+    tests: "list[Test]", left: np.ndarray, right: np.ndarray, place: np.ndarray, values: np.ndarray
+) -> ComparingTree:
+    """A tree with these children, of which each inner node makes the test at its place."""
+    column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
+    borders = numbers({"borders": list(border)}, "borders", np.float32)
+    if not np.isfinite(borders).all():
+        raise ValueError("the model has borders that are not finite.")
+    has_code = np.array([code is not None for code in codes])[place]
+    at_codes = np.flatnonzero(has_code & (left >= 0)).tolist()
+    sets = {i: set_of_codes(np.array([codes[place[i]]])) for i in at_codes}
+    tested = np.array(column)[place], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[place]
+    return ComparingTree(*tested, left, right, ~np.array(missing_right)[place], sets, values)
 
 
 # The columns of CatBoost's models, and what the tests of its files mean.
 
-_MOST_COLUMNS, _EXACT = 2**24, 2**53
+_EXACT = 2**53
 
 
 class Test(NamedTuple):
@@ -244,7 +248,8 @@ class Test(NamedTuple):
     column: int
     border: float
     missing_right: bool = False
-    category: Intervals | None = None
+    code: int | None = None
+    """The category that goes right; None where numbers above the border do."""
 
 
 class Features:
@@ -259,7 +264,7 @@ class Features:
             )
         floats, nominal = (_listed(info, f"{kind}_features") for kind in ("float", "categorical"))
         places = [integer(one, "flat_feature_index") for one in floats + nominal]
-        if not places or len(set(places)) < len(places) or not 0 <= min(places) <= max(places) < _MOST_COLUMNS:
+        if not places or len(set(places)) < len(places) or not 0 <= min(places) <= max(places) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {places!r:.60}; expected each once.")
         self._floats, self._categories = {}, {}
         for one in floats:
@@ -276,7 +281,7 @@ class Features:
             hashes = numbers(one, "values", np.int64).tolist() if "values" in one else []
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
-            self._categories[integer(one, "feature_index")] = (column, codes, _category_tests(len(hashes)))
+            self._categories[integer(one, "feature_index")] = column, codes
         self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
@@ -286,21 +291,13 @@ class Features:
             column, missing_right = _known(self._floats, integer(split, "float_feature_index"))
             return Test(column, part(split, "border", kind=(int, float)), missing_right)
         if kind == "OneHotFeature":
-            column, codes, tests = _known(self._categories, integer(split, "cat_feature_index"))
+            column, codes = _known(self._categories, integer(split, "cat_feature_index"))
             code = _known(codes, integer(split, "value"))
-            return Test(column, code - 1, category=tests[code])
+            # No code is above the last one, whose test is a border.
+            return Test(column, code - 1, code=code if code < len(codes) - 1 else None)
         raise ValueError(
             f"the model has tests of the type {kind!r:.20}; from_catboost imports numbers and one-hot ones."
         )
-
-    def nodes(self, tests: list[Test], left: np.ndarray, right: np.ndarray, place: np.ndarray) -> TreeNodes:
-        """Nodes with these children, of which each inner one makes the test at its place; leaves make none."""
-        column, border, missing_right, _ = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), None)
-        borders = numbers({"borders": list(border)}, "borders", np.float32)
-        if not np.isfinite(borders).all():
-            raise ValueError("the model has borders that are not finite.")
-        threshold = order_key_at_or_below(borders)
-        return TreeNodes(np.array(column)[place], threshold[place], left, right, np.array(missing_right)[place])
 
 
 def _listed(info: dict, name: str) -> list[dict]:
@@ -336,15 +333,6 @@ def _levels(words: list[str]) -> Levels:
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
     whole = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
     return LevelsOfCatBoost(tuple(as_integers if whole else words), False)
-
-
-def _category_tests(number: int) -> list[Intervals | None]:
-    """The test of each code. Of the last one it is a threshold: no code is above."""
-    codes = np.arange(max(0, number - 1))
-    below, last = order_key_below(codes), order_key_below(codes + 1)
-    sets = [intervals_of_codes(codes[[c]], below[[c]], last[[c]], False) for c in codes]
-    equal = [one._replace(goes_left=~one.goes_left, missing_left=True) for one in sets]
-    return equal + [None] * (number > 0)
 
 
 def _columns(places: list[int], names: list, levels: dict[int, Levels]) -> Columns:

@@ -171,6 +171,7 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
         None if is_default else names,
         tuple(j in told or levels[j] is not None for j in range(n_features)),
         tuple(levels) if any(own is not None for own in levels) else None,
+        cuts=tuple(() if own is None else None for own in levels),
         spaces_are_underlines=not is_default,
     )
 

@@ -10,10 +10,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._checks import check_counts, warn
-from jaxunc._numerics import order_key_at_or_below
-from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
+from jaxunc._checks import warn
+from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns, NumbersLike
+
+from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
@@ -62,21 +63,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     members = list(_member_trees(model))  # which checks the model
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
     classes = np.asarray(model.classes_)
-    nodes = [nodes_of(estimator, columns) for estimator, columns in members]
-    counts = [_counts(estimator, len(classes)) for estimator, _ in members]
-    for own in counts:
-        check_counts(own, "model's leaf counts")
-    # Class frequencies of the samples that the trees were grown on: their roots hold all instances.
-    roots = np.stack([own[0] for own in counts])
-    names = getattr(model, "feature_names_in_", None)
-    forest = assemble(
-        nodes,
-        counts,
-        columns=Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names))),
-        prior=roots.sum(axis=0) / roots.sum(),
-        n_samples=float(roots.sum(axis=1).mean()),
-        class_labels=tuple(classes.tolist()),
-    )
+    trees = [tree_of(estimator, columns, _counts(estimator, len(classes))) for estimator, columns in members]
+    roots = np.stack([tree.leaf_values[0] for tree in trees])
+    forest = forest_of(trees, columns_of(model), tuple(classes.tolist()), roots)
     return forest if prior is None else forest.with_prior(prior)
 
 
@@ -159,8 +148,8 @@ ACCELERATED = ("sklearnex", "daal4py", "onedal")
 """Packages of scikit-learn-intelex."""
 
 
-def nodes_of(estimator: Any, columns: np.ndarray | None) -> TreeNodes:
-    """Return the nodes of one tree, with features as the whole ensemble numbers them.
+def tree_of(estimator: Any, columns: np.ndarray | None, leaf_values: np.ndarray) -> ComparingTree:
+    """Return one tree, with features as the whole ensemble numbers them.
 
     Raises a ValueError if the tree tests categories, or may send instances elsewhere than its thresholds say.
     """
@@ -169,14 +158,17 @@ def nodes_of(estimator: Any, columns: np.ndarray | None) -> TreeNodes:
     _refuse_categories(estimator, columns)
     if _stored_fields(tree) != STORED:
         _check_by_asking(tree)
-    return TreeNodes(
-        # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
-        feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
-        threshold=order_key_at_or_below(tree.threshold),
-        left=tree.children_left,
-        right=tree.children_right,
-        missing_right=tree.missing_go_to_left == 0,
-    )
+    # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
+    feature = tree.feature if columns is None else columns[np.maximum(tree.feature, 0)]
+    compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
+    children = tree.children_left, tree.children_right
+    return ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+
+
+def columns_of(model: Any) -> Columns:
+    """Return the columns that a model was fitted to."""
+    names = getattr(model, "feature_names_in_", None)
+    return Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:

@@ -19,11 +19,10 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import TreeNodes
 from jaxunc.tables import Columns, Levels
 
-from ._comparing_trees import GivenTree, WideTest, WideTree, check_tree, ensemble_of, with_cuts
-from ._sklearn import nodes_of, warn_if_missing_is_lost
+from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
+from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
 
 HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
@@ -81,27 +80,19 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     name = type(model).__name__
     if isinstance(model, HISTOGRAM_MODELS):
         return from_hist_gradient_boosting(model)
-    fitted: Any = model
     if not isinstance(model, VALUE_MODELS):
         raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
-    names = getattr(model, "feature_names_in_", None)
-    columns = Columns(int(fitted.n_features_in_), None if names is None else tuple(map(str, names)))
+    columns = columns_of(model)
     if isinstance(model, _BOOSTED):
         return _boosted(model, columns)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
     warn_if_missing_is_lost(model, [member.tree_ for member in members])
-    trees = [_tree(f"tree {t}", member, columns, 1 / len(members)) for t, member in enumerate(members)]
-    return ensemble_of(trees, columns, np.zeros(trees[0].values.shape[1]), "identity", averaged=True)
-
-
-def _tree(what: str, member: Any, columns: Columns, factor: float) -> GivenTree:
-    nodes = nodes_of(member, None)
-    check_tree(what, nodes, columns.number)
-    return GivenTree(nodes, member.tree_.value[:, :, 0] * factor, {})
+    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * (1 / len(members))) for member in members]
+    return ensemble_of(trees, columns, np.zeros(trees[0].leaf_values.shape[1]), "identity", averaged=True)
 
 
 def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
@@ -113,9 +104,8 @@ def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
     n_outputs = members.shape[1]
     # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
     scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
-    trees = [
-        _tree(f"tree {t}", member, columns, model.learning_rate * scale) for t, member in enumerate(members.ravel())
-    ]
+    factor = model.learning_rate * scale
+    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
     link = "identity" if not is_classifier else "logistic" if n_outputs == 1 else "softmax"
     return ensemble_of(
         trees,
@@ -208,9 +198,7 @@ def from_hist_gradient_boosting(model: Any) -> AdditiveTrees:
     given = [tree for stage in model._predictors for tree in stage]
     if not given:
         raise ValueError("the model has no trees.")
-    trees, columns = with_cuts(
-        [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(given)], columns
-    )
+    trees = [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(given)]
     labels = getattr(model, "classes_", None)
     classes = None if labels is None else tuple(np.asarray(labels).tolist())
     if classes is not None and len(classes) != max(2, len(base)):
@@ -228,7 +216,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(names.tolist())
     if model._preprocessor is None:
-        return Columns(number, names), np.arange(number)
+        return Columns(number, names, cuts=((),) * number), np.arange(number)
     is_categorical = np.asarray(model.is_categorical_, bool)
     encoders = getattr(model._preprocessor, "named_transformers_", {})
     categories = getattr(encoders.get("encoder"), "categories_", ())
@@ -241,31 +229,30 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
         # NaN, always the last, is a category of the encoder's, and none of the trees'.
         has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
         levels[j] = Levels(tuple(values[:-1] if has_nan else values), has_missing=False)
-    return Columns(number, names, tuple(is_categorical.tolist()), tuple(levels)), order
+    cuts = tuple(() if own is None else None for own in levels)
+    return Columns(number, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), order
 
 
-def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> WideTree:
+def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
     given = tree.nodes
     if absent := [name for name in _FIELDS if name not in (given.dtype.names or ())]:
         raise ValueError(f"{_another_form()} (nodes without {', '.join(absent)}).")
     is_leaf = given["is_leaf"] != 0
     left, right = (np.where(is_leaf, -1, given[side].astype(np.int64)) for side in ("left", "right"))
     feature = np.where(is_leaf, 0, given["feature_idx"].astype(np.int64))
-    nodes = TreeNodes(feature, given["num_threshold"].copy(), left, right, given["missing_go_to_left"] == 0)
-    check_tree(what, nodes, columns.number)
-    nodes = nodes._replace(feature=order[feature])
-    tests = {}
+    if feature.min() < 0 or feature.max() >= columns.number:
+        raise ValueError(f"{what} tests column {feature.max()} of {columns.number}.")
+    feature, missing_left = order[feature], given["missing_go_to_left"] != 0
+    compare, sets = np.full(len(feature), AT_MOST), {}
     for i in np.flatnonzero(~is_leaf & (given["is_categorical"] != 0)).tolist():
-        levels = (columns.levels or (None,) * columns.number)[nodes.feature[i]]
+        levels = (columns.levels or (None,) * columns.number)[feature[i]]
         if levels is None or given["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
-            raise ValueError(f"{what} tests categories of column {nodes.feature[i]}, which has none.")
+            raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
         words = np.asarray(tree.raw_left_cat_bitsets[given["bitset_idx"][i]], "<u4")
-        in_set = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
-        tests[i] = _set_test(in_set, bool(given["missing_go_to_left"][i]))
-    return WideTree(nodes, given["value"][:, None], tests)
-
-
-def _set_test(in_set: np.ndarray, missing_left: bool) -> WideTest:
-    """A test of codes whose set goes left; codes below and above are no categories, and count as missing."""
-    upper = np.arange(-1, len(in_set), dtype=np.float64)
-    return WideTest(upper, np.concatenate([[missing_left], in_set, [missing_left]]), missing_left)
+        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
+        # What is no category goes where missing values go: the set holds the categories of the other side.
+        compare[i] = NOT_IN_SET if missing_left[i] else IN_SET
+        sets[i] = set_of_codes(np.flatnonzero(goes_left != missing_left[i]))
+    return ComparingTree(
+        feature, compare, given["num_threshold"].copy(), left, right, missing_left, sets, given["value"][:, None]
+    )

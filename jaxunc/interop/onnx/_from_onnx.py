@@ -7,8 +7,9 @@ import numpy as np
 
 from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
+from jaxunc.tables import Columns
 
-from .._comparing_trees import compared_in, ensemble_of, laid_out, trees_of_stage
+from .._comparing_trees import check_number_of_columns, ensemble_of, laid_out, trees_of_stage
 from .._documents import GIVEN, content_of, warn_if_newer
 from ._graph import SETS, with_sets
 from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes
@@ -90,12 +91,11 @@ def from_onnx(model: Any) -> AdditiveTrees:
     n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
-    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
-    given, columns = compared_in(trees, n_features, wide=found.wide, names=names)
+    check_number_of_columns(n_features)
     link = sums.link if found.producer == OURS else _after(read, sums, found.after)
     return ensemble_of(
-        given,
-        columns,
+        [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)],
+        Columns(n_features, names, cuts=(None,) * n_features if found.wide else None),
         sums.base,
         link,
         trees_per_stage=trees_of_stage(sums.outputs, n_outputs) or 1,
