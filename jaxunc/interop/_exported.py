@@ -1,4 +1,8 @@
-"""What every exporter asks of a model, and says about it."""
+"""What every exporter asks of a model, and its trees as comparisons with numbers, for libraries that write them so.
+
+`plain_nodes` turns the test of a node, an integer at or below a threshold, back into a number (`PlainNodes`), and the
+nodes that share children, which are a test of intervals, into one node again (`PlainSet`).
+"""
 
 from typing import Any, NamedTuple
 
@@ -11,6 +15,9 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
 from jaxunc.inference import ReadOuts
 from jaxunc.tables import Columns
+
+_BEYOND, _NONE = 2139095040, -2139095040
+"""Order keys of the infinities: at the first every number goes left, below the second none does."""
 
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
@@ -44,12 +51,6 @@ def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, A
             if own is not None
         }
     return {name: own for name, own in found.items() if own is not None}
-
-
-# The tests of trees as comparisons with numbers, for libraries that write them so.
-
-_BEYOND, _NONE = 2139095040, -2139095040
-"""Order keys of the infinities: at the first every number goes left, below the second none does."""
 
 
 class PlainSet(NamedTuple):

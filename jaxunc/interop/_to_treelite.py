@@ -1,4 +1,10 @@
-"""Forests bound to rules, and ensembles of trees, as treelite models."""
+"""Exporter of bound forests and additive trees as treelite models.
+
+treelite compares numbers, or looks them up in sets of categories, which are their integer parts. A test of intervals is
+one of categories where its bounds are integers, and where its column holds codes of levels. Any other is a few
+comparisons, whose children are copies, one for each interval (`_Unfolded`). In a copy it is known where the number
+lies, so that later tests of the same column have fewer intervals, or one.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,6 +28,13 @@ _POSTPROCESSORS = {
     ("logistic", False): "sigmoid", ("logistic", True): "multiclass_ova", ("softmax", True): "softmax",
 }  # fmt: skip
 """By the link, and whether there are several classes."""
+_MOST_LISTED = 2**16
+"""Categories that a node may list."""
+_LARGEST_CATEGORY = 2**32 - 1
+_MOST_NODES = 2**20
+"""Nodes that trees with copies may have together."""
+_BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
+"""A key before that of every number, and that of the last."""
 
 
 class _Additive(NamedTuple):
@@ -35,6 +48,24 @@ class _Additive(NamedTuple):
     """None for numbers."""
     outputs: np.ndarray | None = None
     """The output that each tree counts for, where it has one value."""
+
+
+class TreeliteNode(NamedTuple):
+    """A node. The right child's number follows the left one's."""
+
+    leaf: int | None = None
+    """The place of its values among the plain nodes; None at tests."""
+    feature: int = 0
+    left: int = 0
+    value: float = 0.0
+    """The number at or below which instances go left."""
+    none_left: bool = False
+    """Whether no number goes left: none is less than ``value``."""
+    missing_left: bool = False
+    categories: list[int] | None = None
+    """The categories that go to one side, all other numbers going to the other; None where a number is compared."""
+    listed_left: bool = True
+    """Whether those go left."""
 
 
 def to_treelite(model: Any) -> Any:
@@ -162,7 +193,7 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
         attributes=attributes,
     )
     nodes = plain_nodes(trees, wide=True)
-    for tree in treelite_trees(nodes, trees.columns):
+    for tree in _treelite_trees(nodes, trees.columns):
         builder.start_tree()
         for key, node in tree:
             builder.start_node(key)
@@ -176,7 +207,7 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
     return builder.commit()
 
 
-def _add_test(builder: Any, node: "TreeliteNode") -> None:
+def _add_test(builder: Any, node: TreeliteNode) -> None:
     if node.categories is not None:
         builder.categorical_test(
             feature_id=node.feature,
@@ -197,39 +228,6 @@ def _add_test(builder: Any, node: "TreeliteNode") -> None:
     )
 
 
-# Tests of trees as treelite has them: comparisons, and sets of categories, which are the integer parts of numbers.
-#
-# A test of intervals is one of categories where its bounds are integers, and where its column holds codes of levels.
-# other is a few comparisons, whose children are copies, one for each interval. In a copy it is known where the number
-# lies, so that later tests of the same column have fewer intervals, or one.
-
-_MOST_LISTED = 2**16
-"""Categories that a node may list."""
-_LARGEST_CATEGORY = 2**32 - 1
-_MOST_NODES = 2**20
-"""Nodes that trees with copies may have together."""
-_BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
-"""A key before that of every number, and that of the last."""
-
-
-class TreeliteNode(NamedTuple):
-    """A node. The right child's number follows the left one's."""
-
-    leaf: int | None = None
-    """The place of its values among the plain nodes; None at tests."""
-    feature: int = 0
-    left: int = 0
-    value: float = 0.0
-    """The number at or below which instances go left."""
-    none_left: bool = False
-    """Whether no number goes left: none is less than ``value``."""
-    missing_left: bool = False
-    categories: list[int] | None = None
-    """The categories that go to one side, all other numbers going to the other; None where a number is compared."""
-    listed_left: bool = True
-    """Whether those go left."""
-
-
 class _Known(NamedTuple):
     """What is known of a number: it lies above one key and not above another, or it may be missing."""
 
@@ -248,21 +246,8 @@ class _Asked(NamedTuple):
     missing_left: bool
 
 
-def treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
-    """Yield the nodes of each tree, with their numbers.
-
-    Parameters
-    ----------
-    nodes
-        The nodes of all trees, compared in float64.
-    columns
-        The columns that they test.
-
-    Raises
-    ------
-    ValueError
-        If copies would make the model too large.
-    """
+def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
+    """Yield the nodes of each tree, compared in float64, with their numbers."""
     ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
     for start, end in pairwise(ends.tolist()):
         if np.all(nodes.of_set[start:end] < 0):

@@ -11,8 +11,8 @@ from jaxunc.tables import Columns
 
 from .._comparing_trees import check_number_of_columns, ensemble_of, laid_out, trees_of_stage
 from .._documents import GIVEN, content_of, warn_if_newer
-from ._graph import SETS, with_sets
-from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes
+from ._graph import SETS
+from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes, with_sets
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

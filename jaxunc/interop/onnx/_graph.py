@@ -1,4 +1,10 @@
-"""An ONNX graph in the making: nodes, each named by what it gives, and constants, each once."""
+"""An ONNX graph in the making: nodes, each named by what it gives, and constants, each once; and trees as nodes.
+
+`add_trees` adds one node, which sums any number of planes of leaf statistics in double precision. ONNX's trees compare
+with one number. Tests of sets of intervals become columns of 0 and 1 beside the instances (`_with_sides`): the bounds
+of a column's sets cut its numbers into pieces, a small tree finds the piece of an instance, and a table says on which
+side of each set it lies. So a forest has no node twice, however many intervals a set has.
+"""
 
 import json
 import math
@@ -9,7 +15,6 @@ import numpy as np
 
 from jaxunc.forest import Trees
 
-from .._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree
 from .._exported import PlainNodes, PlainSet, plain_nodes
 
 ML = "ai.onnx.ml"
@@ -20,6 +25,13 @@ TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
 """ONNX's numbers of types that the graph computes with."""
 LARGEST = 2**31 - 2**20
 """Bytes that a file of protocol buffers may have, less some for what is around the nodes."""
+SETS = "jaxunc.sets"
+"""The metadata that tell `from_onnx` the sets, in the order of their columns."""
+_MOST_PIECES = 2**24  # their numbers are float32
+_DIGITS = 50
+"""Binary digits that sums of pieces have."""
+_NODE, _WEIGHT = 50, 20
+"""Bytes of a node and of a leaf's weight in the file."""
 
 
 class Graph:
@@ -106,19 +118,91 @@ class Graph:
         return f"v{self._names}"
 
 
-# Tests of sets of intervals in ONNX, whose trees compare with one number: as columns of 0 and 1 beside the instances.
-#
-# A column's bounds of all sets cut its numbers into pieces. A small tree finds the piece of an instance.
-# on which side of each set it lies. So a forest has no node twice, however many intervals a set has.
+def add_trees(
+    graph: Graph,
+    given: str,
+    trees: Trees,
+    planes: np.ndarray,
+    *,
+    kept: np.ndarray | None = None,
+    base: np.ndarray | None = None,
+) -> str:
+    """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
 
-SETS = "jaxunc.sets"
-"""The metadata that tell `from_onnx` the sets, in the order of their columns."""
-_NODE = 50
-_MOST_PIECES = 2**24  # their numbers are float32
+    Parameters
+    ----------
+    graph, given
+        The graph, and the name of the instances, double.
+    trees, planes
+        The trees, and what their leaves add, ``[trees nodes planes]``, float64.
+    kept
+        Which planes each tree adds to, ``[trees planes]``; default where it holds other numbers than 0.
+    base
+        What is added to the sums.
+
+    Raises
+    ------
+    ValueError
+        If the file would be too large, or trees share nodes other than in tests of intervals.
+    """
+    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
+    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
+    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
+    own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
+    own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
+    tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
+    size = _NODE * len(nodes.node) + _WEIGHT * len(plane) + _size_of_sides(nodes.sets)
+    if size > LARGEST:
+        raise ValueError(
+            f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
+            "ones, or a rule with fewer planes; or take bound.export()."
+        )
+    given, nodes = _with_sides(graph, given, nodes, trees.n_features)
+    integers = {
+        "nodes_treeids": nodes.tree,
+        "nodes_nodeids": nodes.number,
+        "nodes_featureids": nodes.feature,
+        "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
+        "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
+        "nodes_missing_value_tracks_true": nodes.missing_left,
+        "target_treeids": tree,
+        "target_nodeids": number[tree, node],
+        "target_ids": plane,
+    }
+    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}
+    if base is not None:
+        numbers["base_values"] = base
+    attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
+    attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
+    modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
+    return graph.node(
+        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=planes.shape[2], **attributes
+    )
 
 
-def size_of_sides(sets: Sequence[PlainSet]) -> int:
-    """Return the bytes that the columns of sets take in a file, about."""
+def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
+    """Cut numbers into pieces of few digits, so that sums of each over trees are float32 without rounding.
+
+    The last piece may be rounded, beyond `_DIGITS` digits. Small integers are one piece.
+    """
+    finite = np.isfinite(values)
+    rest = np.where(finite, values, 0.0)
+    digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
+    largest, pieces = np.abs(rest).max(initial=0.0), []
+    while not pieces or rest.any():
+        now = np.abs(rest).max(initial=0.0)
+        if now * n_trees <= largest * 2.0 ** (24 - _DIGITS):
+            pieces.append(rest)
+            break
+        unit = 2.0 ** (math.frexp(now)[1] - digits)
+        pieces.append(np.round(rest / unit) * unit)
+        rest = rest - pieces[-1]
+    pieces[0] = np.where(finite, pieces[0], values)
+    return pieces
+
+
+def _size_of_sides(sets: Sequence[PlainSet]) -> int:
+    """The bytes that the columns of sets take in a file, about."""
     total = sum(30 * len(one.upper) for one in sets)
     for own in _by_column(sets).values():
         n_pieces = len(_bounds(own)) + 2
@@ -126,21 +210,10 @@ def size_of_sides(sets: Sequence[PlainSet]) -> int:
     return total
 
 
-def with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
-    """Return the name of the instances with a column for each set behind theirs, and nodes that test these columns.
+def _with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
+    """The name of the instances with a column for each set behind theirs, and nodes that test these columns.
 
     A column is 0 where a number, or a missing one, goes left, and else 1.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    given
-        The name of the instances, double.
-    nodes
-        The nodes.
-    n_features
-        Number of columns of the instances.
     """
     if not nodes.sets:
         return given, nodes
@@ -155,7 +228,12 @@ def with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> 
         table = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", table, piece, axis=0))
         order += list(own)
-    graph.properties[SETS] = json.dumps([_said(nodes.sets[k]) for k in order])
+    graph.properties[SETS] = json.dumps(
+        [
+            [own.feature, own.first_left, own.missing_left, *own.upper.tolist()]
+            for own in map(nodes.sets.__getitem__, order)
+        ]
+    )
     is_set, place = nodes.of_set >= 0, np.argsort(order)
     return graph.node("Concat", given, *sides, axis=1), nodes._replace(
         feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),
@@ -223,144 +301,3 @@ def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, n
             number += 2
         level = below
     return np.array(rows, np.int64), np.array(values), np.array(leaves)
-
-
-def _said(one: PlainSet) -> list[Any]:
-    return [one.feature, one.first_left, one.missing_left, *one.upper.tolist()]
-
-
-def with_sets(trees: Sequence[ComparingTree], n_features: int, said: str) -> list[ComparingTree]:
-    """Return trees of our own files that test sets where they test the columns of their sides.
-
-    Raises a ValueError if the metadata do not say which.
-    """
-    sets = _read(said, n_features)
-    return [_with_sets(tree, n_features, sets) for tree in trees]
-
-
-def _read(said: str, n_features: int) -> list[PlainSet]:
-    try:
-        sets = []
-        for feature, first_left, missing_left, *upper in json.loads(said):
-            ends = np.array(upper, np.float64).reshape(-1)
-            whole = type(feature) is int and type(first_left) is type(missing_left) is bool
-            if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
-                raise ValueError("a set is none of a column, or its bounds do not rise")
-            sets.append(PlainSet(feature, ends, np.nextafter(ends, np.inf), first_left, missing_left))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"the model's metadata {SETS} are damaged: {error}. Is the file whole?") from error
-    return sets
-
-
-def _with_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
-    places = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
-    number = tree.feature[places] - n_features
-    if np.any(number >= len(sets)) or np.any(tree.value[places] != 0.5) or np.any(tree.compare[places] != AT_MOST):
-        raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
-    parts = [np.array(part) for part in (tree.feature, tree.compare, tree.missing_left)]
-    feature, compare, missing_left = parts
-    found = dict(tree.sets)
-    for place, k in zip(places.tolist(), number.tolist(), strict=True):
-        one = sets[k]
-        feature[place], missing_left[place] = one.feature, one.missing_left
-        # The set is of the intervals that do not reach infinity.
-        last_left = bool(one.goes_left[-1])
-        compare[place] = NOT_IN_SET if last_left else IN_SET
-        first, chosen = np.append(-np.inf, one.behind)[:-1], one.goes_left[:-1] != last_left
-        found[place] = first[chosen], one.behind[chosen]
-    return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=found)
-
-
-# Trees as one node of ONNX, which adds up any number of planes of leaf statistics in double precision.
-
-_DIGITS = 50
-"""Binary digits that sums of pieces have."""
-_NODE_BYTES, _WEIGHT = 50, 20
-"""Bytes of a node and of a leaf's weight in the file."""
-
-
-def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
-    """Cut numbers into pieces of few digits, so that sums of each over trees are float32 without rounding.
-
-    The last piece may be rounded, beyond `_DIGITS` digits. Small integers are one piece.
-    """
-    finite = np.isfinite(values)
-    rest = np.where(finite, values, 0.0)
-    digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
-    largest, pieces = np.abs(rest).max(initial=0.0), []
-    while not pieces or rest.any():
-        now = np.abs(rest).max(initial=0.0)
-        if now * n_trees <= largest * 2.0 ** (24 - _DIGITS):
-            pieces.append(rest)
-            break
-        unit = 2.0 ** (math.frexp(now)[1] - digits)
-        pieces.append(np.round(rest / unit) * unit)
-        rest = rest - pieces[-1]
-    pieces[0] = np.where(finite, pieces[0], values)
-    return pieces
-
-
-def add_trees(
-    graph: Graph,
-    given: str,
-    trees: Trees,
-    planes: np.ndarray,
-    *,
-    kept: np.ndarray | None = None,
-    base: np.ndarray | None = None,
-) -> str:
-    """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    given
-        The name of the instances, double.
-    trees
-        The trees.
-    planes
-        What leaves add, ``[trees nodes planes]``, float64.
-    kept
-        Which planes each tree adds to, ``[trees planes]``; default where it holds other numbers than 0.
-    base
-        What is added to the sums.
-
-    Raises
-    ------
-    ValueError
-        If the file would be too large, or trees share nodes other than in tests of intervals.
-    """
-    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
-    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
-    own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
-    own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
-    tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
-    size = _NODE_BYTES * len(nodes.node) + _WEIGHT * len(plane) + size_of_sides(nodes.sets)
-    if size > LARGEST:
-        raise ValueError(
-            f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
-            "ones, or a rule with fewer planes; or take bound.export()."
-        )
-    given, nodes = with_sides(graph, given, nodes, trees.n_features)
-    integers = {
-        "nodes_treeids": nodes.tree,
-        "nodes_nodeids": nodes.number,
-        "nodes_featureids": nodes.feature,
-        "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
-        "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
-        "nodes_missing_value_tracks_true": nodes.missing_left,
-        "target_treeids": tree,
-        "target_nodeids": number[tree, node],
-        "target_ids": plane,
-    }
-    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}
-    if base is not None:
-        numbers["base_values"] = base
-    attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
-    attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
-    modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
-    return graph.node(
-        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=planes.shape[2], **attributes
-    )

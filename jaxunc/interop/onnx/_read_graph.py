@@ -1,16 +1,26 @@
-"""What an ONNX graph holds: the one node of trees, what its data are, and what becomes of its scores."""
+"""What an ONNX graph holds: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
 
+`find_trees` finds the node and what is around it, `read_nodes` and `read_ensemble` read the trees of the operators'
+two forms, and `with_sets` gives back their sets to the trees of files that `to_onnx` made.
+"""
+
+import json
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._comparing_trees import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, UNEQUAL, ComparingTree
+from .._comparing_trees import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, UNEQUAL, ComparingTree
+from .._exported import PlainSet
+from ._graph import SETS
 
 OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 OURS = "jaxunc"
 """The producer of files that `to_onnx` makes."""
 _FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+_COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
 
 
 class TreesInGraph(NamedTuple):
@@ -212,12 +222,6 @@ def _through(node: Any, way: tuple[str, ...] | None, opset: int) -> tuple[str, .
     raise ValueError(f"the ONNX graph has {name} after its trees, which is not imported.")
 
 
-# The trees of ONNX's operators, and what their leaves add to which output.
-
-_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-_COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
-
-
 class OnnxTrees(NamedTuple):
     """The trees of a node, without leaf values, and the weights of leaves."""
 
@@ -385,3 +389,44 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
             raise ValueError("the ONNX trees test whether a number is infinite, which is not imported.")
         found[node] = (own, np.nextafter(own, np.inf))
     return found
+
+
+def with_sets(trees: Sequence[ComparingTree], n_features: int, said: str) -> list[ComparingTree]:
+    """Return trees of our own files that test sets where they test the columns of their sides.
+
+    Raises a ValueError if the metadata do not say which.
+    """
+    sets = _read_sets(said, n_features)
+    return [_tests_sets(tree, n_features, sets) for tree in trees]
+
+
+def _read_sets(said: str, n_features: int) -> list[PlainSet]:
+    try:
+        sets = []
+        for feature, first_left, missing_left, *upper in json.loads(said):
+            ends = np.array(upper, np.float64).reshape(-1)
+            whole = type(feature) is int and type(first_left) is type(missing_left) is bool
+            if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
+                raise ValueError("a set is none of a column, or its bounds do not rise")
+            sets.append(PlainSet(feature, ends, np.nextafter(ends, np.inf), first_left, missing_left))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"the model's metadata {SETS} are damaged: {error}. Is the file whole?") from error
+    return sets
+
+
+def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
+    places = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
+    number = tree.feature[places] - n_features
+    if np.any(number >= len(sets)) or np.any(tree.value[places] != 0.5) or np.any(tree.compare[places] != AT_MOST):
+        raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
+    feature, compare, missing_left = (np.array(part) for part in (tree.feature, tree.compare, tree.missing_left))
+    found = dict(tree.sets)
+    for place, k in zip(places.tolist(), number.tolist(), strict=True):
+        one = sets[k]
+        feature[place], missing_left[place] = one.feature, one.missing_left
+        # The set is of the intervals that do not reach infinity.
+        last_left = bool(one.goes_left[-1])
+        compare[place] = NOT_IN_SET if last_left else IN_SET
+        first, chosen = np.append(-np.inf, one.behind)[:-1], one.goes_left[:-1] != last_left
+        found[place] = first[chosen], one.behind[chosen]
+    return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=found)
