@@ -1,4 +1,8 @@
-"""Importer of CatBoost's models, from their JSON files."""
+"""Importer of CatBoost's models, from their JSON files.
+
+Trees are oblivious (`_oblivious`), each level one test, or branch as others do (`_branching`). `Features` says what
+the tests of a file mean.
+"""
 
 import tempfile
 from functools import lru_cache
@@ -26,7 +30,7 @@ _LINKS = {
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
-_DEEPEST = 30
+_DEEPEST, _EXACT = 30, 2**53
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -235,11 +239,6 @@ def _tree(
     sets = {i: set_of_codes(np.array([codes[place[i]]])) for i in at_codes}
     tested = np.array(column)[place], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[place]
     return ComparingTree(*tested, left, right, ~np.array(missing_right)[place], sets, values)
-
-
-# The columns of CatBoost's models, and what the tests of its files mean.
-
-_EXACT = 2**53
 
 
 class Test(NamedTuple):

@@ -1,4 +1,8 @@
-"""What is given as a file: its path, its bytes, or its text, to the bytes that it holds."""
+"""What importers are given: files as bytes, as documents whose parts are checked where they are read, and versions.
+
+`content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
+form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.
+"""
 
 import errno
 import json
@@ -17,6 +21,36 @@ GIVEN = str | PathLike | bytes | bytearray | memoryview
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What some editors write before text in UTF-8."""
 _LONGEST_PATH = 4096
+
+
+BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
+"""What such a file is, and what to do about it."""
+_MOST, _LARGEST_FLOAT = 2**53, 2**1023
+
+
+_STRUCTS = {
+    b"i": Struct(">b"),
+    b"U": Struct(">B"),
+    b"I": Struct(">h"),
+    b"l": Struct(">i"),
+    b"L": Struct(">q"),
+    b"d": Struct(">f"),
+    b"D": Struct(">d"),
+}
+_DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_PLAIN = {b"Z": None, b"T": True, b"F": False}
+_DEEPEST = 64
+
+
+TESTED = {
+    "CatBoost": (1, 2),
+    "LightGBM": (4,),
+    "ONNX (ai.onnx.ml)": (5,),
+    "XGBoost": (3, 4),
+    "YDF": (0, 16),
+    "treelite": (4, 8),
+}
+"""The newest versions that were tested, to the digit from which on nothing about trees is expected to change."""
 
 
 def content_of(source: Any) -> bytes:
@@ -76,13 +110,6 @@ def _read(path: str | PathLike) -> bytes:
     return path.read_bytes()
 
 
-# Model files as data: nested dictionaries, of which every part is checked where it is read.
-
-BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
-"""What such a file is, and what to do about it."""
-_MOST, _LARGEST_FLOAT = 2**53, 2**1023
-
-
 def read_document(source: Any, library: str) -> dict[str, Any]:
     """Return the content of a model file, JSON or UBJSON, given by its path, its bytes or its text.
 
@@ -101,7 +128,7 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
         found = (
             json.loads(content)
             if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
-            else read_ubjson(content)
+            else _read_ubjson(content)
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
@@ -160,23 +187,7 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
         return wide.astype(dtype)
 
 
-# A reader of UBJSON (draft 12, ubjson.org), the binary form of JSON in which XGBoost saves models.
-
-_STRUCTS = {
-    b"i": Struct(">b"),
-    b"U": Struct(">B"),
-    b"I": Struct(">h"),
-    b"l": Struct(">i"),
-    b"L": Struct(">q"),
-    b"d": Struct(">f"),
-    b"D": Struct(">d"),
-}
-_DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-_PLAIN = {b"Z": None, b"T": True, b"F": False}
-_DEEPEST = 64
-
-
-def read_ubjson(content: bytes) -> Any:
+def _read_ubjson(content: bytes) -> Any:
     """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's.
 
     Raises a ValueError if it is cut off, goes on behind its end, or has parts that are unknown.
@@ -271,19 +282,6 @@ class _UbjsonReader:
             found[name] = self.value(kind or self.marker(), depth + 1)
             number += 1
         return found
-
-
-# Which versions of other libraries' formats importers were tested with, and the warning of newer ones.
-
-TESTED = {
-    "CatBoost": (1, 2),
-    "LightGBM": (4,),
-    "ONNX (ai.onnx.ml)": (5,),
-    "XGBoost": (3, 4),
-    "YDF": (0, 16),
-    "treelite": (4, 8),
-}
-"""The newest versions that were tested, to the digit from which on nothing about trees is expected to change."""
 
 
 class UntestedVersionWarning(UserWarning):

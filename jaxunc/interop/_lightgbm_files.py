@@ -1,4 +1,8 @@
-"""LightGBM's model files: lines of names and values, a block for each tree."""
+"""LightGBM's model files: lines of names and values, a block for each tree; and what they say of the columns.
+
+The columns have names, and some hold categories. For which of them pandas knew the levels, files do not say: it is
+found where no other choice would fit (`columns_of`).
+"""
 
 import json
 import re
@@ -15,6 +19,9 @@ from ._documents import content_of
 
 _ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
 """What stands behind the trees: files before LightGBM 2.2 lack the first."""
+
+
+_NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
 
 
 class ModelText(NamedTuple):
@@ -132,11 +139,6 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
     if not isinstance(found, list) or not all(isinstance(values, list) for values in found):
         raise ValueError(f"the LightGBM model's pandas_categorical is {found!r:.60}; expected lists of categories.")
     return found
-
-
-# The columns of a LightGBM model: their names, which hold categories, and for which of them pandas knew the levels.
-
-_NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
 
 
 def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:

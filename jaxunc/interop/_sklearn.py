@@ -1,4 +1,9 @@
-"""Importer of fitted scikit-learn classifiers of trees."""
+"""Importer of fitted scikit-learn classifiers of trees.
+
+A tree is read through its public attributes alone (`tree_of`). How it stores its nodes is its own affair and changes: a
+field that this version does not know says nothing yet. Where instances go counts, and where nodes are stored in
+another form, the tree itself is asked.
+"""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,6 +23,36 @@ from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
+
+
+READ = (
+    "children_left",
+    "children_right",
+    "feature",
+    "threshold",
+    "missing_go_to_left",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "value",
+)
+"""Arrays by node that importers read."""
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})
+"""Public arrays by node whose meaning is known."""
+STORED = frozenset({
+    "left_child",
+    "right_child",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "missing_go_to_left",
+})  # fmt: skip
+"""Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
+PROBES = 2**22
+"""Values of the instances that a tree is asked about at a time."""
+ACCELERATED = ("sklearnex", "daal4py", "onedal")
+"""Packages of scikit-learn-intelex."""
 
 
 def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
@@ -111,41 +146,6 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
     counts = np.zeros((len(own), n_classes))
     counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
     return counts
-
-
-# One fitted tree of scikit-learn, read through its public attributes alone.
-#
-# How it stores its nodes is its own affair and changes: a field that this version does not know says nothing yet. What
-# counts is where instances go, and that is asked of the tree itself wherever its nodes are stored in another form.
-
-READ = (
-    "children_left",
-    "children_right",
-    "feature",
-    "threshold",
-    "missing_go_to_left",
-    "n_node_samples",
-    "weighted_n_node_samples",
-    "value",
-)
-"""Arrays by node that importers read."""
-UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})
-"""Public arrays by node whose meaning is known."""
-STORED = frozenset({
-    "left_child",
-    "right_child",
-    "feature",
-    "threshold",
-    "impurity",
-    "n_node_samples",
-    "weighted_n_node_samples",
-    "missing_go_to_left",
-})  # fmt: skip
-"""Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
-PROBES = 2**22
-"""Values of the instances that a tree is asked about at a time."""
-ACCELERATED = ("sklearnex", "daal4py", "onedal")
-"""Packages of scikit-learn-intelex."""
 
 
 def tree_of(estimator: Any, columns: np.ndarray | None, leaf_values: np.ndarray) -> ComparingTree:

@@ -1,4 +1,4 @@
-"""Importer of scikit-learn's models whose leaves hold values: gradient boosting, trees and forests of regressors."""
+"""Importer of scikit-learn's models whose leaves hold values: boosting, trees and forests of regressors."""
 
 import warnings
 from typing import Any
@@ -24,11 +24,9 @@ from jaxunc.tables import Columns, Levels
 from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
 from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
 
-HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+_HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
-VALUE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
-"""The kinds of models that are imported."""
 _CONSTANT = ("prior", "most_frequent", "uniform", "constant")
 _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
     ("log_loss", "exponential"),
@@ -36,9 +34,24 @@ _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
 )
 
 
-ALL_VALUE_MODELS = (*VALUE_MODELS, *HISTOGRAM_MODELS)
+ALL_VALUE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor, *_HISTOGRAM_MODELS)
 """The kinds of models that `from_sklearn_values` takes."""
 _SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
+
+
+_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "logistic", "MultinomialLogit": "softmax"}
+_FIELDS = (
+    "value",
+    "feature_idx",
+    "num_threshold",
+    "missing_go_to_left",
+    "left",
+    "right",
+    "is_leaf",
+    "is_categorical",
+    "bitset_idx",
+)
+_PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
 
 
 def from_sklearn_values(model: Any) -> AdditiveTrees:
@@ -78,9 +91,9 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels.
     """
     name = type(model).__name__
-    if isinstance(model, HISTOGRAM_MODELS):
-        return from_hist_gradient_boosting(model)
-    if not isinstance(model, VALUE_MODELS):
+    if isinstance(model, _HISTOGRAM_MODELS):
+        return _of_histograms(model)
+    if not isinstance(model, ALL_VALUE_MODELS):
         raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
     try:
         check_is_fitted(model)
@@ -136,54 +149,11 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
     return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(own, axis=0)
 
 
-# Importer of scikit-learn's histogram-based gradient boosting.
+def _of_histograms(model: Any) -> AdditiveTrees:
+    """Import histogram-based boosting, which compares float64.
 
-_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "logistic", "MultinomialLogit": "softmax"}
-_FIELDS = (
-    "value",
-    "feature_idx",
-    "num_threshold",
-    "missing_go_to_left",
-    "left",
-    "right",
-    "is_leaf",
-    "is_categorical",
-    "bitset_idx",
-)
-_PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
-
-
-def from_hist_gradient_boosting(model: Any) -> AdditiveTrees:
-    """Import a HistGradientBoostingClassifier or -Regressor, exactly.
-
-    Parameters
-    ----------
-    model
-        The fitted model. All its iterations count, as in its own predictions.
-
-    Returns
-    -------
-    AdditiveTrees
-        Its ``raw`` is scikit-learn's raw prediction. Categorical columns have their categories as levels.
-
-    Raises
-    ------
-    TypeError
-        If ``model`` is of another kind.
-    ValueError
-        If it is not fitted, if its loss has a link that is not imported, or if this scikit-learn keeps its trees in
-        another form, which has no public one.
-
-    Notes
-    -----
-    scikit-learn compares float64: left where x <= t. A missing value, and a category that was not there in training, go
-    where the node sends missing values.
+    A missing value, and a category that was not there in training, go where the node sends missing values.
     """
-    if not isinstance(model, HISTOGRAM_MODELS):
-        raise TypeError(
-            f"model is a {type(model).__name__}; pass a HistGradientBoostingClassifier or a "
-            "HistGradientBoostingRegressor."
-        )
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:

@@ -1,4 +1,8 @@
-"""Decoding: from a document and its arrays to the object, checked before it is made."""
+"""Decoding: from a document and its arrays to the object, checked before it is made.
+
+A `Decoder` makes a value of each node. `module_of` makes trees, forests, columns and combiners from their fields, as
+their own constructors would have made them. `checked` looks at the attributes of a fitted classifier.
+"""
 
 import dataclasses
 import inspect
@@ -28,6 +32,27 @@ from ._names import ESTIMATORS, classes, find, scorer_names
 
 DEEPEST = 64
 """Largest depth of nodes within nodes."""
+
+
+MOST_COLUMNS = 2**24
+"""Largest number of data columns: a file that claims more is refused before anything is made of it."""
+
+LATER_FIELDS: dict[type, dict[str, Any]] = {
+    Columns: {
+        name: getattr(Columns, name)
+        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
+    },
+    Forest: {"further": {}},
+    AdditiveTrees: {"averaged": False},
+}
+"""Defaults of fields that files of the first versions lack."""
+
+
+ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
+"""Names of attributes that are NumPy arrays."""
+KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
+"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
+learning went: no answer reads them."""
 
 
 class Decoder:
@@ -190,22 +215,6 @@ def _no_node(node: Any) -> ValueError:
     return ValueError(f"its document holds {node!r:.100}, which says nothing.")
 
 
-# Trees, forests, columns and rules made from their fields, as their own constructors would have made them.
-
-MOST_COLUMNS = 2**24
-"""Largest number of data columns: a file that claims more is refused before anything is made of it."""
-
-LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {
-        name: getattr(Columns, name)
-        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
-    },
-    Forest: {"further": {}},
-    AdditiveTrees: {"averaged": False},
-}
-"""Defaults of fields that files of the first versions lack."""
-
-
 def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if isinstance(made, type) and issubclass(made, Levels):
@@ -234,7 +243,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     for name, part in fields.items():
         object.__setattr__(value, name, part)
     if isinstance(value, Combiner):
-        _check_rule(value)
+        _check_combiner(value)
     if isinstance(value, Trees | Forest):
         _check_sizes(value)
     if isinstance(value, AdditiveTrees):
@@ -281,18 +290,18 @@ def _check_sizes(value: Trees | Forest) -> None:
         raise ValueError("the file's class labels are not texts or numbers.")
 
 
-def _check_rule(rule: Combiner) -> None:
-    """Check that the rule's own constructor, given its fields, makes a rule of the same structure."""
-    parameters = inspect.signature(type(rule)).parameters
-    arguments = {name: getattr(rule, name) for name in parameters if hasattr(rule, name)}
+def _check_combiner(combiner: Combiner) -> None:
+    """Check that the combiner's own constructor, given its fields, makes one of the same structure."""
+    parameters = inspect.signature(type(combiner)).parameters
+    arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # its parts were checked by themselves
     # The constructor checks values; equal structures and shapes say that it would have made these very fields.
-    again = type(rule)(**arguments)
-    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
-    if jax.tree.structure(rule) != jax.tree.structure(again) or shapes[0] != shapes[1]:
-        raise ValueError(f"the file's {type(rule).__name__} has fields that its constructor would not give it.")
+    again = type(combiner)(**arguments)
+    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (combiner, again)]
+    if jax.tree.structure(combiner) != jax.tree.structure(again) or shapes[0] != shapes[1]:
+        raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")
 
 
 def _suits(value: Any, hint: Any) -> bool:
@@ -326,15 +335,6 @@ def _said(value: Any) -> str:
     if hasattr(value, "dtype"):
         return f"an array of {value.dtype} and shape {value.shape}"
     return f"{value!r:.60}"
-
-
-# What a file holds of a fitted classifier: its attributes, checked, and the part of them that answers.
-
-ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
-"""Names of attributes that are NumPy arrays."""
-KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
-"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
-learning went: no answer reads them."""
 
 
 class StoredClassifier:

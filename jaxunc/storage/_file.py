@@ -1,4 +1,4 @@
-"""Files of arrays and one JSON document, by safetensors."""
+"""Files of arrays and one JSON document, by safetensors; and descriptions of files, made without loading them."""
 
 import json
 import os
@@ -153,18 +153,15 @@ def _damaged(path: str | Path, why: str) -> ValueError:
     )
 
 
-# Descriptions of files, made without loading them.
-
-
 class Description(NamedTuple):
     """Contents of a file as its header claims them."""
 
     kind: str
-    """Kind of the object: ``"Forest"``, ``"bound forest"``, the class of a rule or an estimator, …"""
+    """Kind of the object: ``"Forest"``, ``"bound forest"``, the class of a combiner or an estimator, …"""
     version: str
     """Version of the jaxunc that wrote the file."""
     combiner: str | None
-    """Name of the rule, where there is one."""
+    """Name of the combiner, where there is one."""
     n_trees: int | None
     n_nodes: int | None
     """Number of node slots of a tree, padding included."""

@@ -1,4 +1,7 @@
-"""Saving and loading."""
+"""Saving and loading: to and from files, and to and from states of arrays and texts.
+
+The states are for writers that know no arrays of JAX, such as skops: what a file holds, without a file.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,16 +20,21 @@ from ._decode import KEPT, Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
 from ._names import ESTIMATORS
 
+COMBINERS = ("combiner", "combiner_options", "mass")
+"""Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""
+MADE_ANEW = ("bound_", "_chosen", "learned_")
+"""Attributes that are made of others, or that no answer reads."""
+
 
 def save(path: str | Path, x: Any) -> None:
-    """Write trees, a forest, a rule, a bound forest or vote, or a fitted estimator of the library to a file.
+    """Write trees, a forest, a combiner, a bound forest or vote, or a fitted estimator of the library to a file.
 
     Parameters
     ----------
     path
         The file. One that is there is replaced in one step, once the new one is whole.
     x
-        The object. Rules and scorers of one's own are kept by the name of their class or function, and its fields.
+        The object. Combiners and scorers of one's own are kept by the name of their class or function, and its fields.
 
     Raises
     ------
@@ -83,7 +91,7 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     path
         The file.
     known
-        Classes of rules, and scorers, of one's own that the file may name. Nothing else is ever imported for it.
+        Classes of combiners, and scorers, of one's own that the file may name. Nothing else is ever imported for it.
 
     Returns
     -------
@@ -95,7 +103,7 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     ValueError
         If the file is damaged, cut off, of a newer form, or no file of jaxunc; if it names classes that are neither the
         library's nor ``known``; or if anything in it breaks what must hold: shapes, types, indices of children,
-        features, leaves and multi-way tests, depths, counts, probabilities, settings of rules.
+        features, leaves and multi-way tests, depths, counts, probabilities, settings of combiners.
     OSError
         If there is no such file, or it cannot be read.
 
@@ -124,14 +132,6 @@ def _decoded(path: str | Path, known: Sequence[Any], classifier: Callable[[], An
         raise ValueError(f"{path} cannot be loaded: {str(error)[:500]}") from error
 
 
-# States of arrays and texts, for writers that know no arrays of JAX: what a file holds, without a file.
-
-RULES = ("combiner", "combiner_options", "mass")
-"""Parameters that name or hold rules and scorers: they go into the file, as what holds arrays of JAX does."""
-MADE_ANEW = ("bound_", "_chosen", "learned_")
-"""Attributes that are made of others, or that no answer reads."""
-
-
 def state_of(x: Any) -> dict[str, Any]:
     """Return the state of an object that `jaxunc.save` takes, of arrays and texts.
 
@@ -141,7 +141,7 @@ def state_of(x: Any) -> dict[str, Any]:
     Raises
     ------
     TypeError
-        If something has no place in a file (it is named): rules and scorers of one's own, what is traced.
+        If something has no place in a file (it is named): combiners and scorers of one's own, what is traced.
     """
     return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _written(x)}
 
@@ -188,7 +188,7 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     from ._estimators import state_of as parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    params = {name: state.pop(name) for name in list(state) if name in RULES or _holds_jax(state[name])}
+    params = {name: state.pop(name) for name in list(state) if name in COMBINERS or _holds_jax(state[name])}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         kept["fitted"] = parts_of(model)["fitted"]
