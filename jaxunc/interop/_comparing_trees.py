@@ -222,7 +222,7 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
     # A strict bound is the number before it; both zeros are one cut.
     number = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
     if np.any((number == -np.inf) & ~none_left & ~is_code):
-        raise ValueError("the model has a threshold that is -inf, at or below which no float64 number has a code.")
+        raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
     cuts, codes = list(columns.cuts or ()), number.copy()
     is_cut = np.isfinite(number) & ~is_code  # no number is above infinity
     order = np.argsort(bounds.feature, kind="stable")
