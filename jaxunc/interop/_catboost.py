@@ -51,7 +51,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     AdditiveTrees
         Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Of several targets each is an output.
         Levels of a column of categories are those that trees test; any other word is none of these. Classes that
-        training was told of but never met, whose probability is 0, are left out.
+        training was given but never met, whose probability is 0, are left out.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:
         raise ValueError(f"the loss function is {loss!r:.60}; from_catboost imports {', '.join(sorted(_LINKS))}.")
-    # Files say "Branch: tags/v1.2.10" among much else; those of other builds tell no version.
+    # Files say "Branch: tags/v1.2.10" among much else; those of other builds name no version.
     _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
     warn_if_newer("CatBoost", version_in(version[:20]))
     features = Features(part(document, "features_info"))

@@ -147,7 +147,7 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     Raises
     ------
     ValueError
-        If a tree is none, tests what is no column or no number, or what codes cannot tell apart.
+        If a tree is none, tests what is no column or no number, or what codes cannot distinguish.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):

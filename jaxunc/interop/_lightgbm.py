@@ -38,7 +38,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         up to its best iteration, which it predicts with and which ``save_model`` writes.
     category_columns
         The columns, by name or position, that had pandas' category type in training. Needed where the file does not
-        tell: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
+        say: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
 
     Returns
     -------

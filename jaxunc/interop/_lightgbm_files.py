@@ -109,7 +109,7 @@ def _pairs(block: bytes) -> dict[str, str]:
 def _check_end(header: dict[str, str], rest: bytes) -> None:
     """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
     _, found, last = rest.partition(b"\nend of parameters")
-    if not (found or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files told no parameters
+    if not (found or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         found = b"\npandas_categorical:" in rest
     last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL)
     has_sets = any(known != "none" and not known.startswith("[") for known in header.get("feature_infos", "").split())
@@ -144,7 +144,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known.
 
-    Raises a ValueError if the file does not tell them, and none are given or others than it says.
+    Raises a ValueError if the file does not name them, and none are given or others than it says.
     A TypeError if what is given are no names and positions.
     """
     given = _listed(given)
@@ -159,10 +159,10 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
     categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
     words = found.parameters.get("categorical_feature", "").split(",")
-    told = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
+    listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
     levels: list[Levels | None] = [None] * n_features
     if found.pandas_categorical:
-        facts = _Facts(names, ranges, sorted(told), _tested(found, n_features), found.pandas_categorical)
+        facts = _Facts(names, ranges, sorted(listed), _tested(found, n_features), found.pandas_categorical)
         places = _found(facts) if given is None else _checked(facts, given)
         for j, values in zip(places, found.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
@@ -171,7 +171,7 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     return Columns(
         n_features,
         None if is_default else names,
-        tuple(j in told or levels[j] is not None for j in range(n_features)),
+        tuple(j in listed or levels[j] is not None for j in range(n_features)),
         tuple(levels) if any(own is not None for own in levels) else None,
         cuts=tuple(() if own is None else None for own in levels),
         spaces_are_underlines=not is_default,
@@ -199,7 +199,7 @@ class _Facts(NamedTuple):
     names: tuple[str, ...]
     ranges: list[str]
     """What values each column had in training."""
-    told: list[int]
+    listed: list[int]
     """The categorical features: by default the category columns without an order, else what the user named."""
     tested: Bool[np.ndarray, " features"]
     categories: list[list[Any]]
@@ -236,20 +236,20 @@ def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
 
 
 def _found(facts: _Facts) -> list[int]:
-    """The category columns where the file tells them, or any other choice would refuse its frame."""
+    """The category columns where the file names them, or any other choice would refuse its frame."""
     lengths = {len(values): np.array([]) for values in facts.categories}
     by_length = {n: np.array([_fits(known, n) for known in facts.ranges], bool) for n in lengths}
     fits = np.stack([by_length[len(values)] for values in facts.categories])
-    told = np.array(facts.told, np.int64)
-    if len(told) == len(fits) and fits[np.arange(len(told)), told].all():
+    listed = np.array(facts.listed, np.int64)
+    if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
         # Were it another column, it would hold words where numbers are expected, and they are refused.
         is_word = np.array([_are_words(values) for values in facts.categories])
-        is_told = np.isin(np.arange(len(facts.names)), told)
-        places, fits = told, fits & (is_told | ~is_word[:, None])
+        is_listed = np.isin(np.arange(len(facts.names)), listed)
+        places, fits = listed, fits & (is_listed | ~is_word[:, None])
     else:
         places = _first(fits)
     if places is None or _has_other(fits, places, facts.tested):
-        names = [facts.names[j] for j in facts.told]
+        names = [facts.names[j] for j in facts.listed]
         raise ValueError(
             f"the model's frame had {len(fits)} columns of pandas' category type, and its file does not tell which: "
             f"{len(names)} features are categorical, {names[:5]}, which may be others. Pass the former: "

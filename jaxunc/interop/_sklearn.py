@@ -65,7 +65,7 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         ``ExtraTreesClassifier`` or ``BaggingClassifier`` of trees (feature subsets included). Two classes or more,
         labels of any type, missing values, class and sample weights.
     prior
-        Class probabilities for rules that measure evidence against a prior, in the order of ``model.classes_``.
+        Class probabilities for combiners that measure evidence against a prior, in the order of ``model.classes_``.
         Default: the class frequencies of the samples that the trees were grown on. With class or sample weights
         those are weighted frequencies (with ``class_weight="balanced"`` equal ones), not the classes' shares of the
         data: pass the shares if that is what you mean.

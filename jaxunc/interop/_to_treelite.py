@@ -75,13 +75,13 @@ def to_treelite(model: Any) -> Any:
     ----------
     model
         What `bind` returns, for `Mean`, `Vote`, `jaxunc.smoothing.SmoothedMean`, `EvidenceAccumulation`, or one of
-        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a rule; or a
+        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a combiner; or a
         `AdditiveTrees`.
 
     Returns
     -------
     treelite.Model
-        ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities of the rule
+        ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities
         ``[instances 1 classes]`` (the class scores where it has no probability), or what the ensemble predicts: of two
         classes with one sum the probability of the second. NaN is a missing value. ``model.serialize(path)`` writes it.
 
@@ -92,8 +92,8 @@ def to_treelite(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        For other rules, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of the
-        sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of an
+        For other combiners, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of
+        the sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of an
         ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees share
         nodes otherwise.
 
@@ -118,7 +118,9 @@ def to_treelite(model: Any) -> Any:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
     if isinstance(model, AdditiveTrees):
         return _built(model.trees, _of_ensemble(model), about(model.columns, model.class_labels))
-    return _built(model.forest.trees, _of_rule(model.forest, model.combiner), about(model.columns, model.class_labels))
+    return _built(
+        model.forest.trees, _of_combiner(model.forest, model.combiner), about(model.columns, model.class_labels)
+    )
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
@@ -128,31 +130,31 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
     return _Additive(values, np.asarray(model.base, np.float64), model.link, n_classes, outputs)
 
 
-def _of_rule(forest: Forest, combiner: Combiner) -> _Additive:
-    weights, rule = np.ones(forest.n_trees), combiner
+def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
+    weights, inner = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
-        weights, rule = np.asarray(combiner.weights, np.float64), combiner.rule
-    if not isinstance(rule, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
+        weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
+    if not isinstance(inner, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
         raise ValueError(
-            f"{type(rule).__name__} is none of the rules that treelite can finish: Mean, Vote, SmoothedMean and "
+            f"{type(inner).__name__} is none of the combiners that treelite can finish: Mean, Vote, SmoothedMean and "
             "EvidenceAccumulation, with weights that are not all 0. Take to_onnx."
         )
-    table = leaf_table(forest, rule)
-    if isinstance(rule, EvidenceAccumulation):
+    table = leaf_table(forest, inner)
+    if isinstance(inner, EvidenceAccumulation):
         values = np.asarray(table, np.float64) * weights[:, None, None]
         if not np.isfinite(values).all():
             raise ValueError(
                 "EvidenceAccumulation(smoothing=0) has leaves that veto a class, and treelite answers NaN where all "
                 "are vetoed. Take to_onnx, or some smoothing."
             )
-        base = rule.finish(jnp.zeros(values.shape[2])).class_scores
+        base = inner.finish(jnp.zeros(values.shape[2])).class_scores
         return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
     # What a leaf says by itself: its scores, and the probabilities that are read of them.
-    says = rule.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
+    says = inner.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
     scores = np.asarray(says.class_scores, np.float64)
     if says.probability is not None:
-        width = score_width(rule.scorer) if isinstance(rule, Mean) else 1.0
-        shares = scores / width + (1 / forest.n_classes if isinstance(rule, Mean) else 0)
+        width = score_width(inner.scorer) if isinstance(inner, Mean) else 1.0
+        shares = scores / width + (1 / forest.n_classes if isinstance(inner, Mean) else 0)
         is_leaf = np.asarray(forest.trees.is_leaf)
         if np.abs(shares - says.probability)[is_leaf].max() > 1e-6:
             raise ValueError(

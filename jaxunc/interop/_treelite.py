@@ -131,9 +131,9 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     # Each tree's leaf values are those of its outputs.
     trees, statistics = [], []
     for t, own in enumerate(outputs):
-        tree, told = reader.tree(f"tree {t}", read, own)
+        tree, known = reader.tree(f"tree {t}", read, own)
         trees.append(tree)
-        statistics.append(told)
+        statistics.append(known)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
     # treelite takes what a sparse matrix does not store for missing.
@@ -254,8 +254,8 @@ class _Reader:
         tree = ComparingTree(
             feature, compare, threshold.astype(np.float64), left, right, default_left.astype(bool), sets, values
         )
-        told = [n if len(n) == len(known) == n_nodes and known[is_leaf].all() else None for n, known in statistics[:2]]
-        return tree, _Statistics(*told)
+        known = [n if len(n) == len(has) == n_nodes and has[is_leaf].all() else None for n, has in statistics[:2]]
+        return tree, _Statistics(*known)
 
     def _take(self, size: int) -> memoryview:
         if self.at + size > len(self._content):
@@ -316,9 +316,9 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
         return None
     tolerance = 1e-9 if read.leaf_type.itemsize == 8 else 1e-6
     found = []
-    for tree, told in zip(trees, statistics, strict=True):
+    for tree, known in zip(trees, statistics, strict=True):
         leaf, shares = tree.left < 0, tree.leaf_values
-        size = told.sum_hess if told.sum_hess is not None else told.data_count
+        size = known.sum_hess if known.sum_hess is not None else known.data_count
         if size is None or not np.all(np.isfinite(size[leaf]) & (size[leaf] > 0)):
             return None
         if np.any(~(shares[leaf] >= 0)) or np.any(~(np.abs(shares[leaf].sum(axis=1) - 1) <= tolerance * n_classes)):
@@ -329,7 +329,7 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
         near = np.abs(own - np.rint(own)) <= tolerance * np.maximum(size, 1)[:, None]
         if near.all():
             own = np.rint(own)
-        elif told.sum_hess is None or read.leaf_type.itemsize < 8:
+        elif known.sum_hess is None or read.leaf_type.itemsize < 8:
             return None
         found.append(snap_to_integers(own, size))
     return found

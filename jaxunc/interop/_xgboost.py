@@ -67,13 +67,13 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     Notes
     -----
     NaN is the missing value. Where training took another number for it, write NaN in its place when the model is asked.
-    An estimator tells it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
+    An estimator has it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
 
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
     codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. What
     a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
-    Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
+    Trees of a boosted model do not each answer one question, so combiners of leaf counts do not apply to them as they
     stand; ``count_leaves(model.trees, X, y)`` counts held-out instances in them.
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
@@ -181,7 +181,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _attributes(learner: dict) -> dict:
-    """What is told of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
+    """What a file says of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         own = json.loads(attributes.get("scikit_learn", "{}"))

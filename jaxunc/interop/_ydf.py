@@ -30,8 +30,8 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
         A model of ``GradientBoostedTreesLearner``, ``RandomForestLearner`` or ``CartLearner``, for classification or
         regression.
     prior
-        Of forests of classification: class probabilities for rules that measure evidence against a prior, in the order
-        of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
+        Of forests of classification: class probabilities for combiners that measure evidence against a prior, in the
+        order of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     ``winner_take_all=False`` it is what `Mean` answers.
 
     Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted
-    models give probabilities even where YDF was told to give logits (``set_output_logits``).
+    models give probabilities even where YDF was asked for logits (``set_output_logits``).
     """
     if not all(hasattr(model, name) for name in ("iter_trees", "data_spec", "input_features", "task", "name")):
         raise TypeError(f"model is a {type(model).__name__}; pass a model that ydf's learner.train(data) returned.")

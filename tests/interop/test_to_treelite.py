@@ -115,7 +115,7 @@ def test_refusals(monkeypatch):
     forest = forest_of(2)
     bound = ju.bind(forest, ju.Mean())
     for rule in (ju.Pooling(), ju.DempsterRule(), ju.Weighted(ju.Pooling(), np.ones(N_TREES)), ju.Median()):
-        with pytest.raises(ValueError, match=r"none of the rules that treelite can finish.*Take to_onnx"):
+        with pytest.raises(ValueError, match=r"none of the combiners that treelite can finish.*Take to_onnx"):
             to_treelite(ju.bind(forest, rule))
     with pytest.raises(ValueError, match="weights that are not all 0"):
         to_treelite(ju.bind(forest, ju.Weighted(ju.Mean(), np.zeros(N_TREES))))

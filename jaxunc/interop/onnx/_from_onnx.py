@@ -151,8 +151,8 @@ def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[s
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
-            f"the file holds a forest bound to {kind}, whose trees add up what the rule lifted: no ensemble, and no "
-            "counts. Keep forests by ju.save."
+            f"the file holds a forest bound to {kind}, whose trees add up what the combiner lifted: no ensemble, and "
+            "no counts. Keep forests by ju.save."
         )
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))

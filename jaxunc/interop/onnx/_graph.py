@@ -26,7 +26,7 @@ TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
 LARGEST = 2**31 - 2**20
 """Bytes that a file of protocol buffers may have, less some for what is around the nodes."""
 SETS = "jaxunc.sets"
-"""The metadata that tell `from_onnx` the sets, in the order of their columns."""
+"""The entry of the metadata that holds the sets, in the order of their columns."""
 _MOST_PIECES = 2**24  # their numbers are float32
 _DIGITS = 50
 """Binary digits that sums of pieces have."""
@@ -155,7 +155,7 @@ def add_trees(
     if size > LARGEST:
         raise ValueError(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
-            "ones, or a rule with fewer planes; or take bound.export()."
+            "ones, or a combiner with fewer planes; or take bound.export()."
         )
     given, nodes = _with_sides(graph, given, nodes, trees.n_features)
     integers = {
@@ -281,7 +281,7 @@ def _pieces(graph: Graph, given: str, features: list[int], bounds: list[np.ndarr
 def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows of nodes (see `_pieces`), their values, and what leaves hold: the number of bounds below."""
     if len(bounds) >= _MOST_PIECES - 1:
-        raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX tells {_MOST_PIECES} pieces apart.")
+        raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")
     # Every number is at or below infinity, and missing ones are not: they go to the last leaf.
     rows, values, leaves = [[t, 0, feature, 1, 0, 0]], [np.inf], []
     level = [(1, 0, len(bounds)), (2, len(bounds) + 1, len(bounds) + 1)]

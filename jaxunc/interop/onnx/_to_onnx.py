@@ -37,7 +37,7 @@ def to_onnx(model: Any) -> Any:
     Parameters
     ----------
     model
-        What `bind` returns, for a rule whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
+        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
         `AdditiveTrees`.
 
     Returns
@@ -46,11 +46,11 @@ def to_onnx(model: Any) -> Any:
         Its input ``X`` is float32 ``[instances features]``, NaN being a missing value. Its outputs have the names
         below. ``model.SerializeToString()`` are the bytes of a file.
 
-        * rules that answer an `Answer`: ``label``, ``probability`` (where the rule has one), ``class_scores``;
+        * combiners that answer an `Answer`: ``label``, ``probability`` (where there is one), ``class_scores``;
         * `GeneralizedVote`: ``set`` (bools ``[instances classes]``, as `jaxunc.decisions.nondominated`), ``mass``,
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
-        * several rules: these with the rule's name in front, as in ``mean.probability``; others: their fields;
+        * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
         * a `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
@@ -60,15 +60,15 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the rule is no sum; if its ``finish`` computes what has no operator, which is named; if empty
+        If a merge of the combiner is no sum; if its ``finish`` computes what has no operator, which is named; if empty
         leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
         have more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
     **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
-    and rounded once; what follows is the rule's own ``finish``, operation by operation. So answers differ by the last
-    bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). Answers
+    and rounded once; what follows is the combiner's own ``finish``, operation by operation. So answers differ by the
+    last bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). They
     are float32, float64 where JAX computes with 64 bits.
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
@@ -97,7 +97,7 @@ def to_onnx(model: Any) -> Any:
         graph = Graph()
     except ImportError as error:
         raise ImportError('to_onnx makes models by the package onnx: pip install "jaxunc[onnx]".') from error
-    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_rule(graph, model)
+    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_combiner(graph, model)
 
 
 class ExactSum(TwoFloat):
@@ -118,7 +118,7 @@ class ExactSum(TwoFloat):
         return ExactSum(*two_sum(quotient, (((self.high - p) - error) + self.low) / b))
 
 
-def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
+def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
     forest, combiner = bound.forest, bound.combiner
     stat, values = _summed(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
@@ -146,7 +146,7 @@ def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tup
         if kind not in ("sum", "exact_sum"):
             raise ValueError(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
-                "say. Export a rule whose merges are sums, or take bound.export(), which needs JAX where it runs."
+                "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
         values = np.asarray(part, np.float64).reshape(*part.shape[:2], -1)
         # A single sum of float32 is rounded once, as ours is.

@@ -1,4 +1,4 @@
-"""What a rule makes of sums, as nodes of ONNX: the program that JAX traces, operator by operator.
+"""A combiner's ``finish`` as nodes of ONNX: the program that JAX traces, operator by operator.
 
 A value of the program is traced for one instance. In the graph it has a row for each, and its entries are the columns,
 in order: ``[instances entries]``. So whatever only moves entries is one choice of columns, which the operator itself
