@@ -136,18 +136,9 @@ class _Bounds(NamedTuple):
 def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[TreeNodes], Columns]:
     """Return trees that test keys, and the columns that they test.
 
-    Parameters
-    ----------
-    trees
-        The trees of a model.
-    columns
-        The columns. Where they come with cuts, float64 is compared: the columns that trees test get cuts of their own.
-        Those with levels get none, and there -1, the code of no level, goes where missing values go.
-
-    Raises
-    ------
-    ValueError
-        If a tree is none, tests what is no column or no number, or what codes cannot distinguish.
+    Where columns come with cuts, float64 is compared: the columns that trees test get cuts of their own. Those with
+    levels get none, and there -1, the code of no level, goes where missing values go. A ValueError tells of a tree that
+    is none, or tests what is no column, no number or more than codes distinguish.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):

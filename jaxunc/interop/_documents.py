@@ -56,14 +56,8 @@ TESTED = {
 def content_of(source: Any) -> bytes:
     """Return what a model file holds, given by its path, its bytes or its text; without a byte order mark.
 
-    A text that begins as models do is a model, unless it is the path of a file; any other is a path.
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError
-        If there is no such file, or the path is that of a folder.
-    ValueError
-        If a text is neither.
+    A text that begins as models do is a model, unless it is the path of a file; any other is a path. A path that leads
+    to no file is an OSError, a text that is neither a ValueError.
     """
     if isinstance(source, str) and _is_model(source):
         content = source.encode(errors="surrogatepass")
@@ -111,15 +105,7 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the content of a model file, JSON or UBJSON, given by its path, its bytes or its text.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it holds neither, or no object.
-    """
+    """Return the content of a model file, JSON or UBJSON; a ValueError if it is neither, or holds no object."""
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")

@@ -98,18 +98,9 @@ class PlainNodes(NamedTuple):
 def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     """Return the nodes: trees, of which no node has two parents.
 
-    Parameters
-    ----------
-    trees
-        The trees.
-    wide
-        Whether numbers are compared as they are in float64. Then those of columns that have cuts are compared with
-        these, and others with the largest number that rounds to the threshold in float32, or below.
-
-    Raises
-    ------
-    ValueError
-        If nodes share children other than in tests of intervals.
+    ``wide`` says whether numbers are compared as they are in float64. Then those of columns that have cuts are compared
+    with these, and others with the largest number that rounds to the threshold in float32, or below. Nodes that share
+    children other than in tests of intervals are a ValueError.
     """
     tests, within = interval_nodes(trees)
     child = np.array(trees.child)

@@ -38,15 +38,7 @@ class ModelText(NamedTuple):
 
 
 def read_model_text(source: Any) -> ModelText:
-    """Read a model file, given by its path, its bytes or its text.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is no such file, or not whole.
-    """
+    """Read a model file, given by its path, its bytes or its text; a ValueError if it is none, or not whole."""
     content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")

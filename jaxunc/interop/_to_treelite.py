@@ -94,8 +94,8 @@ def to_treelite(model: Any) -> Any:
     ValueError
         For other combiners, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of
         the sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of
-        an ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees share
-        nodes otherwise.
+        an ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees
+        share nodes otherwise.
 
     Notes
     -----

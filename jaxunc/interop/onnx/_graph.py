@@ -129,21 +129,9 @@ def add_trees(
 ) -> str:
     """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
 
-    Parameters
-    ----------
-    graph, given
-        The graph, and the name of the instances, double.
-    trees, planes
-        The trees, and what their leaves add, ``[trees nodes planes]``, float64.
-    kept
-        Which planes each tree adds to, ``[trees planes]``; default where it holds other numbers than 0.
-    base
-        What is added to the sums.
-
-    Raises
-    ------
-    ValueError
-        If the file would be too large, or trees share nodes other than in tests of intervals.
+    ``given`` is the name of the instances, double. Leaves add ``planes [trees nodes planes]``, float64. Each tree adds
+    to those that are ``kept [trees planes]``, by default where it holds other numbers than 0. ``base`` is added to the
+    sums. A file that would be too large is a ValueError, and trees that share nodes other than in tests of intervals.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
