@@ -203,7 +203,10 @@ def _bounds(tree: ComparingTree) -> _Bounds:
 
 
 def _order_keys(bounds: _Bounds) -> np.ndarray:
-    return np.where(bounds.strict, order_key_below(bounds.number), order_key_at_or_below(bounds.number))
+    if not bounds.strict.any():
+        return order_key_at_or_below(bounds.number)
+    below = order_key_below(bounds.number)
+    return below if bounds.strict.all() else np.where(bounds.strict, below, order_key_at_or_below(bounds.number))
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
