@@ -34,7 +34,8 @@ _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
 )
 
 
-ALL_VALUE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor, *_HISTOGRAM_MODELS)
+_TREE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
+ALL_VALUE_MODELS = (*_TREE_MODELS, *_HISTOGRAM_MODELS)
 """The kinds of models that `from_sklearn_values` takes."""
 _SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
 
@@ -93,7 +94,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     name = type(model).__name__
     if isinstance(model, _HISTOGRAM_MODELS):
         return _of_histograms(model)
-    if not isinstance(model, ALL_VALUE_MODELS):
+    if not isinstance(model, _TREE_MODELS):
         raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
     try:
         check_is_fitted(model)
