@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 from ._any_model import ModelFile, from_any, is_model_file, library_of, read_model_file
 from ._catboost import from_catboost
+from ._documents import UntestedVersionWarning
 from ._lightgbm import from_lightgbm
-from ._onnx import from_onnx
-from ._to_onnx import to_onnx
 from ._to_treelite import to_treelite
 from ._treelite import from_treelite
-from ._versions import UntestedVersionWarning
 from ._xgboost import from_xgboost
 from ._ydf import from_ydf
+from .onnx import from_onnx, to_onnx
 
 if TYPE_CHECKING:
     from ._sklearn import from_sklearn

@@ -9,13 +9,12 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest
 
 from ._catboost import from_catboost, from_catboost_document
-from ._content import BYTE_ORDER_MARK, GIVEN, content_of
-from ._documents import BINARY_XGBOOST, is_binary_xgboost, read_document
+from ._documents import BINARY_XGBOOST, BYTE_ORDER_MARK, GIVEN, content_of, is_binary_xgboost, read_document
 from ._lightgbm import from_lightgbm
-from ._onnx import from_onnx
 from ._treelite import from_treelite
 from ._xgboost import from_xgboost, from_xgboost_document
 from ._ydf import from_ydf
+from .onnx import from_onnx
 
 TAKEN = (
     "fitted forests and boosted trees of scikit-learn, models of XGBoost, LightGBM, CatBoost, YDF, treelite and ONNX, "

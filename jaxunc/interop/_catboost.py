@@ -1,20 +1,22 @@
-"""Importer of CatBoost's models, from their JSON files."""
+"""Importer of CatBoost's models, from their JSON files.
+
+Trees are oblivious (`_oblivious`), each level one test, or branch as others do (`_branching`). `Features` says what
+the tests of a file mean.
+"""
 
 import tempfile
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import TreeNodes
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost
 
-from ._catboost_features import Features, Test
-from ._documents import numbers, part, read_document
-from ._given_trees import GivenTree, ensemble_of
-from ._versions import version_in, warn_if_newer
+from ._comparing_trees import AT_MOST, MOST_COLUMNS, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
+from ._documents import integer, numbers, part, read_document, version_in, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("RMSE", "MAE", "Quantile", "MultiQuantile", "Huber", "Expectile", "MAPE", "Lq"), "identity"),
@@ -28,7 +30,7 @@ _LINKS = {
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
-_DEEPEST = 30
+_DEEPEST, _EXACT = 30, 2**53
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -49,7 +51,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     AdditiveTrees
         Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Of several targets each is an output.
         Levels of a column of categories are those that trees test; any other word is none of these. Classes that
-        training was told of but never met, whose probability is 0, are left out.
+        training was given but never met, whose probability is 0, are left out.
 
     Raises
     ------
@@ -109,7 +111,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:
         raise ValueError(f"the loss function is {loss!r:.60}; from_catboost imports {', '.join(sorted(_LINKS))}.")
-    # Files say "Branch: tags/v1.2.10" among much else; those of other builds tell no version.
+    # Files say "Branch: tags/v1.2.10" among much else; those of other builds name no version.
     _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
     warn_if_newer("CatBoost", version_in(version[:20]))
     features = Features(part(document, "features_info"))
@@ -122,13 +124,13 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(given)]
     if not trees:
         raise ValueError("the model has no trees.")
-    if len(each := {tree.values.shape[1] for tree in trees}) > 1:
+    if len(each := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError(f"the model's leaves have different numbers of values: {sorted(each)}.")
     n_outputs = each.pop()
     if len(bias) not in (0, n_outputs):
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
-        trees = [tree._replace(values=(scale * tree.values).astype(np.float32)) for tree in trees]
+        trees = [tree._replace(leaf_values=(scale * tree.leaf_values).astype(np.float32)) for tree in trees]
     return ensemble_of(
         trees,
         features.columns,
@@ -192,7 +194,7 @@ def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), split
 
 
-def _oblivious(what: str, tree: Any, features: Features) -> GivenTree:
+def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
     leaves, depth = numbers(tree, "leaf_values", np.float64), len(tests)
@@ -201,10 +203,10 @@ def _oblivious(what: str, tree: Any, features: Features) -> GivenTree:
     left, right, split = _heap(depth)
     values = np.zeros((len(left), leaves.size >> depth))
     values[2**depth - 1 :] = leaves.reshape(2**depth, -1)
-    return _tree(features.nodes(tests, left, right, split), values, tests, split)
+    return _tree(tests, left, right, split, values)
 
 
-def _branching(what: str, tree: Any, features: Features) -> GivenTree:
+def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for place, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -221,13 +223,126 @@ def _branching(what: str, tree: Any, features: Features) -> GivenTree:
         raise ValueError(f"{what} has leaves with {sorted(each)} values; expected one number, above 0.")
     values = np.zeros((len(nodes), each.pop()))
     values[list(leaves)] = list(leaves.values())
-    children, place = (np.array(left), np.array(right)), np.arange(len(nodes))
-    return _tree(features.nodes(tests, *children, place), values, tests, place)
+    return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
 
 
-def _tree(nodes: TreeNodes, values: np.ndarray, tests: list[Test], place: np.ndarray) -> GivenTree:
-    if all(test.category is None for test in tests):
-        return GivenTree(nodes, values, {})
-    inner = np.flatnonzero(nodes.left >= 0)
-    sets = {int(i): test for i in inner if (test := tests[place[i]].category) is not None}
-    return GivenTree(nodes, values, sets)
+def _tree(
+    tests: "list[Test]", left: np.ndarray, right: np.ndarray, place: np.ndarray, values: np.ndarray
+) -> ComparingTree:
+    """A tree with these children, of which each inner node makes the test at its place."""
+    column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
+    borders = numbers({"borders": list(border)}, "borders", np.float32)
+    if not np.isfinite(borders).all():
+        raise ValueError("the model has borders that are not finite.")
+    has_code = np.array([code is not None for code in codes])[place]
+    at_codes = np.flatnonzero(has_code & (left >= 0)).tolist()
+    sets = {i: set_of_codes(np.array([codes[place[i]]])) for i in at_codes}
+    tested = np.array(column)[place], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[place]
+    return ComparingTree(*tested, left, right, ~np.array(missing_right)[place], sets, values)
+
+
+class Test(NamedTuple):
+    """What a node tests: whether a column is above a border, or is one category, which goes right."""
+
+    column: int
+    border: float
+    missing_right: bool = False
+    code: int | None = None
+    """The category that goes right; None where numbers above the border do."""
+
+
+class Features:
+    """The columns, and what the tests of a file mean."""
+
+    def __init__(self, info: dict):
+        unknown = set(info) - {"float_features", "categorical_features", "cat_features_hash"}
+        if unknown:
+            raise ValueError(
+                f"the model has {', '.join(sorted(unknown))} (statistics of categories are 'ctrs'); from_catboost "
+                "imports numbers, and categories with one_hot_max_size as large as their number."
+            )
+        floats, nominal = (_listed(info, f"{kind}_features") for kind in ("float", "categorical"))
+        places = [integer(one, "flat_feature_index") for one in floats + nominal]
+        if not places or len(set(places)) < len(places) or not 0 <= min(places) <= max(places) < MOST_COLUMNS:
+            raise ValueError(f"the model's features are the columns {places!r:.60}; expected each once.")
+        self._floats, self._categories = {}, {}
+        for one in floats:
+            treated = part(one, "nan_value_treatment", kind=str)
+            if treated not in ("AsIs", "AsFalse", "AsTrue"):
+                raise ValueError(f"the model treats missing values {treated!r:.20}; known are AsIs, AsFalse, AsTrue.")
+            own = integer(one, "flat_feature_index"), treated == "AsTrue" and part(one, "has_nans", kind=bool)
+            self._floats[integer(one, "feature_index")] = own
+        if len(self._floats) < len(floats):
+            raise ValueError("the model lists a feature twice.")
+        words, levels = _words(info), {}
+        for one in nominal:  # of one that no tree tests there are no values
+            column = integer(one, "flat_feature_index")
+            hashes = numbers(one, "values", np.int64).tolist() if "values" in one else []
+            codes = {value: code for code, value in enumerate(hashes)}
+            levels[column] = _levels([_word(words, value) for value in hashes])
+            self._categories[integer(one, "feature_index")] = column, codes
+        self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
+
+    def test(self, split: Any) -> Test:
+        """What a split tests."""
+        kind = part(split, "split_type", kind=str)
+        if kind == "FloatFeature":
+            column, missing_right = _known(self._floats, integer(split, "float_feature_index"))
+            return Test(column, part(split, "border", kind=(int, float)), missing_right)
+        if kind == "OneHotFeature":
+            column, codes = _known(self._categories, integer(split, "cat_feature_index"))
+            code = _known(codes, integer(split, "value"))
+            # No code is above the last one, whose test is a border.
+            return Test(column, code - 1, code=code if code < len(codes) - 1 else None)
+        raise ValueError(
+            f"the model has tests of the type {kind!r:.20}; from_catboost imports numbers and one-hot ones."
+        )
+
+
+def _listed(info: dict, name: str) -> list[dict]:
+    found = part(info, name, kind=list) if info.get(name) else []
+    return [part({name: one}, name) for one in found]
+
+
+def _known(known: dict, which: int) -> Any:
+    if which not in known:
+        raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
+    return known[which]
+
+
+def _words(info: dict) -> dict[int, str]:
+    """The words of hashes, as signed integers; empty where the file has none."""
+    found = _listed(info, "cat_features_hash")
+    return {(integer(one, "hash") + 2**31) % 2**32 - 2**31: part(one, "value", kind=str) for one in found}
+
+
+def _word(words: dict[int, str], value: int) -> str:
+    if value not in words:
+        raise ValueError(
+            "the model tests categories of which the file has hashes alone; save it by save_model(path, format='json', "
+            "pool=pool) with the Pool of training, or pass from_catboost(model, pool=pool)."
+        )
+    return words[value]
+
+
+def _levels(words: list[str]) -> Levels:
+    """Integers, where all are written so: a column of integers or bools has them, and one of words, too."""
+    if len(set(words)) < len(words):
+        raise ValueError(f"the model lists a category twice: {words!r:.60}.")
+    as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
+    whole = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
+    return LevelsOfCatBoost(tuple(as_integers if whole else words), False)
+
+
+def _columns(places: list[int], names: list, levels: dict[int, Levels]) -> Columns:
+    number = max(places) + 1
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise ValueError(f"the model's features have names {odd[:3]!r:.60}; expected strings.")
+    known = len(places) == number and all(names)
+    by_place = dict(zip(places, names, strict=True))
+    return Columns(
+        number,
+        tuple(by_place[j] for j in range(number)) if known else None,
+        tuple(j in levels for j in range(number)) if levels else None,
+        tuple(levels.get(j) for j in range(number)) if levels else None,
+    )

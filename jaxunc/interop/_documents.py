@@ -1,28 +1,111 @@
-"""Model files as data: nested dictionaries, of which every part is checked where it is read."""
+"""What importers are given: files as bytes, as documents whose parts are checked where they are read, and versions.
 
+`content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
+form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.
+"""
+
+import errno
 import json
+import re
+from os import PathLike
+from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
-from ._content import content_of
-from ._ubjson import read_ubjson
+from jaxunc._checks import warn
+
+GIVEN = str | PathLike | bytes | bytearray | memoryview
+"""What `content_of` takes."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some editors write before text in UTF-8."""
+_LONGEST_PATH = 4096
+
 
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
 """What such a file is, and what to do about it."""
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
 
 
-def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the content of a model file, JSON or UBJSON, given by its path, its bytes or its text.
+_STRUCTS = {
+    b"i": Struct(">b"),
+    b"U": Struct(">B"),
+    b"I": Struct(">h"),
+    b"l": Struct(">i"),
+    b"L": Struct(">q"),
+    b"d": Struct(">f"),
+    b"D": Struct(">d"),
+}
+_DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_PLAIN = {b"Z": None, b"T": True, b"F": False}
+_DEEPEST = 64
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it holds neither, or no object.
+
+TESTED = {
+    "CatBoost": (1, 2),
+    "LightGBM": (4,),
+    "ONNX (ai.onnx.ml)": (5,),
+    "XGBoost": (3, 4),
+    "YDF": (0, 16),
+    "treelite": (4, 8),
+}
+"""The newest versions that were tested, to the digit from which on nothing about trees is expected to change."""
+
+
+def content_of(source: Any) -> bytes:
+    """Return what a model file holds, given by its path, its bytes or its text; without a byte order mark.
+
+    A text that begins as models do is a model, unless it is the path of a file; any other is a path. A path that leads
+    to no file is an OSError, a text that is neither a ValueError.
     """
+    if isinstance(source, str) and _is_model(source):
+        content = source.encode(errors="surrogatepass")
+    elif isinstance(source, str | PathLike):
+        content = _read(source)
+    else:
+        content = bytes(source)
+    return content.removeprefix(BYTE_ORDER_MARK)
+
+
+def _is_model(text: str) -> bool:
+    """Whether a text is a model: a document in braces, or the lines of LightGBM."""
+    start = text[:64].removeprefix("\ufeff")
+    if start.startswith(("tree\n", "tree\r\n")):
+        return True
+    return start.lstrip().startswith("{") and not (_may_be_path(text) and Path(text).is_file())
+
+
+def _may_be_path(text: str | PathLike) -> bool:
+    """Whether a system may have a file of this name."""
+    path = str(text)
+    if "\n" in path or "\0" in path or len(path) > _LONGEST_PATH:
+        return False
+    try:
+        Path(path).exists()
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG  # which depends on the file system
+    return True
+
+
+def _read(path: str | PathLike) -> bytes:
+    if isinstance(path, str) and not _may_be_path(path):
+        raise ValueError(
+            f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
+            "LightGBM (text), XGBoost or CatBoost (JSON). Is it whole? Of other formats pass bytes or the path."
+        )
+    if not _may_be_path(path):
+        raise FileNotFoundError(f"{str(path)!r:.60} is no name that a file can have; pass the file of a model.")
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; pass a file. A model of YDF: from_ydf(ydf.load_model(path)).")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; pass the file of a model.")
+    return path.read_bytes()
+
+
+def read_document(source: Any, library: str) -> dict[str, Any]:
+    """Return the content of a model file, JSON or UBJSON; a ValueError if it is neither, or holds no object."""
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
@@ -31,7 +114,7 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
         found = (
             json.loads(content)
             if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
-            else read_ubjson(content)
+            else _read_ubjson(content)
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
@@ -88,3 +171,125 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
         raise ValueError(f"the model's {name} is {found!r:.60}; expected a list of numbers.")
     with np.errstate(over="ignore"):
         return wide.astype(dtype)
+
+
+def _read_ubjson(content: bytes) -> Any:
+    """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's.
+
+    Raises a ValueError if it is cut off, goes on behind its end, or has parts that are unknown.
+    """
+    reader = _UbjsonReader(content)
+    found = reader.value(reader.marker(), 0)
+    if reader.at != len(content):
+        raise ValueError(f"{len(content) - reader.at} bytes lie behind the end")
+    return found
+
+
+class _UbjsonReader:
+    def __init__(self, content: bytes):
+        self._content = content
+        self.at = 0
+        # Entries that take no bytes could be as many as a few bytes say, in each of many containers.
+        self._left = len(content)
+
+    def _take(self, size: int) -> bytes:
+        start, self.at = self.at, self.at + size
+        if size < 0 or self.at > len(self._content):
+            raise ValueError(f"{size} bytes are needed at {start} of {len(self._content)}")
+        return self._content[start : self.at]
+
+    def marker(self) -> bytes:
+        """Return the next byte, of which "N" says nothing."""
+        while (found := self._take(1)) == b"N":
+            pass
+        return found
+
+    def _next_is(self, marker: bytes) -> bool:
+        """Whether the next byte is the marker, which is then behind."""
+        if not self._content.startswith(marker, self.at):
+            return False
+        self.at += 1
+        return True
+
+    def _size(self) -> int:
+        kind = self.marker()
+        if kind not in b"iUIlL":
+            raise ValueError(f"{kind!r} before {self.at} is no length")
+        return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
+
+    def value(self, kind: bytes, depth: int) -> Any:
+        """Return a value of the kind that its marker says."""
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
+        if kind in _STRUCTS:
+            return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
+        if kind in _PLAIN:
+            return _PLAIN[kind]
+        if kind == b"S":
+            return self._take(self._size()).decode()
+        if kind == b"C":
+            return self._take(1).decode("ascii")
+        if kind == b"[":
+            return self._array(depth)
+        if kind == b"{":
+            return self._object(depth)
+        raise ValueError(f"{kind!r} before {self.at} is unknown")
+
+    def _head(self) -> tuple[bytes | None, int | None]:
+        """The type of all entries and their number, where a container says so."""
+        kind = self.marker() if self._next_is(b"$") else None
+        size = self._size() if self._next_is(b"#") else None
+        if kind is not None and size is None:
+            raise ValueError(f"a container before {self.at} has a type without a number")
+        if size is not None and not 0 <= size <= len(self._content) - self.at:
+            raise ValueError(f"{size} entries are claimed before {self.at} of {len(self._content)}")
+        if size is not None and kind not in _STRUCTS:
+            self._left -= size
+            if self._left < 0:
+                raise ValueError(f"more entries are claimed before {self.at} than there are bytes")
+        return kind, size
+
+    def _array(self, depth: int) -> Any:
+        kind, size = self._head()
+        if kind in _STRUCTS and size is not None:
+            dtype = np.dtype(_DTYPES[kind])
+            return np.frombuffer(self._take(size * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
+        found: list[Any] = []
+        while len(found) != size and not (size is None and self._next_is(b"]")):
+            found.append(self.value(kind or self.marker(), depth + 1))
+        return found
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        kind, size = self._head()
+        found: dict[str, Any] = {}
+        number = 0
+        while number != size and not (size is None and self._next_is(b"}")):
+            name = self._take(self._size()).decode()
+            found[name] = self.value(kind or self.marker(), depth + 1)
+            number += 1
+        return found
+
+
+class UntestedVersionWarning(UserWarning):
+    """A model says that a newer library made it than the newest that its importer was tested with."""
+
+
+def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
+    """Warn if a model was made by a newer version than was tested; what is not known is the empty tuple."""
+    tested = TESTED[library]
+    if version[: len(tested)] > tested:
+        warn(
+            f"the model was made by {library} {_dotted(version)}; jaxunc was tested "
+            f"up to {_dotted(tested)}. Compare its predictions on some rows before you rely on them.",
+            UntestedVersionWarning,
+        )
+
+
+def version_in(text: str) -> tuple[int, ...]:
+    """Return the first version that a text names, of a few digits each; empty if there is none."""
+    found = re.search(r"\d{1,6}(?:\.\d{1,6}){0,3}", text)
+    return () if found is None else tuple(map(int, found[0].split(".")))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,11 +1,23 @@
-"""What every exporter asks of a model, and says about it."""
+"""What every exporter asks of a model, and its trees as comparisons with numbers, for libraries that write them so.
 
-from typing import Any
+`plain_nodes` turns the test of a node, an integer at or below a threshold, back into a number (`PlainNodes`), and the
+nodes that share children, which are a test of intervals, into one node again (`PlainSet`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import NAN_FIRST
 from jaxunc.additive import AdditiveTrees
+from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
 from jaxunc.inference import ReadOuts
 from jaxunc.tables import Columns
+
+_BEYOND, _NONE = 2139095040, -2139095040
+"""Order keys of the infinities: at the first every number goes left, below the second none does."""
 
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
@@ -16,8 +28,8 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
     model = getattr(model, "bound_", model)
     if not isinstance(model, ReadOuts | AdditiveTrees):
         raise TypeError(
-            f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, rule)), a fitted estimator of "
-            "jaxunc.estimators, or a AdditiveTrees."
+            f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "
+            "of jaxunc.estimators, or a AdditiveTrees."
         )
     if not is_concrete(model if isinstance(model, AdditiveTrees) else (model.forest, model.combiner)):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
@@ -39,3 +51,136 @@ def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, A
             if own is not None
         }
     return {name: own for name, own in found.items() if own is not None}
+
+
+class PlainSet(NamedTuple):
+    """A test of the intervals that the numbers of one column lie in."""
+
+    feature: int
+    upper: Float64[np.ndarray, " inner"]
+    """The largest number of each interval but the last, rising and below infinity."""
+    behind: Float64[np.ndarray, " inner"]
+    """The number behind each, in the precision that the column is compared in."""
+    first_left: bool
+    """Whether the first interval goes left; the sides alternate."""
+    missing_left: bool
+    """Whether a missing value goes left."""
+
+    @property
+    def goes_left(self) -> Bool[np.ndarray, " intervals"]:
+        """Whether each interval goes left."""
+        return (np.arange(len(self.upper) + 1) % 2 == 0) == self.first_left
+
+
+class PlainNodes(NamedTuple):
+    """All nodes of trees that are in use, tree after tree, each root first; right children follow left ones."""
+
+    tree: Int64[np.ndarray, " used"]
+    node: Int64[np.ndarray, " used"]
+    """Its place in the arrays of the tree."""
+    number: Int64[np.ndarray, " used"]
+    """Its number among the nodes of the tree, without gaps, as ONNX Runtime wants it."""
+    inner: Bool[np.ndarray, " used"]
+    feature: Int64[np.ndarray, " used"]
+    left: Int64[np.ndarray, " used"]
+    """The number of the left child."""
+    missing_left: Bool[np.ndarray, " used"]
+    value: Float64[np.ndarray, " used"]
+    """The number at or below which instances go left."""
+    none_left: Bool[np.ndarray, " used"]
+    """Whether no number goes left: none is less than ``value``, which is -inf there."""
+    of_set: Int64[np.ndarray, " used"]
+    """The number of the set that a node tests in place of a value; -1 for all others."""
+    sets: list[PlainSet]
+    """The sets that are tested, each once."""
+
+
+def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
+    """Return the nodes: trees, of which no node has two parents.
+
+    ``wide`` says whether numbers are compared as they are in float64. Then those of columns that have cuts are compared
+    with these, and others with the largest number that rounds to the threshold in float32, or below. Nodes that share
+    children other than in tests of intervals are a ValueError.
+    """
+    tests, within = interval_nodes(trees)
+    child = np.array(trees.child)
+    for test in tests:
+        child[test.tree, test.node] = test.child
+    tree, node = np.nonzero(reached_nodes(trees) & ~within)
+    inner = child[tree, node] != node
+    feature = np.where(inner, np.asarray(trees.feature)[tree, node], 0).astype(np.int64)
+    key = np.where(inner, np.asarray(trees.threshold)[tree, node].astype(np.int64), 0)
+    value, none_left = _numbers(trees, feature, key, inner, wide=wide)
+    missing_left = inner & ~np.asarray(trees.missing_right)[tree, node]
+    of_set, sets = _sets(trees, tests, wide=wide)
+    number = np.zeros(child.shape, np.int64)
+    number[tree, node] = np.arange(len(node)) - np.flatnonzero(node == 0)[tree]
+    own, left = number[tree, node], number[tree, child[tree, node]]
+    return PlainNodes(tree, node, own, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets)
+
+
+def _numbers(
+    trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest numbers with keys at or below these, and where there is none, which are -inf then."""
+    none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
+    narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)
+    value = largest_rounding_to(narrow) if wide else narrow.astype(np.float64)
+    for j, cuts in enumerate(trees.columns.cuts or ()):
+        if cuts is not None:
+            own = inner & (feature == j)
+            code = np.where(none_left, -1.0, narrow)[own]
+            none_left[own] = code < 0
+            # Beyond the last cut every code goes left.
+            value[own] = np.append(cuts, np.inf)[np.clip(np.floor(code), 0, len(cuts)).astype(np.int64)]
+    return np.where(none_left, -np.inf, value), inner & none_left
+
+
+def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
+    """The number of each node's set, -1 for those that test none, and the sets."""
+    of_set = np.full(trees.child.shape, -1)
+    sets: dict[tuple, PlainSet] = {}
+    numbers: dict[tuple, int] = {}
+    if not tests:
+        return of_set, []
+    feature = np.asarray(trees.feature)
+    for test in tests:
+        own = test.intervals
+        where = int(feature[test.tree, test.node])
+        known = (where, own.upper.tobytes(), bool(own.goes_left[0]), own.missing_left)
+        if known not in numbers:
+            numbers[known] = len(numbers)
+            sets[known] = _set(trees, where, test, wide=wide)
+        of_set[test.tree, test.node] = numbers[known]
+    return of_set, list(sets.values())
+
+
+def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
+    own = test.intervals
+    key = np.asarray(own.upper, np.int64)
+    all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)
+    upper, none = _numbers(trees, features, key, all_inner, wide=wide)
+    cuts = None if trees.columns.cuts is None else trees.columns.cuts[feature]
+    if cuts is None:
+        behind, _ = _numbers(trees, features, np.minimum(key + 1, _BEYOND), all_inner, wide=False)
+    else:
+        behind = np.nextafter(upper, np.inf)
+    # Codes between cuts, and beyond them, bound intervals without numbers.
+    has_more = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none[:-1])[: len(key)]
+    is_piece = np.append(~none & has_more, not len(key) or upper[-1] < np.inf)
+    upper, behind = np.append(upper, np.inf)[is_piece], np.append(behind, np.inf)[is_piece]
+    goes_left = np.asarray(own.goes_left, bool)[is_piece]
+    last = np.append(goes_left[1:] != goes_left[:-1], False)
+    return PlainSet(feature, upper[last], behind[last], bool(goes_left[0]), own.missing_left)
+
+
+def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
+    """Return the largest float64 that is rounded to each float32, or below."""
+    with np.errstate(over="ignore"):
+        above = np.nextafter(narrow, np.float32(np.inf)).astype(np.float64)
+    # The infinity lies where the next float would, for rounding.
+    edge = np.where(np.isinf(above), 2.0**128, above)
+    own = np.where(np.isneginf(narrow), -(2.0**128), narrow.astype(np.float64))
+    middle = own / 2 + edge / 2
+    is_even = narrow.view(np.int32) % 2 == 0
+    return np.where(np.isposinf(narrow), np.inf, np.where(is_even, middle, np.nextafter(middle, -np.inf)))

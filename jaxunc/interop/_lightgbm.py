@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import TreeNodes
 
-from ._content import GIVEN
-from ._given_trees import check_tree, ensemble_of
-from ._lightgbm_columns import columns_of
-from ._lightgbm_text import ModelText, integer, read_model_text, row, text
-from ._versions import version_in, warn_if_newer
-from ._wide_tests import WideTest, WideTree, with_cuts
+from ._comparing_trees import AT_MOST, IN_SET, ComparingTree, ensemble_of, set_of_codes
+from ._documents import GIVEN, version_in, warn_if_newer
+from ._lightgbm_files import ModelText, columns_of, integer, read_model_text, row, text
 
 _LINKS = {
     **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
@@ -26,7 +22,7 @@ _OWN = ("custom", "none", "null", "na")
 """What files say of an objective of the user's own."""
 _OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
 _ZERO = float(np.float32(1e-35))
-_BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
+_BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_ZERO, _MISSING_NAN = 1, 2
 
@@ -42,7 +38,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         up to its best iteration, which it predicts with and which ``save_model`` writes.
     category_columns
         The columns, by name or position, that had pandas' category type in training. Needed where the file does not
-        tell: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
+        say: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
 
     Returns
     -------
@@ -122,8 +118,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
         raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
     columns = columns_of(found, given)
     scale /= n_trees // n_outputs if "average_output" in header else 1
-    wide = [_tree(f"tree {t}", tree, columns.number, scale) for t, tree in enumerate(found.trees)]
-    trees, columns = with_cuts(wide, columns)
+    trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(found.trees)]
     return ensemble_of(
         trees,
         columns,
@@ -168,89 +163,71 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
     return classes or tuple(range(expected))
 
 
-def _tree(what: str, tree: dict[str, str], n_features: int, scale: float) -> WideTree:
+def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
+    """A tree whose tests are its first nodes, and its leaves, which children count by -1, -2, …, the others."""
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
     n_leaves = integer(tree, "num_leaves")
     if n_leaves < 1:
         raise ValueError(f"{what} has {n_leaves} leaves.")
-    values = row(tree, "leaf_value", np.float64, n_leaves) * scale
+    leaf_values = row(tree, "leaf_value", np.float64, n_leaves) * scale
     n_inner = n_leaves - 1
-    if n_inner < 1:
-        none = np.zeros(0, np.int64)
-        return WideTree(_nodes(none, none, none, none, none, n_leaves), values[:, None], {})
-    kind = row(tree, "decision_type", np.int64, n_inner)
-    feature, left, right = (row(tree, f, np.int64, n_inner) for f in ("split_feature", "left_child", "right_child"))
-    given = row(tree, "threshold", np.float64, n_inner)
+    names = ("decision_type", "split_feature", "left_child", "right_child")
+    kind, feature, *children = (row(tree, f, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for f in names)
+    given = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
     if np.any((kind < 0) | (kind >> 2 > _MISSING_NAN)):
         raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
-    if max(left.max(), right.max()) >= n_inner or min(left.min(), right.min()) < -n_leaves:
+    if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
     # What counts as 0 goes where 0 goes.
     threshold = np.where(np.abs(given) <= _ZERO, np.where(given >= 0, _ZERO, _BELOW_ZERO), given)
     zero_left, default_left = threshold >= 0, (kind & _DEFAULT_LEFT) != 0
     missing_left = np.where(kind >> 2 == 0, zero_left, default_left)
-    nodes = _nodes(feature, threshold, left, right, ~missing_left, n_leaves)
-    check_tree(what, nodes, n_features)
-    is_set = (kind & _CATEGORICAL) != 0
-    tests = {}
-    for i in np.flatnonzero(~is_set & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)).tolist():
-        tests[i] = _test_without_zero(float(threshold[i]), bool(default_left[i]))
-    if is_set.any():
-        tests |= _set_tests(what, tree, np.flatnonzero(is_set), given)
-    return WideTree(nodes, np.append(np.zeros(n_inner), values)[:, None], tests)
-
-
-def _nodes(
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    right: np.ndarray,
-    missing_right: np.ndarray,
-    n_leaves: int,
-) -> TreeNodes:
-    """The tests, and the leaves behind them, which children count by -1, -2, …"""
-    n_inner = len(left)
-    children = (np.where(side < 0, n_inner - 1 - side, side) for side in (left, right))
-    none = np.full(n_leaves, -1)
-    left, right = (np.append(side, none) for side in children)
-    beyond = np.zeros(n_leaves)
-    return TreeNodes(
-        np.append(feature, none * 0),
-        np.append(threshold, beyond),
+    is_category = (kind & _CATEGORICAL) != 0
+    without_zero = ~is_category & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)
+    sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(without_zero).tolist()}
+    if is_category.any():
+        sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), given)
+        missing_left = missing_left & ~is_category
+    left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
+    none = np.zeros(n_leaves)
+    return ComparingTree(
+        np.append(feature, none.astype(np.int64)),
+        np.append(np.where(is_category | without_zero, IN_SET, AT_MOST), np.full(n_leaves, AT_MOST)),
+        np.append(threshold, none),
         left,
         right,
-        np.append(missing_right, beyond != 0),
+        np.append(missing_left, none != 0),
+        sets,
+        np.append(np.zeros(n_inner), leaf_values)[:, None],
     )
 
 
-def _test_without_zero(threshold: float, zero_left: bool) -> WideTest:
-    """A test that sends numbers that count as 0 to the side that the threshold does not."""
-    upper = sorted((_BELOW_ZERO, _ZERO, threshold))
-    goes_left = [zero_left if end == _ZERO else end <= threshold for end in upper]
-    return WideTest(np.array(upper), np.array([*goes_left, False]), zero_left)
+def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the left side where those that count as 0 go to the side that the threshold does not say."""
+    behind = float(np.nextafter(threshold, np.inf))
+    if threshold >= 0:  # they go right
+        return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, behind])
+    return np.array([-np.inf, -_ZERO]), np.array([behind, _BEHIND_ZERO])
 
 
-def _set_tests(what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray) -> dict[int, WideTest]:
-    """The tests of nodes whose threshold is the number of a set, bits in words of 32."""
+def _sets_of_categories(
+    what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """The sets of nodes whose threshold is the number of a set, bits in words of 32."""
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
     words = row(tree, "cat_threshold", np.uint64)
     inside = ends[0] == 0 and ends[-1] == len(words) and np.all(np.diff(ends) >= 0)
     if not inside or np.any(words >= 2**32) or len(words) >= 2**26:
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
-    tests = {}
+    sets = {}
     for i in places.tolist():
         if given[i] not in range(n_sets):
             raise ValueError(f"{what} tests set {given[i]} of {n_sets} sets of categories.")
         own = words[ends[int(given[i])] : ends[int(given[i]) + 1]].astype("<u4")
-        tests[i] = _set_test(np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little")))
-    return tests
-
-
-def _set_test(codes: np.ndarray) -> WideTest:
-    """A test whose set goes left. Numbers are truncated toward 0, so that those above -1 count as 0."""
-    below = np.where(codes == 0, -1.0, np.nextafter(codes, -np.inf, dtype=np.float64))
-    last = np.nextafter(codes + 1, -np.inf, dtype=np.float64)
-    upper = np.stack([below, last], axis=1).ravel()
-    return WideTest(upper, np.arange(len(upper) + 1) % 2 == 1, False)
+        codes = np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little"))
+        first, behind = set_of_codes(codes)
+        # Numbers are truncated toward 0, so that those above -1 count as 0.
+        sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), behind
+    return sets

@@ -1,6 +1,12 @@
-"""Importer of fitted scikit-learn classifiers of trees."""
+"""Importer of fitted scikit-learn classifiers of trees.
+
+A tree is read through its public attributes alone (`tree_of`). How it stores its nodes is its own affair and changes: a
+field that this version does not know says nothing yet. Where instances go counts, and where nodes are stored in
+another form, the tree itself is asked.
+"""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,14 +15,44 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._checks import check_counts
-from jaxunc.forest import Forest, assemble, snap_to_integers
+from jaxunc._checks import warn
+from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns, NumbersLike
 
-from ._sklearn_tree import nodes_of, warn_if_missing_is_lost
+from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
+
+
+READ = (
+    "children_left",
+    "children_right",
+    "feature",
+    "threshold",
+    "missing_go_to_left",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "value",
+)
+"""Arrays by node that importers read."""
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})
+"""Public arrays by node whose meaning is known."""
+STORED = frozenset({
+    "left_child",
+    "right_child",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "missing_go_to_left",
+})  # fmt: skip
+"""Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
+PROBES = 2**22
+"""Values of the instances that a tree is asked about at a time."""
+ACCELERATED = ("sklearnex", "daal4py", "onedal")
+"""Packages of scikit-learn-intelex."""
 
 
 def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
@@ -29,7 +65,7 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         ``ExtraTreesClassifier`` or ``BaggingClassifier`` of trees (feature subsets included). Two classes or more,
         labels of any type, missing values, class and sample weights.
     prior
-        Class probabilities for rules that measure evidence against a prior, in the order of ``model.classes_``.
+        Class probabilities for combiners that measure evidence against a prior, in the order of ``model.classes_``.
         Default: the class frequencies of the samples that the trees were grown on. With class or sample weights
         those are weighted frequencies (with ``class_weight="balanced"`` equal ones), not the classes' shares of the
         data: pass the shares if that is what you mean.
@@ -62,21 +98,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     members = list(_member_trees(model))  # which checks the model
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
     classes = np.asarray(model.classes_)
-    nodes = [nodes_of(estimator, columns) for estimator, columns in members]
-    counts = [_counts(estimator, len(classes)) for estimator, _ in members]
-    for own in counts:
-        check_counts(own, "model's leaf counts")
-    # Class frequencies of the samples that the trees were grown on: their roots hold all instances.
-    roots = np.stack([own[0] for own in counts])
-    names = getattr(model, "feature_names_in_", None)
-    forest = assemble(
-        nodes,
-        counts,
-        columns=Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names))),
-        prior=roots.sum(axis=0) / roots.sum(),
-        n_samples=float(roots.sum(axis=1).mean()),
-        class_labels=tuple(classes.tolist()),
-    )
+    trees = [tree_of(estimator, columns, _counts(estimator, len(classes))) for estimator, columns in members]
+    roots = np.stack([tree.leaf_values[0] for tree in trees])
+    forest = forest_of(trees, columns_of(model), tuple(classes.tolist()), roots)
     return forest if prior is None else forest.with_prior(prior)
 
 
@@ -122,3 +146,171 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
     counts = np.zeros((len(own), n_classes))
     counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
     return counts
+
+
+def tree_of(estimator: Any, columns: np.ndarray | None, leaf_values: np.ndarray) -> ComparingTree:
+    """Return one tree, with features as the whole ensemble numbers them.
+
+    Raises a ValueError if the tree tests categories, or may send instances elsewhere than its thresholds say.
+    """
+    tree = estimator.tree_
+    _refuse_what_is_unknown(tree)
+    _refuse_categories(estimator, columns)
+    if _stored_fields(tree) != STORED:
+        _check_by_asking(tree)
+    # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
+    feature = tree.feature if columns is None else columns[np.maximum(tree.feature, 0)]
+    compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
+    children = tree.children_left, tree.children_right
+    return ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+
+
+def columns_of(model: Any) -> Columns:
+    """Return the columns that a model was fitted to."""
+    names = getattr(model, "feature_names_in_", None)
+    return Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+
+
+def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
+    """Warn if a forest of scikit-learn-intelex does not say where missing values go.
+
+    In older versions no node sends them left, whatever the data were (its issue 3356); 2026.2 says where they go.
+    """
+    if type(model).__module__.partition(".")[0] not in ACCELERATED:
+        return
+    if any(np.any(tree.missing_go_to_left) for tree in trees) or all(tree.node_count == 1 for tree in trees):
+        return
+    warn(
+        f"model ({type(model).__name__} of scikit-learn-intelex) does not say where missing values go: no node sends "
+        "them left. Its answers for complete instances are imported exactly; those for missing values are not known. "
+        "Impute them, fit with scikit-learn itself, or upgrade scikit-learn-intelex.",
+        UserWarning,
+    )
+
+
+def _stored_fields(tree: Any) -> frozenset[str]:
+    """Return the names by which a tree stores its nodes; none where it does not say."""
+    try:
+        return frozenset(tree.__getstate__()["nodes"].dtype.names)
+    except (AttributeError, KeyError, TypeError):
+        return frozenset()
+
+
+@lru_cache
+def _public_names(kind: type) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if not name.startswith("_"))
+
+
+def _refuse_what_is_unknown(tree: Any) -> None:
+    """Raise a ValueError unless a tree has all that is read, and no public array by node that is not understood."""
+    absent = [name for name in READ if not hasattr(tree, name)]
+    number = len(tree.children_left) if "children_left" not in absent else 0
+    further = {name: getattr(tree, name, None) for name in sorted(_public_names(type(tree)) - UNDERSTOOD)}
+    unknown = [
+        name
+        for name, array in further.items()
+        if isinstance(array, np.ndarray) and number > 1 and array.shape[:1] == (number,)
+        and not (array.ndim == 1 and number in (tree.n_features, tree.n_outputs))  # by column, or by output
+    ]  # fmt: skip
+    if absent or unknown:
+        raise ValueError(
+            f"model's trees have arrays by node that this version of jaxunc does not know (unknown: {unknown}, absent: "
+            f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
+        )
+
+
+def _refuse_categories(estimator: Any, columns: np.ndarray | None) -> None:
+    """Raise a ValueError if a node tests whether a value is in a set of categories."""
+    tree = estimator.tree_
+    inner = np.asarray(tree.children_left) >= 0
+    tested = np.where(inner, tree.feature, 0)
+    # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
+    found = np.asarray(tree.threshold) == -np.inf
+    if (kinds := getattr(tree, "split_kind", None)) is not None:
+        found = found | (np.asarray(kinds) != 0)
+    if (nominal := getattr(estimator, "is_categorical_", None)) is not None:
+        found = found | np.asarray(nominal)[tested]
+    if (found & inner).any():
+        own = np.unique(tested[found & inner])
+        places = own.tolist() if columns is None else np.unique(columns[own]).tolist()
+        raise ValueError(
+            f"model's trees test categories of the columns {places[:5]} ({len(places)} in all): which of them go left "
+            "scikit-learn does not say publicly. Fit it without categorical_features, on columns that are encoded "
+            "(OrdinalEncoder, OneHotEncoder), or take HistGradientBoosting, whose categories are imported."
+        )
+
+
+def _check_by_asking(tree: Any) -> None:
+    """Raise a ValueError unless a tree sends instances where its public thresholds say.
+
+    At every test it is asked about instances on either side of the threshold, whose other values are those that led
+    there, or other tests' as well, and about a missing value.
+    """
+    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
+    inner = np.flatnonzero(left >= 0)
+    if not len(inner):
+        return
+    paths = _Paths(tree, left, right, inner)
+    size = max(1, PROBES // int(tree.n_features))
+    children = np.concatenate([left[inner], right[inner]])
+    for make, nodes in ((paths.reaching, children), (paths.mixed, children), (paths.missing, inner)):
+        for start in range(0, len(nodes), size):
+            own = nodes[start : start + size]
+            rows = make(own)
+            differs = np.flatnonzero(np.asarray(tree.apply(rows)) != _leaves(tree, rows))
+            if len(differs):
+                raise ValueError(
+                    "model's trees store their nodes in a form that this version of jaxunc does not know, and on the "
+                    f"way to node {own[differs[0]]} one sends an instance elsewhere than its thresholds say. Upgrade "
+                    "jaxunc, or fit with another scikit-learn."
+                )
+
+
+class _Paths:
+    """What each node's parent asks of the instances that come to it."""
+
+    def __init__(self, tree: Any, left: np.ndarray, right: np.ndarray, inner: np.ndarray):
+        self.feature, self.n_features = np.asarray(tree.feature), int(tree.n_features)
+        self.parent, self.value = np.full(len(left), -1), np.zeros(len(left), np.float32)
+        self.parent[left[inner]] = self.parent[right[inner]] = inner
+        below = _largest_at_or_below(np.asarray(tree.threshold)[inner])
+        self.value[left[inner]], self.value[right[inner]] = below, np.nextafter(below, np.float32(np.inf))
+
+    def reaching(self, nodes: np.ndarray) -> np.ndarray:
+        """Return an instance for each node that comes to it, where thresholds decide; 0 where nothing is asked."""
+        rows, path = np.zeros((len(nodes), self.n_features), np.float32), [nodes]
+        while (above := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
+            path.append(above)
+        for own in reversed(path):  # what is asked last counts
+            here = np.flatnonzero((own >= 0) & (self.parent[own] >= 0))
+            rows[here, self.feature[self.parent[own[here]]]] = self.value[own[here]]
+        return rows
+
+    def mixed(self, nodes: np.ndarray) -> np.ndarray:
+        """Return such instances, with values that lead to another node where nothing is asked."""
+        rows, others = self.reaching(nodes), self.reaching(np.roll(nodes, len(nodes) // 3 + 1))
+        return np.where(rows == 0, others, rows)
+
+    def missing(self, nodes: np.ndarray) -> np.ndarray:
+        """Return such instances with a missing value in the column that the node tests."""
+        rows = self.reaching(nodes)
+        rows[np.arange(len(nodes)), self.feature[nodes]] = np.nan
+        return rows
+
+
+def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        narrow = thresholds.astype(np.float32)
+    return np.where(narrow.astype(np.float64) > thresholds, np.nextafter(narrow, np.float32(-np.inf)), narrow)
+
+
+def _leaves(tree: Any, rows: np.ndarray) -> np.ndarray:
+    """Return the leaves of instances by what is public of a tree."""
+    left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
+    threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
+    node, every = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    while (moving := left[node] >= 0).any():
+        value = rows[every, np.maximum(feature[node], 0)]
+        goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])
+        node = np.where(moving, np.where(goes_left, left[node], right[node]), node)
+    return node

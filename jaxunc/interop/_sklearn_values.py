@@ -1,14 +1,17 @@
-"""Importer of scikit-learn's models whose leaves hold values: gradient boosting, trees and forests of regressors."""
+"""Importer of scikit-learn's models whose leaves hold values: boosting, trees and forests of regressors."""
 
 import warnings
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
@@ -16,16 +19,14 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.additive import AdditiveTrees
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, Levels
 
-from ._given_trees import GivenTree, check_tree, ensemble_of
-from ._hist_gradient_boosting import HISTOGRAM_MODELS, from_hist_gradient_boosting
-from ._sklearn_tree import nodes_of, warn_if_missing_is_lost
+from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
+from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
 
+_HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
-VALUE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
-"""The kinds of models that are imported."""
 _CONSTANT = ("prior", "most_frequent", "uniform", "constant")
 _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
     ("log_loss", "exponential"),
@@ -33,9 +34,25 @@ _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
 )
 
 
-ALL_VALUE_MODELS = (*VALUE_MODELS, *HISTOGRAM_MODELS)
+_TREE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
+ALL_VALUE_MODELS = (*_TREE_MODELS, *_HISTOGRAM_MODELS)
 """The kinds of models that `from_sklearn_values` takes."""
 _SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
+
+
+_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "logistic", "MultinomialLogit": "softmax"}
+_FIELDS = (
+    "value",
+    "feature_idx",
+    "num_threshold",
+    "missing_go_to_left",
+    "left",
+    "right",
+    "is_leaf",
+    "is_categorical",
+    "bitset_idx",
+)
+_PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
 
 
 def from_sklearn_values(model: Any) -> AdditiveTrees:
@@ -75,29 +92,21 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels.
     """
     name = type(model).__name__
-    if isinstance(model, HISTOGRAM_MODELS):
-        return from_hist_gradient_boosting(model)
-    fitted: Any = model
-    if not isinstance(model, VALUE_MODELS):
+    if isinstance(model, _HISTOGRAM_MODELS):
+        return _of_histograms(model)
+    if not isinstance(model, _TREE_MODELS):
         raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
-    names = getattr(model, "feature_names_in_", None)
-    columns = Columns(int(fitted.n_features_in_), None if names is None else tuple(map(str, names)))
+    columns = columns_of(model)
     if isinstance(model, _BOOSTED):
         return _boosted(model, columns)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
     warn_if_missing_is_lost(model, [member.tree_ for member in members])
-    trees = [_tree(f"tree {t}", member, columns, 1 / len(members)) for t, member in enumerate(members)]
-    return ensemble_of(trees, columns, np.zeros(trees[0].values.shape[1]), "identity", averaged=True)
-
-
-def _tree(what: str, member: Any, columns: Columns, factor: float) -> GivenTree:
-    nodes = nodes_of(member, None)
-    check_tree(what, nodes, columns.number)
-    return GivenTree(nodes, member.tree_.value[:, :, 0] * factor, {})
+    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * (1 / len(members))) for member in members]
+    return ensemble_of(trees, columns, np.zeros(trees[0].leaf_values.shape[1]), "identity", averaged=True)
 
 
 def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
@@ -109,9 +118,8 @@ def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
     n_outputs = members.shape[1]
     # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
     scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
-    trees = [
-        _tree(f"tree {t}", member, columns, model.learning_rate * scale) for t, member in enumerate(members.ravel())
-    ]
+    factor = model.learning_rate * scale
+    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
     link = "identity" if not is_classifier else "logistic" if n_outputs == 1 else "softmax"
     return ensemble_of(
         trees,
@@ -140,3 +148,82 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
         raw = model.decision_function(anyone) if hasattr(model, "classes_") else model.predict(anyone)
     own = [[member.tree_.value[member.tree_.apply(anyone)[0], 0, 0] for member in stage] for stage in members]
     return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(own, axis=0)
+
+
+def _of_histograms(model: Any) -> AdditiveTrees:
+    """Import histogram-based boosting, which compares float64.
+
+    A missing value, and a category that was not there in training, go where the node sends missing values.
+    """
+    if not hasattr(model, "_predictors"):
+        raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
+    if absent := [part for part in _PARTS if not hasattr(model, part)]:
+        raise ValueError(f"{_another_form()} (no {', '.join(absent)}).")
+    link = type(getattr(model._loss, "link", None)).__name__
+    if link not in _LINKS:
+        raise ValueError(f"the model's loss {type(model._loss).__name__} has a {link}; expected {', '.join(_LINKS)}.")
+    columns, order = _histogram_columns(model)
+    base = np.asarray(model._baseline_prediction, np.float64).ravel()
+    if any(len(stage) != len(base) for stage in model._predictors):
+        raise ValueError(f"{_another_form()} (iterations of other than {len(base)} trees).")
+    given = [tree for stage in model._predictors for tree in stage]
+    if not given:
+        raise ValueError("the model has no trees.")
+    trees = [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(given)]
+    labels = getattr(model, "classes_", None)
+    classes = None if labels is None else tuple(np.asarray(labels).tolist())
+    if classes is not None and len(classes) != max(2, len(base)):
+        raise ValueError(f"the model has {len(classes)} classes, and {len(base)} trees in each iteration.")
+    return ensemble_of(trees, columns, base, _LINKS[link], trees_per_stage=len(base), class_labels=classes)
+
+
+def _another_form() -> str:
+    return f"scikit-learn {sklearn.__version__} keeps the model's trees in another form than is known"
+
+
+def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
+    """The columns of data, and which of them each feature of the trees is: categorical ones come first."""
+    number = int(model.n_features_in_)
+    names = getattr(model, "feature_names_in_", None)
+    names = None if names is None else tuple(names.tolist())
+    if model._preprocessor is None:
+        return Columns(number, names, cuts=((),) * number), np.arange(number)
+    is_categorical = np.asarray(model.is_categorical_, bool)
+    encoders = getattr(model._preprocessor, "named_transformers_", {})
+    categories = getattr(encoders.get("encoder"), "categories_", ())
+    if len(is_categorical) != number or len(categories) != np.count_nonzero(is_categorical):
+        raise ValueError(f"{_another_form()} (categories of {len(categories)} columns).")
+    order = np.argsort(~is_categorical, kind="stable")
+    levels: list[Levels | None] = [None] * number
+    for j, known in zip(order[: len(categories)].tolist(), categories, strict=True):
+        values = np.asarray(known).tolist()
+        # NaN, always the last, is a category of the encoder's, and none of the trees'.
+        has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
+        levels[j] = Levels(tuple(values[:-1] if has_nan else values), has_missing=False)
+    cuts = tuple(() if own is None else None for own in levels)
+    return Columns(number, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), order
+
+
+def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
+    given = tree.nodes
+    if absent := [name for name in _FIELDS if name not in (given.dtype.names or ())]:
+        raise ValueError(f"{_another_form()} (nodes without {', '.join(absent)}).")
+    is_leaf = given["is_leaf"] != 0
+    left, right = (np.where(is_leaf, -1, given[side].astype(np.int64)) for side in ("left", "right"))
+    feature = np.where(is_leaf, 0, given["feature_idx"].astype(np.int64))
+    if feature.min() < 0 or feature.max() >= columns.number:
+        raise ValueError(f"{what} tests column {feature.max()} of {columns.number}.")
+    feature, missing_left = order[feature], given["missing_go_to_left"] != 0
+    compare, sets = np.full(len(feature), AT_MOST), {}
+    for i in np.flatnonzero(~is_leaf & (given["is_categorical"] != 0)).tolist():
+        levels = (columns.levels or (None,) * columns.number)[feature[i]]
+        if levels is None or given["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
+            raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
+        words = np.asarray(tree.raw_left_cat_bitsets[given["bitset_idx"][i]], "<u4")
+        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
+        # What is no category goes where missing values go: the set holds the categories of the other side.
+        compare[i] = NOT_IN_SET if missing_left[i] else IN_SET
+        sets[i] = set_of_codes(np.flatnonzero(goes_left != missing_left[i]))
+    return ComparingTree(
+        feature, compare, given["num_threshold"].copy(), left, right, missing_left, sets, given["value"][:, None]
+    )

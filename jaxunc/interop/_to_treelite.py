@@ -1,5 +1,13 @@
-"""Forests bound to rules, and ensembles of trees, as treelite models."""
+"""Exporter of bound forests and additive trees as treelite models.
 
+treelite compares numbers, or looks them up in sets of categories, which are their integer parts. A test of intervals is
+one of categories where its bounds are integers, and where its column holds codes of levels. Any other is a few
+comparisons, whose children are copies, one for each interval (`_Unfolded`). In a copy it is known where the number
+lies, so that later tests of the same column have fewer intervals, or one.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,16 +19,22 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.inference import leaf_table
 from jaxunc.scorers import score_width
 from jaxunc.smoothing import SmoothedMean
+from jaxunc.tables import Columns
 
-from ._exported import about, asked_model
-from ._plain_tests import plain_nodes
-from ._treelite_tests import TreeliteNode, treelite_trees
+from ._exported import PlainNodes, PlainSet, about, asked_model, largest_rounding_to, plain_nodes
 
 _POSTPROCESSORS = {
     ("identity", False): "identity", ("identity", True): "identity_multiclass", ("exp", False): "exponential",
     ("logistic", False): "sigmoid", ("logistic", True): "multiclass_ova", ("softmax", True): "softmax",
 }  # fmt: skip
 """By the link, and whether there are several classes."""
+_MOST_LISTED = 2**16
+"""Categories that a node may list."""
+_LARGEST_CATEGORY = 2**32 - 1
+_MOST_NODES = 2**20
+"""Nodes that trees with copies may have together."""
+_BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
+"""A key before that of every number, and that of the last."""
 
 
 class _Additive(NamedTuple):
@@ -36,6 +50,24 @@ class _Additive(NamedTuple):
     """The output that each tree counts for, where it has one value."""
 
 
+class TreeliteNode(NamedTuple):
+    """A node. The right child's number follows the left one's."""
+
+    leaf: int | None = None
+    """The place of its values among the plain nodes; None at tests."""
+    feature: int = 0
+    left: int = 0
+    value: float = 0.0
+    """The number at or below which instances go left."""
+    none_left: bool = False
+    """Whether no number goes left: none is less than ``value``."""
+    missing_left: bool = False
+    categories: list[int] | None = None
+    """The categories that go to one side, all other numbers going to the other; None where a number is compared."""
+    listed_left: bool = True
+    """Whether those go left."""
+
+
 def to_treelite(model: Any) -> Any:
     """Return a model as one of treelite, with what treelite can finish: probabilities of means, and log evidence.
 
@@ -43,13 +75,13 @@ def to_treelite(model: Any) -> Any:
     ----------
     model
         What `bind` returns, for `Mean`, `Vote`, `jaxunc.smoothing.SmoothedMean`, `EvidenceAccumulation`, or one of
-        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a rule; or a
+        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a combiner; or a
         `AdditiveTrees`.
 
     Returns
     -------
     treelite.Model
-        ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities of the rule
+        ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities
         ``[instances 1 classes]`` (the class scores where it has no probability), or what the ensemble predicts: of two
         classes with one sum the probability of the second. NaN is a missing value. ``model.serialize(path)`` writes it.
 
@@ -60,10 +92,10 @@ def to_treelite(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        For other rules, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of the
-        sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of an
-        ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees share
-        nodes otherwise.
+        For other combiners, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of
+        the sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of
+        an ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees
+        share nodes otherwise.
 
     Notes
     -----
@@ -86,7 +118,9 @@ def to_treelite(model: Any) -> Any:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
     if isinstance(model, AdditiveTrees):
         return _built(model.trees, _of_ensemble(model), about(model.columns, model.class_labels))
-    return _built(model.forest.trees, _of_rule(model.forest, model.combiner), about(model.columns, model.class_labels))
+    return _built(
+        model.forest.trees, _of_combiner(model.forest, model.combiner), about(model.columns, model.class_labels)
+    )
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
@@ -96,31 +130,31 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
     return _Additive(values, np.asarray(model.base, np.float64), model.link, n_classes, outputs)
 
 
-def _of_rule(forest: Forest, combiner: Combiner) -> _Additive:
-    weights, rule = np.ones(forest.n_trees), combiner
+def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
+    weights, inner = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
-        weights, rule = np.asarray(combiner.weights, np.float64), combiner.rule
-    if not isinstance(rule, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
+        weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
+    if not isinstance(inner, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
         raise ValueError(
-            f"{type(rule).__name__} is none of the rules that treelite can finish: Mean, Vote, SmoothedMean and "
+            f"{type(inner).__name__} is none of the combiners that treelite can finish: Mean, Vote, SmoothedMean and "
             "EvidenceAccumulation, with weights that are not all 0. Take to_onnx."
         )
-    table = leaf_table(forest, rule)
-    if isinstance(rule, EvidenceAccumulation):
+    table = leaf_table(forest, inner)
+    if isinstance(inner, EvidenceAccumulation):
         values = np.asarray(table, np.float64) * weights[:, None, None]
         if not np.isfinite(values).all():
             raise ValueError(
                 "EvidenceAccumulation(smoothing=0) has leaves that veto a class, and treelite answers NaN where all "
                 "are vetoed. Take to_onnx, or some smoothing."
             )
-        base = rule.finish(jnp.zeros(values.shape[2])).class_scores
+        base = inner.finish(jnp.zeros(values.shape[2])).class_scores
         return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
     # What a leaf says by itself: its scores, and the probabilities that are read of them.
-    says = rule.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
+    says = inner.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
     scores = np.asarray(says.class_scores, np.float64)
     if says.probability is not None:
-        width = score_width(rule.scorer) if isinstance(rule, Mean) else 1.0
-        shares = scores / width + (1 / forest.n_classes if isinstance(rule, Mean) else 0)
+        width = score_width(inner.scorer) if isinstance(inner, Mean) else 1.0
+        shares = scores / width + (1 / forest.n_classes if isinstance(inner, Mean) else 0)
         is_leaf = np.asarray(forest.trees.is_leaf)
         if np.abs(shares - says.probability)[is_leaf].max() > 1e-6:
             raise ValueError(
@@ -161,7 +195,7 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
         attributes=attributes,
     )
     nodes = plain_nodes(trees, wide=True)
-    for tree in treelite_trees(nodes, trees.columns):
+    for tree in _treelite_trees(nodes, trees.columns):
         builder.start_tree()
         for key, node in tree:
             builder.start_node(key)
@@ -194,3 +228,184 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
         left_child_key=node.left,
         right_child_key=node.left + 1,
     )
+
+
+class _Known(NamedTuple):
+    """What is known of a number: it lies above one key and not above another, or it may be missing."""
+
+    low: int = _BELOW_ALL
+    high: int = _LAST
+    may_be_missing: bool = True
+
+
+class _Asked(NamedTuple):
+    """The intervals that a node tells apart, among the numbers that come to it."""
+
+    upper: np.ndarray
+    keys: np.ndarray
+    behind: np.ndarray
+    goes_left: np.ndarray
+    missing_left: bool
+
+
+def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
+    """Yield the nodes of each tree, compared in float64, with their numbers."""
+    ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
+    for start, end in pairwise(ends.tolist()):
+        if np.all(nodes.of_set[start:end] < 0):
+            yield [(int(nodes.number[i]), _plain(nodes, i)) for i in range(start, end)]
+            continue
+        made = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - total)
+        total += len(made)
+        yield made
+
+
+def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
+    if not nodes.inner[i]:
+        return TreeliteNode(leaf=i)
+    return TreeliteNode(
+        feature=int(nodes.feature[i]),
+        left=int(nodes.left[i]),
+        value=float(nodes.value[i]),
+        none_left=bool(nodes.none_left[i]),
+        missing_left=bool(nodes.missing_left[i]),
+    )
+
+
+def _keys(numbers: np.ndarray) -> np.ndarray:
+    """Return integers in the order of float64 numbers, the same for both zeros."""
+    bits = numbers.view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+class _Unfolded:
+    """A tree with tests of intervals."""
+
+    def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
+        self._nodes, self._columns, self._start = nodes, columns, start
+
+    def nodes(self, most: int) -> list[tuple[int, TreeliteNode]]:
+        """Return the nodes, or raise a ValueError if they are more than that."""
+        made, todo, number = [], [(0, self._start, {})], 1
+        while todo:
+            key, at, known = todo.pop()
+            at = self._decided(at, known)
+            if not self._nodes.inner[at]:
+                made.append((key, TreeliteNode(leaf=at)))
+                continue
+            test, children = self._test(at, known)
+            made.append((key, test._replace(left=number)))
+            todo += [(number + i, child, own) for i, (child, own) in enumerate(children)]
+            number += 2
+            if number > most:
+                raise ValueError(
+                    "the model tests whether numbers lie in intervals that are no categories, and treelite needs a "
+                    f"copy of what is below for each: more than {_MOST_NODES} nodes. Take to_onnx, which needs none."
+                )
+        return made
+
+    def _asked(self, at: int, own: _Known) -> _Asked:
+        nodes = self._nodes
+        if (k := int(nodes.of_set[at])) >= 0:
+            upper, behind, goes_left = nodes.sets[k].upper, nodes.sets[k].behind, nodes.sets[k].goes_left
+            keys, missing_left = _keys(upper), nodes.sets[k].missing_left
+        else:
+            upper, goes_left = nodes.value[at : at + 1], np.array([True, False])
+            keys, missing_left = _keys(upper) - nodes.none_left[at], bool(nodes.missing_left[at])
+            behind = np.full(1, np.nan)
+        inside = (keys > own.low) & (keys < own.high)
+        first = np.count_nonzero(keys <= own.low)
+        goes_left = goes_left[first : first + np.count_nonzero(inside) + 1]
+        return _Asked(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
+
+    def _child(self, at: int, is_left: bool) -> int:
+        return self._start + int(self._nodes.left[at]) + (not is_left)
+
+    def _own(self, at: int, known: dict[int, _Known]) -> _Known | None:
+        """What is known of the number that a node tests; None at leaves, and where a comparison stays as it is."""
+        feature = int(self._nodes.feature[at])
+        if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in known):
+            return None
+        return known.get(feature, _Known())
+
+    def _decided(self, at: int, known: dict[int, _Known]) -> int:
+        """The first node behind those tests whose answer is known."""
+        while (own := self._own(at, known)) is not None:
+            asked = self._asked(at, own)
+            sides = set(asked.goes_left.tolist()) if own.low < own.high else set()
+            sides |= {asked.missing_left} if own.may_be_missing else set()
+            if len(sides) > 1:
+                break
+            at = self._child(at, sides.pop())
+        return at
+
+    def _test(self, at: int, known: dict[int, _Known]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Known]]]]:
+        """A test of two sides, and for both the node that follows and what is known there."""
+        feature = int(self._nodes.feature[at])
+        if (own := self._own(at, known)) is None:
+            return _plain(self._nodes, at), [(self._child(at, left), known) for left in (True, False)]
+        asked = self._asked(at, own)
+        keys, goes_left, missing_left = asked.keys, asked.goes_left, asked.missing_left
+        ends = [self._child(at, True), self._child(at, False)]
+        if not len(keys):  # missing values alone go to the other side
+            ends = ends if goes_left[0] else ends[::-1]
+            node = TreeliteNode(feature=feature, value=np.inf)
+            sides = own._replace(may_be_missing=False), own._replace(low=own.high)
+        elif len(keys) > 1 and (listed := self._categories(at, asked, own)) is not None:
+            node = TreeliteNode(feature=feature, missing_left=missing_left, categories=listed[0], listed_left=listed[1])
+            missing = own.may_be_missing
+            sides = [own._replace(may_be_missing=missing and missing_left == left) for left in (True, False)]
+        else:
+            ends = [at, at]
+            cut, value = self._cut(at, asked, own)
+            none_left, to_left = cut < _keys(np.array(value)), missing_left in goes_left[: 1 + np.sum(keys < cut)]
+            node = TreeliteNode(feature=feature, value=value, none_left=bool(none_left), missing_left=bool(to_left))
+            below = own._replace(high=cut, may_be_missing=own.may_be_missing and to_left)
+            sides = below, own._replace(low=cut, may_be_missing=own.may_be_missing and not to_left)
+        return node, [(end, {**known, feature: side}) for end, side in zip(ends, sides, strict=True)]
+
+    def _cut(self, at: int, asked: _Asked, own: _Known) -> tuple[int, float]:
+        """Where to cut numbers in two: at 0 if categories are above, else in the middle of the bounds."""
+        below_zero = self._below_zero(int(self._nodes.feature[at]))
+        zero = int(_keys(np.array(below_zero)))
+        above = asked.keys > zero
+        if own.low < zero < own.high and 1 < np.count_nonzero(above) < len(above):
+            rest = asked._replace(behind=asked.behind[above], goes_left=asked.goes_left[np.count_nonzero(~above) :])
+            if self._categories(at, rest, own._replace(low=zero)) is not None:
+                return zero, below_zero
+        middle = len(asked.keys) // 2
+        return int(asked.keys[middle]), float(asked.upper[middle])
+
+    def _below_zero(self, feature: int) -> float:
+        """The largest number below 0, as the column is compared."""
+        cuts = self._columns.cuts
+        if cuts is not None and cuts[feature] is not None:
+            return float(np.nextafter(0.0, -1.0))
+        return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
+
+    def _categories(self, at: int, asked: _Asked, own: _Known) -> tuple[list[int], bool] | None:
+        """The categories of one side, and whether it is the left one; None where the test is none of categories."""
+        if (k := int(self._nodes.of_set[at])) < 0:
+            return None
+        one, feature = self._nodes.sets[k], int(self._nodes.feature[at])
+        if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
+            if len(levels.values) > _MOST_LISTED:
+                return None
+            return _of_codes(one, len(levels.values) + 1)
+        behind, goes_left = asked.behind, asked.goes_left
+        whole = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
+        is_negative = own.low < int(_keys(np.array(self._below_zero(feature))))
+        if not whole or (is_negative and goes_left[0] != goes_left[-1]):
+            return None
+        listed = goes_left[:-1] != goes_left[-1]
+        ends = np.append(0, behind).astype(np.int64)
+        if np.diff(ends)[listed].sum() > _MOST_LISTED:
+            return None
+        parts = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(listed).tolist()]
+        return np.concatenate(parts).tolist(), not goes_left[-1]
+
+
+def _of_codes(one: PlainSet, number: int) -> tuple[list[int], bool]:
+    """The codes that go where that of no level does not, and whether this is left."""
+    side = one.goes_left[np.searchsorted(one.behind, np.arange(-1, number), side="right")]
+    return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]

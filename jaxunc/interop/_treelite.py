@@ -1,32 +1,79 @@
-"""Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
+"""Importer of treelite's models, and with them of whatever treelite and cuML import or train.
 
-import dataclasses
-from typing import Any
+`read_treelite` reads a serialised model, format 4: arrays one behind the other, each behind its length. Its trees
+become a `Forest` where leaves hold shares of classes and say of how many instances (`_counts`), else `AdditiveTrees`.
+"""
+
+import struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_counts
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Forest, assemble, snap_to_integers, with_interval_tests
+from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns
 
-from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, ComparingTree, compared_in
-from ._content import GIVEN, content_of
-from ._given_trees import GivenTree, ensemble_of
-from ._tree_outputs import laid_out, trees_of_stage
-from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
-from ._versions import warn_if_newer
+from ._comparing_trees import (
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
+    EQUAL,
+    IN_SET,
+    NOT_IN_SET,
+    ComparingTree,
+    check_number_of_columns,
+    ensemble_of,
+    forest_of,
+    laid_out,
+    trees_of_stage,
+)
+from ._documents import GIVEN, content_of, warn_if_newer
 
 _OLDEST = (4, 8)
-_COMPARE = {1: EQUAL, 2: BELOW, 3: AT_MOST, 4: ABOVE, 5: AT_LEAST}
+_COMPARE = np.array([-1, EQUAL, BELOW, AT_MOST, ABOVE, AT_LEAST])
+"""By the file's numbers of comparisons."""
 _LINKS = {
     **dict.fromkeys(("identity", "identity_multiclass"), "identity"),
     **dict.fromkeys(("sigmoid", "multiclass_ova"), "logistic"),
     **dict.fromkeys(("exponential", "exponential_standard_ratio"), "exp"),
     "softmax": "softmax",
 }
+_TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
+_FLOATS = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
 _MOST_INSTANCES = 1e30
 _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
+
+
+class TreeliteModel(NamedTuple):
+    """A model as its file has it."""
+
+    threshold_type: np.dtype
+    leaf_type: np.dtype
+    num_feature: int
+    task: str
+    average: bool
+    num_class: np.ndarray
+    leaf_shape: np.ndarray
+    target_id: np.ndarray
+    class_id: np.ndarray
+    postprocessor: str
+    sigmoid_alpha: float
+    ratio_c: float
+    base_scores: np.ndarray
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of sums."""
+        return len(self.base_scores)
+
+
+class _Statistics(NamedTuple):
+    """What the nodes of a tree say of the instances that it was grown on, None where not every leaf says it."""
+
+    data_count: np.ndarray | None
+    sum_hess: np.ndarray | None
+    """Their weights."""
 
 
 def from_treelite(model: Any) -> Forest | AdditiveTrees:
@@ -74,56 +121,53 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
         raise TypeError(f"model is a {type(model).__name__}; pass a treelite.Model, or a file or bytes of serialize.")
     # Damaged files hold any numbers: what is not finite in the end is refused with words.
     with np.errstate(all="ignore"):
-        return _of_file(read_treelite(content_of(model)))
+        return _of_file(content_of(model))
 
 
-def _of_file(read: TreeliteModel) -> Forest | AdditiveTrees:
-    _check_version(read.version)
-    outputs = _outputs(read)
-    n_outputs = len(read.base_scores)
-    raw = [
-        _leaf_values(f"tree {t}", tree, own, read)
-        for t, (tree, own) in enumerate(zip(read.trees, outputs, strict=True))
-    ]
-    counts = _counts(read, raw)
-    values = raw if counts is not None else _summed(read, raw, outputs, n_outputs)
-    trees = [_comparing(tree, own, read.threshold_type.itemsize) for tree, own in zip(read.trees, values, strict=True)]
-    given, columns = compared_in(trees, read.num_feature, wide=read.threshold_type.itemsize == 8)
-    columns = dataclasses.replace(columns, absent_is_missing=True)  # as treelite itself reads sparse matrices
-    if counts is not None:
-        return _forest(given, counts, columns)
+def _of_file(content: bytes) -> Forest | AdditiveTrees:
+    reader = _Reader(content)
+    read, n_trees = reader.header()
+    outputs = _outputs(read, n_trees)
+    # Each tree's leaf values are those of its outputs.
+    trees, statistics = [], []
+    for t, own in enumerate(outputs):
+        tree, known = reader.tree(f"tree {t}", read, own)
+        trees.append(tree)
+        statistics.append(known)
+    if reader.at != len(content):
+        raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
+    # treelite takes what a sparse matrix does not store for missing.
+    cuts = (None,) * read.num_feature if read.threshold_type.itemsize == 8 else None
+    columns = Columns(read.num_feature, cuts=cuts, absent_is_missing=True)
+    if (counts := _counts(read, trees, statistics)) is not None:
+        total = sum(float(own.sum()) for own in counts)
+        if not total < _MOST_INSTANCES:
+            raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
+        counted = [tree._replace(leaf_values=own) for tree, own in zip(trees, counts, strict=True)]
+        return forest_of(counted, columns, tuple(range(read.n_outputs)))
     link, scale = _link(read)
+    values = _summed(read, [tree.leaf_values for tree in trees], outputs)
     return ensemble_of(
-        [tree._replace(values=tree.values * scale) for tree in given],
+        [tree._replace(leaf_values=own * scale) for tree, own in zip(trees, values, strict=True)],
         columns,
         read.base_scores * scale,
         link,
-        trees_per_stage=trees_of_stage(outputs, n_outputs) or 1,
-        class_labels=_class_labels(read, link, n_outputs),
+        trees_per_stage=trees_of_stage(outputs, read.n_outputs) or 1,
+        class_labels=_class_labels(read, link),
         averaged=read.average,
     )
 
 
-def _check_version(version: tuple[int, int, int]) -> None:
-    text = ".".join(map(str, version))
-    if version[:2] < _OLDEST:
-        raise ValueError(
-            f"the model was written by treelite {text}; before 4.8 scikit-learn's trees lost where missing values go. "
-            "Import the original into a newer treelite and write it again."
-        )
-    warn_if_newer("treelite", version)
-
-
-def _outputs(read: TreeliteModel) -> list[np.ndarray]:
+def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     """The outputs that each tree counts for."""
     classes, n_targets = read.num_class, len(read.num_class)
-    if not read.trees or not read.num_feature > 0 or n_targets < 1 or classes.min() < 1:
+    if not n_trees or not read.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
     if n_targets > 1 and classes.max() > 1:
         raise ValueError(f"the model has {n_targets} targets with several classes; fit one model for each target.")
     n_outputs = n_targets * int(classes.max())
-    if len(read.base_scores) != n_outputs:
-        raise ValueError(f"the model has {len(read.base_scores)} base scores for {n_outputs} outputs.")
+    if read.n_outputs != n_outputs:
+        raise ValueError(f"the model has {read.n_outputs} base scores for {n_outputs} outputs.")
     target, of_class = read.target_id, read.class_id
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
@@ -132,70 +176,149 @@ def _outputs(read: TreeliteModel) -> list[np.ndarray]:
     return [whole[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in own]
 
 
-def _leaf_values(what: str, tree: TreeliteTree, outputs: np.ndarray, read: TreeliteModel) -> np.ndarray:
-    """What leaves hold, ``[nodes outputs of the tree]``."""
-    content, first, end = tree.leaf_vector
-    leaf = tree.left < 0
-    size = (end - first).astype(np.int64)[leaf]
-    if not size.any():
-        own = tree.leaf_value[:, None]
-    else:
-        if np.any(size != len(outputs)) or len(outputs) != np.prod(read.leaf_shape.astype(np.int64)):
+class _Reader:
+    """The bytes of a model, read one part after the other."""
+
+    def __init__(self, content: bytes):
+        self._content = content
+        self.at = 0
+
+    def header(self) -> tuple[TreeliteModel, int]:
+        """Return what stands before the trees, and their number.
+
+        Raises a ValueError if it is cut off, of another major version, or of one that lost where missing values go.
+        """
+        version = self._struct("<iii")
+        if version[0] != 4:
             raise ValueError(
-                f"{what} has leaves of {sorted(set(size.tolist()))[:3]} values for {len(outputs)} outputs."
+                f"the treelite model has the format {version[0]}; from_treelite reads 4. Is the file whole?"
             )
-        own = np.zeros((len(leaf), len(outputs)), content.dtype)
-        own[leaf] = content[first[leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
-    if own.shape[1] != len(outputs):
-        raise ValueError(f"{what} has leaves of one value for {len(outputs)} outputs.")
-    return own.astype(np.float64)
+        threshold_type, leaf_type = (_FLOATS.get(kind) for kind in self._struct("<BB"))
+        (n_trees,) = self._struct("<Q")
+        num_feature, task, average, num_target = self._struct("<iB?i")
+        num_class, leaf_shape, target_id, class_id = (self._array("<i4") for _ in range(4))
+        postprocessor = self._array("<u1").tobytes().decode("utf-8", "replace")
+        sigmoid_alpha, ratio_c = self._struct("<ff")
+        base_scores = self._array("<f8")
+        self._array("<u1")  # attributes: nothing that trees need
+        self._no_more("model")
+        if threshold_type is None or leaf_type is None or task >= len(_TASKS) or len(num_class) != num_target:
+            raise ValueError("the treelite model has types, a task or targets that are unknown. Is the file whole?")
+        if not len(target_id) == len(class_id) == n_trees:
+            raise ValueError(f"the treelite model has {n_trees} trees, but {len(target_id)} targets of trees.")
+        if version[:2] < _OLDEST:
+            raise ValueError(
+                f"the model was written by treelite {'.'.join(map(str, version))}; before 4.8 scikit-learn's trees "
+                "lost where missing values go. Import the original into a newer treelite and write it again."
+            )
+        warn_if_newer("treelite", version)
+        check_number_of_columns(num_feature)
+        read = TreeliteModel(
+            threshold_type, leaf_type, num_feature, _TASKS[task], average, num_class, leaf_shape, target_id,
+            class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores,
+        )  # fmt: skip
+        return read, n_trees
+
+    def tree(self, what: str, read: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
+        """Return the next tree, whose leaves hold values of these outputs."""
+        n_nodes, _ = self._struct("<i?")
+        each = ("<i1", "<i4", "<i4", "<i4", "?", read.leaf_type, read.threshold_type, "<i1", "?")
+        arrays = [self._array(dtype) for dtype in each]
+        # All vectors one behind the other, and where that of each node begins and ends; likewise categories.
+        vectors = self._array(read.leaf_type), self._array("<u8"), self._array("<u8")
+        categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
+        statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
+        self._no_more(what)
+        self._no_more(what)
+        ends = (*vectors[1:], *categories[1:])
+        if n_nodes < 1 or any(len(one) != n_nodes for one in (*arrays, *ends)):
+            raise ValueError(f"{what} has {n_nodes} nodes, but arrays of other lengths.")
+        for content, first, end in (vectors, categories):
+            if np.any(first > end) or np.any(end > len(content)):
+                raise ValueError(f"{what} has vectors or categories that do not lie in their array.")
+        kind, left, right, feature, default_left, leaf_value, threshold, compare, categories_right = arrays
+        is_leaf, is_set = kind == 0, kind == 2
+        if np.any((left < 0) != is_leaf) or np.any((kind < 0) | (kind > 2)):
+            raise ValueError("the treelite model has leaves with children, or nodes of an unknown kind.")
+        if np.any((compare[kind == 1] < 1) | (compare[kind == 1] > 5)):
+            raise ValueError("the treelite model has an unknown comparison.")
+        compare = np.where(is_set, np.where(categories_right, NOT_IN_SET, IN_SET), _COMPARE[np.clip(compare, 0, 5)])
+        content, first, end = categories
+        sets = {
+            node: _set(np.unique(content[first[node] : end[node]]).astype(np.float64), read.threshold_type.itemsize)
+            for node in np.flatnonzero(is_set).tolist()
+        }
+        values = _leaf_values(what, is_leaf, leaf_value, vectors, read, outputs)
+        left, right, feature = (one.astype(np.int64) for one in (left, right, feature))
+        # float32 thresholds keep their value as float64.
+        tree = ComparingTree(
+            feature, compare, threshold.astype(np.float64), left, right, default_left.astype(bool), sets, values
+        )
+        known = [n if len(n) == len(has) == n_nodes and has[is_leaf].all() else None for n, has in statistics[:2]]
+        return tree, _Statistics(*known)
+
+    def _take(self, size: int) -> memoryview:
+        if self.at + size > len(self._content):
+            raise ValueError(f"the treelite model is cut off: {size} bytes are needed at {self.at}.")
+        self.at += size
+        return memoryview(self._content)[self.at - size : self.at]
+
+    def _struct(self, kinds: str) -> tuple:
+        return struct.unpack(kinds, self._take(struct.calcsize(kinds)))
+
+    def _array(self, kind: str | np.dtype) -> np.ndarray:
+        dtype = np.dtype(kind)
+        (length,) = self._struct("<Q")
+        # A byte that is neither 0 nor 1 is no bool.
+        raw = self._take(length * dtype.itemsize)
+        return np.frombuffer(raw, np.uint8) != 0 if dtype.kind == "b" else np.frombuffer(raw, dtype)
+
+    def _no_more(self, what: str) -> None:
+        """Check that there are no optional fields, which no version has written yet."""
+        if (number := self._struct("<i")[0]) != 0:
+            raise ValueError(f"{what} has {number} optional fields, which this version of jaxunc does not know.")
 
 
-def _comparing(tree: TreeliteTree, values: np.ndarray, itemsize: int) -> ComparingTree:
-    inner = tree.left >= 0
-    if np.any(inner != (tree.kind != 0)) or np.any((tree.kind < 0) | (tree.kind > 2)):
-        raise ValueError("the treelite model has leaves with children, or nodes of an unknown kind.")
-    is_set = tree.kind == 2
-    compare = np.array([_COMPARE.get(kind, -1) for kind in range(6)])[np.clip(tree.compare, 0, 5)]
-    compare = np.where(is_set, np.where(tree.categories_right, NOT_IN_SET, IN_SET), compare)
-    if np.any(compare[inner] < 0) or np.any(tree.compare[inner & ~is_set] > 5):
-        raise ValueError("the treelite model has an unknown comparison.")
-    content, first, end = tree.categories
-    sets = {
-        node: _intervals(np.unique(content[first[node] : end[node]]).astype(np.float64), itemsize)
-        for node in np.flatnonzero(is_set).tolist()
-    }
-    default = tree.default_left.astype(bool)
-    # float32 thresholds keep their value as float64.
-    threshold = tree.threshold.astype(np.float64)
-    left, right, feature = (part.astype(np.int64) for part in (tree.left, tree.right, tree.feature))
-    return ComparingTree(feature, compare, threshold, left, right, default, sets, values)
-
-
-def _intervals(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
+def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers whose integer parts are these; treelite knows none above the largest."""
     largest = _LARGEST_CATEGORY[itemsize]
     known = categories[categories <= largest]
     return known, np.where(known == largest, np.nextafter(known, np.inf), known + 1)
 
 
-def _counts(read: TreeliteModel, values: list[np.ndarray]) -> list[np.ndarray] | None:
+def _leaf_values(
+    what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, read: TreeliteModel, outputs: np.ndarray
+) -> np.ndarray:
+    """What leaves hold, ``[nodes outputs of the tree]``."""
+    content, first, end = vectors
+    size = (end - first).astype(np.int64)[is_leaf]
+    if not size.any():
+        own = single[:, None]
+    else:
+        if np.any(size != len(outputs)) or len(outputs) != np.prod(read.leaf_shape.astype(np.int64)):
+            raise ValueError(
+                f"{what} has leaves of {sorted(set(size.tolist()))[:3]} values for {len(outputs)} outputs."
+            )
+        own = np.zeros((len(is_leaf), len(outputs)), content.dtype)
+        own[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
+    if own.shape[1] != len(outputs):
+        raise ValueError(f"{what} has leaves of one value for {len(outputs)} outputs.")
+    return own.astype(np.float64)
+
+
+def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]) -> list[np.ndarray] | None:
     """Class counts of the nodes of a classification forest whose leaves hold shares; None where there are none."""
-    n_classes = len(read.base_scores)
+    n_classes = read.n_outputs
     is_forest = read.average and read.postprocessor == "identity_multiclass" and len(read.num_class) == 1
-    if (
-        not is_forest
-        or n_classes < 2
-        or read.base_scores.any()
-        or np.any(read.target_id >= 0)
-        or np.any(read.class_id >= 0)
-    ):
+    if not is_forest or n_classes < 2 or read.base_scores.any():
+        return None
+    if np.any(read.target_id >= 0) or np.any(read.class_id >= 0):
         return None
     tolerance = 1e-9 if read.leaf_type.itemsize == 8 else 1e-6
     found = []
-    for tree, shares in zip(read.trees, values, strict=True):
-        leaf = tree.left < 0
-        size = tree.sum_hess if tree.sum_hess is not None else tree.data_count
+    for tree, known in zip(trees, statistics, strict=True):
+        leaf, shares = tree.left < 0, tree.leaf_values
+        size = known.sum_hess if known.sum_hess is not None else known.data_count
         if size is None or not np.all(np.isfinite(size[leaf]) & (size[leaf] > 0)):
             return None
         if np.any(~(shares[leaf] >= 0)) or np.any(~(np.abs(shares[leaf].sum(axis=1) - 1) <= tolerance * n_classes)):
@@ -206,39 +329,20 @@ def _counts(read: TreeliteModel, values: list[np.ndarray]) -> list[np.ndarray] |
         near = np.abs(own - np.rint(own)) <= tolerance * np.maximum(size, 1)[:, None]
         if near.all():
             own = np.rint(own)
-        elif tree.sum_hess is None or read.leaf_type.itemsize < 8:
+        elif known.sum_hess is None or read.leaf_type.itemsize < 8:
             return None
         found.append(snap_to_integers(own, size))
     return found
 
 
-def _forest(given: list[GivenTree], counts: list[np.ndarray], columns: Columns) -> Forest:
-    for own in counts:
-        check_counts(own, "model's leaf counts")
-    # Inner nodes have no counts there: a root has those of its leaves.
-    roots = np.stack([own.sum(axis=0) for own in counts])
-    if not roots.sum() < _MOST_INSTANCES:
-        raise ValueError(f"the model's leaves claim {roots.sum():.3g} instances, which float32 cannot count.")
-    return assemble(
-        [with_interval_tests(tree.nodes, tree.intervals) for tree in given],
-        counts,
-        columns=columns,
-        prior=roots.sum(axis=0) / roots.sum(),
-        n_samples=float(roots.sum(axis=1).mean()),
-        class_labels=tuple(range(roots.shape[1])),
-    )
-
-
-def _summed(
-    read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray], n_outputs: int
-) -> list[np.ndarray]:
+def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
     """Leaf values that are added up: one for each node, or one for each output."""
-    number = np.bincount(np.concatenate(outputs), minlength=n_outputs)
+    number = np.bincount(np.concatenate(outputs), minlength=read.n_outputs)
     if read.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
-    factor = number if read.average else np.ones(n_outputs)
+    factor = number if read.average else np.ones(read.n_outputs)
     values = [own / factor[which] for own, which in zip(values, outputs, strict=True)]
-    return laid_out(values, outputs, n_outputs)
+    return laid_out(values, outputs, read.n_outputs)
 
 
 def _link(read: TreeliteModel) -> tuple[str, float]:
@@ -252,7 +356,7 @@ def _link(read: TreeliteModel) -> tuple[str, float]:
     return _LINKS[name], float(scale)
 
 
-def _class_labels(read: TreeliteModel, link: str, n_outputs: int) -> tuple[int, ...] | None:
-    if len(read.num_class) == 1 and n_outputs > 1:
-        return tuple(range(n_outputs))
-    return (0, 1) if read.task == "kBinaryClf" and link == "logistic" and n_outputs == 1 else None
+def _class_labels(read: TreeliteModel, link: str) -> tuple[int, ...] | None:
+    if len(read.num_class) == 1 and read.n_outputs > 1:
+        return tuple(range(read.n_outputs))
+    return (0, 1) if read.task == "kBinaryClf" and link == "logistic" and read.n_outputs == 1 else None

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import warn
-from jaxunc._numerics import order_key_below
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
 from jaxunc.tables import Columns, Levels
 
-from ._documents import integer, numbers, part, read_document
-from ._given_trees import GivenTree, check_tree, ensemble_of
-from ._versions import warn_if_newer
+from ._comparing_trees import BELOW, NOT_IN_SET, ComparingTree, check_number_of_columns, ensemble_of, set_of_codes
+from ._documents import integer, numbers, part, read_document, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
@@ -70,13 +67,13 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     Notes
     -----
     NaN is the missing value. Where training took another number for it, write NaN in its place when the model is asked.
-    An estimator tells it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
+    An estimator has it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
 
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
     codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. What
     a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
-    Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
+    Trees of a boosted model do not each answer one question, so combiners of leaf counts do not apply to them as they
     stand; ``count_leaves(model.trees, X, y)`` counts held-out instances in them.
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
@@ -184,7 +181,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _attributes(learner: dict) -> dict:
-    """What is told of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
+    """What a file says of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         own = json.loads(attributes.get("scikit_learn", "{}"))
@@ -236,8 +233,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 
 
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
-    if not 0 < n_features <= _LARGEST_CATEGORY:
-        raise ValueError(f"the model claims {n_features} columns.")
+    check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
     kinds = learner.get("feature_types") or None
     # Nothing is made of columns that a few bytes claim.
@@ -284,23 +280,31 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
     return Levels(found, has_missing=True) if found else None
 
 
-def _tree(what: str, tree: Any, columns: Columns) -> GivenTree:
+def _tree(what: str, tree: Any, columns: Columns) -> ComparingTree:
     part({what: tree}, what)
     if integer(tree, "tree_param", "size_leaf_vector") > 1:
         raise ValueError("the model has leaves that hold vectors (multi_output_tree); grow one tree for each output.")
     left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
-    default_left = numbers(tree, "default_left", np.int64) != 0
-    nodes = TreeNodes(feature, order_key_below(split), left, right, ~default_left)
-    check_tree(what, nodes, columns.number)
-    return GivenTree(nodes, split[:, None], _set_tests(what, tree, nodes, columns))
+    missing_left = numbers(tree, "default_left", np.int64) != 0
+    kind = numbers(tree, "split_type", np.int64) if "split_type" in tree else np.zeros(len(left), np.int64)
+    if any(len(one) != len(left) for one in (right, feature, split, missing_left, kind)):
+        raise ValueError(f"{what} has {len(left)} nodes, but arrays of other lengths.")
+    is_set = (kind == 1) & (left >= 0)
+    sets = {}
+    for node, codes in _codes_of_sets(what, tree, np.flatnonzero(is_set).tolist()).items():
+        j = int(feature[node])
+        levels = columns.levels[j] if columns.levels is not None and 0 <= j < columns.number else None
+        # Where missing values have a code of their own, that goes where they go.
+        own = [] if levels is None or missing_left[node] else [len(levels.values)]
+        sets[node] = set_of_codes(np.union1d(codes, own))
+    compare = np.where(is_set, NOT_IN_SET, BELOW)
+    return ComparingTree(feature, compare, split.astype(np.float64), left, right, missing_left, sets, split[:, None])
 
 
-def _set_tests(what: str, tree: dict, nodes: TreeNodes, columns: Columns) -> dict[int, Intervals]:
-    kinds = numbers(tree, "split_type", np.int64) if "split_type" in tree else np.zeros(len(nodes.left), np.int64)
-    places = np.flatnonzero(kinds == 1) if len(kinds) == len(nodes.left) else np.array([-1])
-    places = places[nodes.left[places] >= 0]
-    if not len(places):
+def _codes_of_sets(what: str, tree: dict, places: list[int]) -> dict[int, np.ndarray]:
+    """The categories that go right at these nodes."""
+    if not places:
         return {}
     of, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
     codes = numbers(tree, "categories", np.int64)
@@ -309,18 +313,6 @@ def _set_tests(what: str, tree: dict, nodes: TreeNodes, columns: Columns) -> dic
     if np.any(codes < 0) or np.any(codes >= _LARGEST_CATEGORY) or np.any(size < 0):
         raise ValueError(f"{what} has a set with categories that are no codes.")
     where = {int(node): codes[a : a + n] for node, a, n in zip(of, first, size, strict=True)}
-    if not set(places.tolist()) <= set(where):
+    if not set(places) <= set(where):
         raise ValueError(f"{what} has a test of categories without a set.")
-    return {
-        int(i): _set_test(where[int(i)], columns, int(nodes.feature[i]), not nodes.missing_right[i]) for i in places
-    }
-
-
-def _set_test(codes: np.ndarray, columns: Columns, j: int, missing_left: bool) -> Intervals:
-    """A test whose set goes right; where missing values have a code of their own, that goes where they go."""
-    levels = columns.levels[j] if columns.levels is not None else None
-    codes = np.unique(codes)
-    if levels is not None and not missing_left:
-        codes = np.union1d(codes, [len(levels.values)])
-    test = intervals_of_codes(codes, order_key_below(codes), order_key_below(codes + 1), missing_left)
-    return test._replace(goes_left=~test.goes_left)
+    return {node: where[node] for node in places}

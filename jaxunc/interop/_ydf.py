@@ -1,27 +1,17 @@
 """Importer of the models of YDF (Yggdrasil Decision Forests)."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_counts
-from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import (
-    Forest,
-    Intervals,
-    TreeNodes,
-    assemble,
-    intervals_of_codes,
-    snap_to_integers,
-    with_interval_tests,
-)
+from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns, Levels, LevelsOfYdf, NumbersLike
 
-from ._given_trees import GivenTree, check_tree, ensemble_of
-from ._versions import version_in, warn_if_newer
+from ._comparing_trees import AT_MOST, BELOW, NOT_IN_SET, ComparingTree, ensemble_of, forest_of, set_of_codes
+from ._documents import version_in, warn_if_newer
 
 _BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
 # The numbers of YDF's losses, which its files hold, too. What it calls the activation of Poisson's is no exponential.
@@ -40,8 +30,8 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
         A model of ``GradientBoostedTreesLearner``, ``RandomForestLearner`` or ``CartLearner``, for classification or
         regression.
     prior
-        Of forests of classification: class probabilities for rules that measure evidence against a prior, in the order
-        of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
+        Of forests of classification: class probabilities for combiners that measure evidence against a prior, in the
+        order of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
 
     Returns
     -------
@@ -77,7 +67,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     ``winner_take_all=False`` it is what `Mean` answers.
 
     Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted
-    models give probabilities even where YDF was told to give logits (``set_output_logits``).
+    models give probabilities even where YDF was asked for logits (``set_output_logits``).
     """
     if not all(hasattr(model, name) for name in ("iter_trees", "data_spec", "input_features", "task", "name")):
         raise TypeError(f"model is a {type(model).__name__}; pass a model that ydf's learner.train(data) returned.")
@@ -92,21 +82,32 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     if prior is not None and not counts_classes:
         raise TypeError(f"prior is for forests of classification; this model is a {kind} for {task}.")
     features = _Features(model)
-    read = [_read(f"tree {t}", tree.root, features) for t, tree in enumerate(model.iter_trees())]
-    if not read:
+    labels = tuple(model.label_classes()) if task == "CLASSIFICATION" else None
+
+    def held(what: str, leaves: list) -> np.ndarray:
+        return _counts(what, leaves, len(labels or ())) if counts_classes else _values(leaves, model)
+
+    trees = [_tree(f"tree {t}", tree.root, features, held) for t, tree in enumerate(model.iter_trees())]
+    if not trees:
         raise ValueError("the model has no trees.")
     if counts_classes:
-        forest = _forest(read, features.columns, tuple(model.label_classes()))
+        forest = forest_of(trees, features.columns, labels or ())
         return forest if prior is None else forest.with_prior(prior)
-    given = [GivenTree(one.nodes, _values(one.leaves, model), one.intervals) for one in read]
-    return _boosted(model, given, features.columns) if kind == _BOOSTED else _averaged(given, features.columns)
+    if kind == _BOOSTED:
+        return _boosted(model, trees, features.columns, labels)
+    shares = [tree._replace(leaf_values=tree.leaf_values / len(trees)) for tree in trees]
+    return ensemble_of(shares, features.columns, np.zeros(1), "identity", averaged=True)
 
 
-class _ReadTree(NamedTuple):
-    nodes: TreeNodes
-    leaves: list
-    """What YDF's leaves hold; None at other nodes."""
-    intervals: dict[int, Intervals]
+class _Test(NamedTuple):
+    """What a node tests."""
+
+    column: int = 0
+    compare: int = AT_MOST
+    value: float = 0.0
+    missing_right: bool = False
+    codes: np.ndarray | None = None
+    """The categories that go right."""
 
 
 class _Column(NamedTuple):
@@ -150,40 +151,28 @@ def _levels(column: Any) -> Levels:
     return LevelsOfYdf((*known, *([""] if "" not in known else [])), has_missing=True)
 
 
-def _read(what: str, root: Any, features: _Features) -> _ReadTree:
-    """Nodes in the order in which YDF walks them: the negative child's before the positive one's."""
-    left, right, feature, least, missing_right, leaves, intervals = [], [], [], [], [], [], {}
+def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
+    """A tree with its nodes in the order in which YDF walks them: the negative child's before the positive one's."""
+    left, right, tests, leaves = [], [], [], []
     waiting = [(root, None)]
     while waiting:
         node, parent = waiting.pop()
         number = len(left)
         if parent is not None:
             (left if left[parent] < 0 else right)[parent] = number
-        for row in (left, right):
-            row.append(-1)
+        left.append(-1)
+        right.append(-1)
         leaves.append(node.value if node.is_leaf else None)
-        column, start, goes_right, test = (
-            (0, 0.0, False, None) if node.is_leaf else _test(what, node.condition, features)
-        )
-        feature.append(column)
-        least.append(start)
-        missing_right.append(goes_right)
-        if test is not None:
-            intervals[number] = test
+        tests.append(_Test() if node.is_leaf else _test(what, node.condition, features))
         if not node.is_leaf:
             waiting += [(node.pos_child, number), (node.neg_child, number)]
-    bounds = np.array(least, np.float64)
-    threshold = np.where(np.isnan(bounds), order_key_at_or_below(np.array([np.inf])), order_key_below(bounds))
-    nodes = TreeNodes(np.array(feature), threshold, np.array(left), np.array(right), np.array(missing_right))
-    check_tree(what, nodes, features.columns.number)
-    return _ReadTree(nodes, leaves, intervals)
+    column, compare, value, missing_right, codes = zip(*tests, strict=True)
+    sets = {i: set_of_codes(own) for i, own in enumerate(codes) if own is not None}
+    tested = np.array(column), np.array(compare), np.array(value, np.float64)
+    return ComparingTree(*tested, np.array(left), np.array(right), ~np.array(missing_right), sets, held(what, leaves))
 
 
-def _test(what: str, condition: Any, features: _Features) -> tuple[int, float, bool, Intervals | None]:
-    """What a node tests: the column, the least number that goes right, whether missing values do, a set.
-
-    The least is NaN where no number goes right. The set is None for thresholds.
-    """
+def _test(what: str, condition: Any, features: _Features) -> _Test:
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
@@ -192,10 +181,13 @@ def _test(what: str, condition: Any, features: _Features) -> tuple[int, float, b
     column, missing = features.by_number[condition.attribute], bool(condition.missing)
     is_categorical = column.kind == "CATEGORICAL"
     if name == "CategoricalIsInCondition" and is_categorical:
-        return column.place, 0.0, missing, _set_test(what, condition.mask, column.n_levels, missing)
+        codes = _codes(what, condition.mask, column.n_levels, missing)
+        return _Test(column.place, NOT_IN_SET, 0.0, missing, codes)
     if name == "IsMissingInCondition":
         # Of categories the last two codes are missing values, which are no NaN.
-        return column.place, column.n_levels - 1.0 if is_categorical else np.nan, True, None
+        if is_categorical:
+            return _Test(column.place, BELOW, column.n_levels - 1.0, True)
+        return _Test(column.place, AT_MOST, np.inf, True)
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
@@ -204,18 +196,15 @@ def _test(what: str, condition: Any, features: _Features) -> tuple[int, float, b
         least = 1.0 if name == "IsTrueCondition" else condition.threshold
     if is_categorical or not np.isfinite(least):
         raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
-    return column.place, float(least), missing, None
+    return _Test(column.place, BELOW, float(least), missing)
 
 
-def _set_test(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> Intervals:
-    """A set of positions in the dictionary goes right; a word's code is its position less 1."""
+def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:
+    """The codes of a set, whose numbers are positions in the dictionary: a word's code is its position less 1."""
     codes = np.unique(np.asarray(mask, np.int64)) - 1
     if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
         raise ValueError(f"{what} has a set of categories that are not in the dictionary: {list(mask)!r:.60}.")
-    if missing:  # the empty word, and what is no word
-        codes = np.append(codes, [n_levels - 1, n_levels])
-    test = intervals_of_codes(codes, order_key_below(codes), order_key_below(codes + 1), not missing)
-    return test._replace(goes_left=~test.goes_left)
+    return np.append(codes, [n_levels - 1, n_levels]) if missing else codes  # the empty word, and what is no word
 
 
 def _values(leaves: list, model: Any) -> np.ndarray:
@@ -225,33 +214,14 @@ def _values(leaves: list, model: Any) -> np.ndarray:
     return np.array(values, np.float64)[:, None]
 
 
-def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> AdditiveTrees:
+def _boosted(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
     base, each = np.asarray(model.initial_predictions(), np.float64), int(model.num_trees_per_iteration())
-    if each != len(base) or len(given) % each:
-        raise ValueError(f"the model has {len(given)} trees, {each} an iteration, for {len(base)} outputs.")
-    labels = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else None
-    return ensemble_of(given, columns, base, _LINKS[loss], trees_per_stage=each, class_labels=labels)
-
-
-def _averaged(given: list[GivenTree], columns: Columns) -> AdditiveTrees:
-    shares = [tree._replace(values=tree.values / len(given)) for tree in given]
-    return ensemble_of(shares, columns, np.zeros(1), "identity", averaged=True)
-
-
-def _forest(read: list[_ReadTree], columns: Columns, labels: tuple) -> Forest:
-    counts = [_counts(f"tree {t}", one.leaves, len(labels)) for t, one in enumerate(read)]
-    roots = np.stack([own.sum(axis=0) for own in counts])
-    return assemble(
-        [with_interval_tests(one.nodes, one.intervals) for one in read],
-        counts,
-        columns=columns,
-        prior=roots.sum(axis=0) / roots.sum(),
-        n_samples=float(roots.sum(axis=1).mean()),
-        class_labels=labels,
-    )
+    if each != len(base) or len(trees) % each:
+        raise ValueError(f"the model has {len(trees)} trees, {each} an iteration, for {len(base)} outputs.")
+    return ensemble_of(trees, columns, base, _LINKS[loss], trees_per_stage=each, class_labels=labels)
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
@@ -263,6 +233,4 @@ def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
             if len(shares) != n_classes:
                 raise ValueError(f"{what} has a leaf with {len(shares)} probabilities for {n_classes} classes.")
             counts[i], sizes[i] = shares * leaf.num_examples, leaf.num_examples
-    counts = snap_to_integers(counts, sizes)
-    check_counts(counts, "model's leaf counts")
-    return counts
+    return snap_to_integers(counts, sizes)

@@ -1,7 +1,7 @@
-"""Trees, forests, rules, bound forests and fitted estimators in files that hold data and no code.
+"""Trees, forests, combiners, bound forests and fitted estimators in files that hold data and no code.
 
 A file is one of safetensors: every array under a name that says where it belongs (``forest.trees.child``), and in the
-header, under ``__metadata__`` → ``jaxunc``, a JSON document (`jaxunc.storage.FORMAT_VERSION`):
+header, under ``__metadata__`` → ``jaxunc``, a JSON document:
 
     {"form": 1, "version": "0.2.0", "object": NODE}
 
@@ -12,7 +12,7 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
     {"tuple" | "list": [NODE, …]}              {"dict": {KEY: NODE, …}}
     {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
     {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
-    {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, rules; an own class as "module:Name"
+    {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners; an own class as "module:Name"
     {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one; {"scorer": NAME} as it is
     {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`
     {"estimator": NAME, "params": {…}, "fitted": {…}}
@@ -20,10 +20,8 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
-from ._describe import Description, describe
-from ._file import FORMAT_VERSION
-from ._fitted import StoredClassifier
-from ._states import set_state, state_of
-from ._storage import load, load_answering, save
+from ._decode import StoredClassifier
+from ._file import Description, describe
+from ._storage import load, load_answering, save, set_state, state_of
 
-__all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]
+__all__ = ["describe", "load", "save"]

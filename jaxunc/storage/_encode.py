@@ -44,7 +44,7 @@ class Encoder:
         """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
         if value is None or isinstance(value, bool | str):
             return value
-        # The order counts: a bool is an int, a rule is a module, a bound forest and an estimator hold forests.
+        # The order counts: a bool is an int, a combiner is a module, a bound forest and an estimator hold forests.
         if isinstance(value, np.generic):
             return self.node(value.item(), place)
         if isinstance(value, int):
@@ -85,8 +85,8 @@ class Encoder:
             return {"dict": {key: self.node(part, _within(place, key)) for key, part in value.items()}}
         raise TypeError(
             f"{place or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
-            "forests, rules, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers and "
-            "texts."
+            "forests, combiners, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers "
+            "and texts."
         )
 
     def _module(self, value: Any, place: str) -> Any:

@@ -16,7 +16,7 @@ from jaxunc.inference import bind
 from jaxunc.interop import library_of
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
-from ._fitted import KEPT, broken, checked
+from ._decode import KEPT, broken, checked
 from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklearn_class
 
 

@@ -46,9 +46,9 @@ FORMER_VALUES = {"calibration": "held_out"}
 def classes() -> dict[str, type]:
     """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
-    rules = {name: part for room in rooms for name, part in vars(room).items() if _is_rule(part)}
+    of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
-    known = {part.__name__: part for part in arrays} | rules
+    known = {part.__name__: part for part in arrays} | of_combiners
     return known | {former: known[now] for former, now in FORMER_CLASSES.items()}
 
 
@@ -103,7 +103,7 @@ def sklearn_class(name: Any) -> type:
     return getattr(importlib.import_module(SKLEARN[name]), name)
 
 
-def _is_rule(part: Any) -> bool:
+def _is_combiner(part: Any) -> bool:
     return (
         inspect.isclass(part) and issubclass(part, Combiner) and issubclass(part, eqx.Module) and part is not Combiner
     )

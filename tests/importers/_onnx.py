@@ -15,7 +15,7 @@ from ._tables import ASKED
 
 FLOOR = 0.6
 """The share of models that are answered, at least."""
-WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "AdditiveTrees")
+WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 """The ways in that some models must go."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
@@ -27,10 +27,10 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     """Make one model, and tell the ways in."""
     dtype = str(rng.choice(["float32", "float32", "float64", "int64"]))
     columns = int(rng.choice([1, 3, 5]))
-    operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "AdditiveTrees"]))
+    operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
     if operator != "TreeEnsembleClassifier" and dtype == "int64":  # which ONNX Runtime has for classifiers alone
         dtype = "float32"
-    trees = [_grown(rng, columns, operator == "AdditiveTrees", dtype) for _ in range(int(rng.choice([1, 3, 3, 3, 6])))]
+    trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(int(rng.choice([1, 3, 3, 3, 6])))]
     outputs, attributes = _written(rng, operator, trees, dtype)
     model = _model(rng, operator, attributes, dtype, columns, outputs)
     rows = _rows(rng, trees, columns, dtype)
@@ -67,7 +67,7 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
 
 def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
     """The number of outputs, and the attributes."""
-    if operator == "AdditiveTrees":
+    if operator == "TreeEnsemble":
         return _new_form(rng, trees, dtype)
     double = dtype == "float64"
     no_tracks = rng.random() < 0.2
@@ -125,7 +125,7 @@ def _numbers(attributes: dict[str, Any], name: str, values: list[float], double:
 
 
 def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
-    """The attributes of ``AdditiveTrees``, which lists inner nodes and leaves by themselves."""
+    """The attributes of ``TreeEnsemble``, which lists inner nodes and leaves by themselves."""
     inner: list[dict[str, Any]] = []
     leaves, roots, places = [], [], {}
     for t, tree in enumerate(trees):
@@ -190,7 +190,7 @@ def _model(
         last = "after"
     given = helper.make_tensor_value_info("X", _TYPES[dtype], [None, columns])
     graph = helper.make_graph(nodes, "trees", [given], [onnx.ValueInfoProto(name=one) for one in [*ends[:-1], last]])
-    opset = 5 if operator == "AdditiveTrees" else 3
+    opset = 5 if operator == "TreeEnsemble" else 3
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", opset)]
     return helper.make_model(graph, opset_imports=domains, ir_version=9)
 

@@ -1,14 +1,12 @@
 """Random ensembles whose trees test intervals of all kinds, and rows at the bounds of these."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
-from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Intervals, TreeNodes
-from jaxunc.interop._given_trees import GivenTree, ensemble_of
-from jaxunc.interop._wide_tests import WideTest, WideTree, with_cuts
+from jaxunc.interop._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of
 from jaxunc.tables import Columns, Levels
 
 N_FEATURES, N_LEVELS = 4, 9
@@ -28,21 +26,19 @@ def random_sets(rng: np.random.Generator, kind: str, *, n_trees: int = 6, most: 
     each = int(rng.choice([1, n_outputs]))
     per_stage = n_outputs if each == 1 else 1
     n_trees = -(-n_trees // per_stage) * per_stage
-    wide = kind.startswith("wide")
-    trees = [_tree(rng, int(rng.integers(0, most)), each, wide=wide) for _ in range(n_trees)]
-    columns = Columns(N_FEATURES)
+    trees = [_tree(rng, int(rng.integers(0, most)), each) for _ in range(n_trees)]
+    known = tuple(Levels(tuple("abcdefghi"), False) if j < 2 else None for j in range(N_FEATURES))
+    cuts = tuple(None if own is not None and kind.endswith("levels") else () for own in known)
+    columns = Columns(N_FEATURES, cuts=cuts if kind.startswith("wide") else None)
     if kind.endswith("levels"):
-        known = tuple(Levels(tuple("abcdefghi"), False) if j < 2 else None for j in range(N_FEATURES))
-        columns = Columns(N_FEATURES, tuple("wxyz"), tuple(own is not None for own in known), known)
-    given = [tree for tree in trees if isinstance(tree, GivenTree)]
-    if wide:
-        given, columns = with_cuts([tree for tree in trees if isinstance(tree, WideTree)], columns)
+        nominal = tuple(own is not None for own in known)
+        columns = dataclasses.replace(columns, names=tuple("wxyz"), nominal=nominal, levels=known)
     averaged = labels is None and bool(rng.integers(2))
     base = rng.normal(size=n_outputs)
-    return ensemble_of(given, columns, base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged)
+    return ensemble_of(trees, columns, base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged)
 
 
-def _tree(rng: np.random.Generator, n_inner: int, each: int, *, wide: bool) -> GivenTree | WideTree:
+def _tree(rng: np.random.Generator, n_inner: int, each: int) -> ComparingTree:
     left, right = np.full(2 * n_inner + 1, -1), np.full(2 * n_inner + 1, -1)
     open_nodes, number = [0], 1
     for _ in range(n_inner):
@@ -51,39 +47,29 @@ def _tree(rng: np.random.Generator, n_inner: int, each: int, *, wide: bool) -> G
         open_nodes += [number, number + 1]
         number += 2
     n = len(left)
-    numbers = rng.choice(NUMBERS[1:], n)
-    threshold = numbers if wide else order_key_at_or_below(numbers)
-    nodes = TreeNodes(rng.integers(N_FEATURES, size=n), threshold, left, right, rng.random(n) < 0.5)
+    value, feature, missing_left = rng.choice(NUMBERS[1:], n), rng.integers(N_FEATURES, size=n), rng.random(n) >= 0.5
     chosen = np.flatnonzero((left >= 0) & (rng.random(n) < 0.7)).tolist()
-    values = rng.normal(size=(n, each))
-    if wide:
-        return WideTree(nodes, values, {i: _wide_test(rng) for i in chosen})
-    return GivenTree(nodes, values, {i: _test(rng) for i in chosen})
+    leaf_values = rng.normal(size=(n, each))
+    compare, sets = np.full(n, AT_MOST), {}
+    for i in chosen:
+        starts, goes_left, missing_left[i] = _pieces(rng)
+        # The set is of the intervals that do not reach infinity.
+        compare[i], own = (NOT_IN_SET, ~goes_left) if goes_left[-1] else (IN_SET, goes_left)
+        sets[i] = np.append(-np.inf, starts)[:-1][own[:-1]], starts[own[:-1]]
+    return ComparingTree(feature, compare, value, left, right, missing_left, sets, leaf_values)
 
 
-def _pieces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Bounds, whether each is below its number, sides and that of missing values: sets of categories among them."""
+def _pieces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+    """First numbers of intervals but the first one's, sides, that of missing values: sets of categories among them."""
     if rng.random() < 0.5:
         codes = np.unique(rng.integers(0, N_LEVELS, rng.integers(1, 6)))
-        bounds, strict = np.stack([codes, codes + 1.0], axis=1).ravel(), np.ones(2 * len(codes), bool)
+        starts = np.stack([codes, codes + 1.0], axis=1).ravel()
     else:
-        bounds = np.sort(rng.choice(NUMBERS[1:], rng.integers(0, 9)))
-        strict = np.zeros(len(bounds), bool)
-    goes_left = np.arange(len(bounds) + 1) % 2 == rng.integers(2)
+        starts = np.nextafter(np.sort(rng.choice(NUMBERS[1:], rng.integers(0, 9))), np.inf)
+    goes_left = np.arange(len(starts) + 1) % 2 == rng.integers(2)
     if rng.random() < 0.3:
-        goes_left = rng.random(len(bounds) + 1) < 0.5
-    return bounds, strict, goes_left, bool(rng.integers(2))
-
-
-def _test(rng: np.random.Generator) -> Intervals:
-    bounds, strict, goes_left, missing_left = _pieces(rng)
-    keys = np.where(strict, order_key_below(bounds), order_key_at_or_below(bounds))
-    return Intervals(keys, goes_left, missing_left)
-
-
-def _wide_test(rng: np.random.Generator) -> WideTest:
-    bounds, strict, goes_left, missing_left = _pieces(rng)
-    return WideTest(np.where(strict, np.nextafter(bounds, -np.inf), bounds), goes_left, missing_left)
+        goes_left = rng.random(len(starts) + 1) < 0.5
+    return starts, goes_left, bool(rng.integers(2))
 
 
 def rows_of(

@@ -7,9 +7,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Intervals, TreeNodes, lay_out
-from jaxunc.interop import _treelite_tests, from_onnx, from_treelite, to_onnx, to_treelite
-from jaxunc.interop._given_trees import GivenTree, ensemble_of
+from jaxunc.forest import TreeNodes, lay_out
+from jaxunc.interop import _to_treelite, from_onnx, from_treelite, to_onnx, to_treelite
+from jaxunc.interop._comparing_trees import NOT_IN_SET, ComparingTree, ensemble_of
 from jaxunc.tables import Columns
 from jaxunc.tables._levels import level_codes
 
@@ -112,9 +112,11 @@ def deep_sets(number):
     right = np.where(left < 0, -1, left - 1)
     keys = np.sort(np.random.default_rng(0).choice(2**30, 40, replace=False)).astype(np.int32)
     feature = np.minimum(np.arange(2 * number + 1) // 2, number - 1)
-    nodes = TreeNodes(feature, np.zeros(len(left), np.int32), left, right, np.zeros(len(left), bool))
-    tests = {int(i): Intervals(keys, np.arange(41) % 2 == 0, True) for i in np.flatnonzero(left >= 0)}
-    given = GivenTree(nodes, np.random.default_rng(1).normal(size=(len(left), 1)), tests)
+    starts = (keys + 1).view(np.float32).astype(np.float64)
+    sets = {int(i): (starts[::2], starts[1::2]) for i in np.flatnonzero(left >= 0)}
+    compare, values = np.full(len(left), NOT_IN_SET), np.random.default_rng(1).normal(size=(len(left), 1))
+    missing_left = np.ones(len(left), bool)
+    given = ComparingTree(feature, compare, np.zeros(len(left)), left, right, missing_left, sets, values)
     return ensemble_of([given], Columns(number), np.zeros(1), "identity")
 
 
@@ -122,7 +124,7 @@ def test_copies_that_are_too_many(monkeypatch):
     """Where treelite would need very many copies it is refused; ONNX needs none."""
     pytest.importorskip("treelite", minversion="4.8")
     model = deep_sets(4)
-    monkeypatch.setattr(_treelite_tests, "_MOST_NODES", 2000)
+    monkeypatch.setattr(_to_treelite, "_MOST_NODES", 2000)
     with pytest.raises(ValueError, match="copy of what is below for each"):
         to_treelite(model)
     X = np.random.default_rng(2).integers(2**30, size=(500, 4)).astype(np.int32).view(np.float32)

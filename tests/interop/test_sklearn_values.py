@@ -1,7 +1,9 @@
-"""scikit-learn's boosted trees and regressors: their leaves, their predictions, and what is refused."""
+"""Import of scikit-learn's models whose leaves hold values, histogram-based boosting among them."""
 
+import copy
 from functools import lru_cache
 
+import jax
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -9,6 +11,8 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -16,11 +20,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import jaxunc as ju
+from jaxunc.interop import from_sklearn_values as from_hist_gradient_boosting
 from jaxunc.interop._sklearn_values import from_sklearn_values
 
 from ._near_thresholds import assert_same_leaves, near, summed
+from ._wide_rows import near_thresholds
 
 pytestmark = pytest.mark.once
+pd = pytest.importorskip("pandas")
 
 
 @lru_cache
@@ -101,7 +108,6 @@ def test_regressors(name, n_outputs):
 
 
 def test_names_of_columns():
-    pd = pytest.importorskip("pandas")
     X, _, y, _ = data()
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = from_sklearn_values(GradientBoostingClassifier(n_estimators=2).fit(frame, y))
@@ -132,3 +138,181 @@ def test_the_loss_is_that_of_the_fit(losses):
     known = GradientBoostingClassifier(n_estimators=3, loss=losses[0]).fit(X, X[:, 0] > 0)
     wanted = known.predict_proba(X)
     np.testing.assert_allclose(from_sklearn_values(known.set_params(loss=losses[1])).predict(X), wanted, atol=1e-6)
+
+
+@lru_cache
+def odd_table():
+    """Numbers near 0, a timestamp, integers beyond float32, categories, a column that is never missing."""
+    rng = np.random.default_rng(0)
+    X = np.stack(
+        [
+            rng.normal(size=900).round(1),
+            rng.choice([0, 1, 2.5, 7, 250, 1000], 900, p=[0.3, 0.3, 0.2, 0.1, 0.09, 0.01]),
+            1.7e9 + rng.random(900) * 200,
+            2.0**24 + rng.integers(-40, 40, 900),
+            rng.integers(0, 40, 900),
+            rng.normal(size=900),
+        ],
+        axis=1,
+    )
+    X[:, :4][rng.random((900, 4)) < 0.1] = np.nan
+    z = (
+        np.nan_to_num(X[:, 0])
+        + (X[:, 2] > 1.7e9 + 90.3)
+        + (np.nan_to_num(X[:, 3]) % 2) * 0.7
+        + (np.nan_to_num(X[:, 1]) % 3) * 0.8
+    )
+    return X, z + X[:, 4] % 3 + 0.3 * rng.normal(size=900)
+
+
+def fitted(target="two", **params):
+    X, z = odd_table()
+    y = {"two": z > 2, "three": np.array(["a", "b", "c"])[np.digitize(z, [1.5, 3])], "number": z, "positive": np.exp(z)}
+    kind = HistGradientBoostingClassifier if target in ("two", "three") else HistGradientBoostingRegressor
+    return kind(max_iter=12, max_leaf_nodes=12, min_samples_leaf=5, random_state=0, **params).fit(X, y[target])
+
+
+MODELS = {
+    "two classes": ("two", {}),
+    "categories": ("two", {"categorical_features": [1, 4]}),
+    "three classes": ("three", {"categorical_features": [1, 4]}),
+    "number": ("number", {}),
+    "number, categories": ("number", {"categorical_features": [4]}),
+    "absolute": ("number", {"loss": "absolute_error"}),
+    "quantile": ("number", {"loss": "quantile", "quantile": 0.8}),
+    "poisson": ("positive", {"loss": "poisson"}),
+    "gamma": ("positive", {"loss": "gamma"}),
+    "stopped early": ("two", {"early_stopping": True, "n_iter_no_change": 2, "categorical_features": [1]}),
+}
+
+
+def thresholds_of(model):
+    order = np.arange(6) if model._preprocessor is None else np.argsort(~model.is_categorical_, kind="stable")
+    found = {1: [-0.5, -1, 0.4, 1, 2.5, 3, 250, 255, 256, 1e9], 4: [*np.arange(-1.5, 42, 0.5)]}
+    for tree in (tree for stage in model._predictors for tree in stage):
+        for node in tree.nodes[(tree.nodes["is_leaf"] == 0) & np.isfinite(tree.nodes["num_threshold"])]:
+            found.setdefault(int(order[node["feature_idx"]]), []).append(node["num_threshold"])
+    return found
+
+
+def odd_rows(known, seed, n_rows=3000):
+    X = near_thresholds(np.random.default_rng(seed), odd_table()[0], thresholds_of(known), n_rows)
+    if known._preprocessor is not None:  # whose encoder refuses infinite categories
+        X[:, known.is_categorical_] = np.where(np.abs(X) < 1e9, X, np.nan)[:, known.is_categorical_]
+    return X
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.exhaustive(keep=3)
+def test_same_answers(name):
+    target, params = MODELS[name]
+    known = fitted(target, **params)
+    model = from_hist_gradient_boosting(known)
+    ju.forest.check_trees(model.trees)
+    X = odd_rows(known, 1)
+    np.testing.assert_allclose(model.raw(X), known._raw_predict(X), rtol=1e-6, atol=1e-6)
+    if model.class_labels is None:
+        np.testing.assert_allclose(model.predict(X), known.predict(X), rtol=3e-6, atol=1e-6)
+    else:
+        ours = np.asarray(model.predict(X))
+        np.testing.assert_allclose(ours, known.predict_proba(X), rtol=3e-6, atol=1e-6)
+        assert np.array_equal(np.array(model.class_labels)[ours.argmax(1)], known.predict(X))
+
+
+def test_every_leaf_is_told_apart():
+    """With leaves numbered by their values, one tree's raw predictions are its leaves."""
+    known = copy.deepcopy(fitted(categorical_features=[1, 4]))
+    X = odd_rows(known, 2)
+    known._baseline_prediction = np.zeros((1, 1))
+    for stage in known._predictors:
+        stage[0].nodes = stage[0].nodes.copy()
+        stage[0].nodes["value"] = np.arange(len(stage[0].nodes))
+    ours = np.asarray(from_hist_gradient_boosting(known).leaf_values(X))[:, :, 0]
+    theirs = np.diff(np.stack([raw[:, 0] for raw in known._staged_raw_predict(X)], axis=1), prepend=0)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_frames_with_categories():
+    X, z = odd_table()
+    table = pd.DataFrame(X[:, [0, 2, 5]], columns=["number", "time", "other"])
+    table.insert(0, "size", pd.Categorical(X[:, 4].astype(int)))
+    table.insert(2, "colour", pd.Categorical(np.array(["red", "green", "blue"])[(X[:, 4] % 3).astype(int)]))
+    table.loc[::9, "colour"] = None
+    y = np.where(z > 2, "yes", "no")
+    known = HistGradientBoostingClassifier(max_iter=8, categorical_features="from_dtype").fit(table, y)
+    model = from_hist_gradient_boosting(known)
+    assert model.columns.names == ("size", "number", "colour", "time", "other")
+    assert model.columns.levels[2].values == ("blue", "green", "red")
+    rows = table.copy()
+    rows["colour"] = pd.Categorical(rows["colour"].astype(object).where(rows.index % 5 > 0, "white"))
+    rows["size"] = pd.Categorical(rows["size"].astype(int).where(rows.index % 7 > 0, 1000))
+    for each in (table, rows):
+        np.testing.assert_allclose(model.predict(each), known.predict_proba(each), atol=1e-6)
+    with pytest.raises(ValueError, match="order"):
+        model.predict(table[table.columns[::-1]])
+
+
+def test_float32_in_a_program_is_compared_as_float64():
+    known = fitted()
+    X = odd_rows(known, 3)
+    with np.errstate(over="ignore"):
+        X = X.astype(np.float32)
+    model = from_hist_gradient_boosting(known)
+    ours = jax.jit(lambda X: model.raw(X))(X)
+    np.testing.assert_allclose(ours, known._raw_predict(X), rtol=1e-6, atol=1e-6)
+
+
+def test_other_kinds_are_refused():
+    with pytest.raises(TypeError, match=r"RandomForestClassifier; expected .* HistGradientBoostingRegressor"):
+        from_hist_gradient_boosting(RandomForestClassifier())
+    with pytest.raises(ValueError, match="is not fitted"):
+        from_hist_gradient_boosting(HistGradientBoostingRegressor())
+
+
+def without_field(model):
+    tree = model._predictors[0][0]
+    tree.nodes = tree.nodes[[name for name in tree.nodes.dtype.names if name != "missing_go_to_left"]]
+
+
+def without_part(model):
+    del model._preprocessor
+
+
+def other_link(model):
+    model._loss.link = object()
+
+
+def other_stages(model):
+    model._predictors[1] = []
+
+
+def other_encoder(model):
+    model._preprocessor = object()
+
+
+def other_child(model):
+    model._predictors[2][0].nodes["left"][0] = 900
+
+
+def none_among_categories(model):
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    encoder.categories_ = [np.array([None, "a"], object)] * 2
+
+
+CHANGES = {
+    without_field: r"nodes without missing_go_to_left",
+    without_part: r"no _preprocessor",
+    other_link: r"has a object; expected IdentityLink",
+    other_stages: r"iterations of other than 1 trees",
+    other_encoder: r"categories of 0 columns",
+    other_child: r"tree 2 has children that are none",
+    none_among_categories: r"pass texts alone or numbers alone",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_forms_are_refused(change):
+    model = copy.deepcopy(fitted(categorical_features=[1, 4]))
+    change(model)
+    with pytest.raises(ValueError, match=CHANGES[change]):
+        from_hist_gradient_boosting(model)

@@ -20,11 +20,11 @@ import jaxunc as ju
 from jaxunc.combiners import Answer, Preference, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.estimators import CombinedForestClassifier
-from jaxunc.interop import _onnx_writer, from_onnx, to_onnx
-from jaxunc.interop._onnx_finish import Rows, Unknown, spread, translate
-from jaxunc.interop._onnx_graph import Graph
-from jaxunc.interop._onnx_writer import pieces_of
-from jaxunc.interop._plain_tests import largest_rounding_to, plain_nodes
+from jaxunc.interop import from_onnx, to_onnx
+from jaxunc.interop._exported import largest_rounding_to, plain_nodes
+from jaxunc.interop.onnx import _graph
+from jaxunc.interop.onnx._graph import Graph, pieces_of
+from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
 from jaxunc.intervals import Interval
 from tests._rules import CASES, RULES, make
 
@@ -418,7 +418,7 @@ def test_refusals(monkeypatch):
     with pytest.raises(TypeError, match="traced"):
         jax.jit(lambda counts: to_onnx(ju.bind(forest_of(2).with_counts(counts), ju.Mean())))(forest_of(2).counts)
     with monkeypatch.context() as patch:
-        patch.setattr(_onnx_writer, "LARGEST", 1000)
+        patch.setattr(_graph, "LARGEST", 1000)
         with pytest.raises(ValueError, match="a file of ONNX holds two"):
             to_onnx(bound)
     monkeypatch.setitem(sys.modules, "onnx", None)

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_treelite, to_treelite
-from jaxunc.interop._plain_tests import plain_nodes
+from jaxunc.interop._exported import plain_nodes
 from tests._rules import make
 
 from ._near_thresholds import near
@@ -115,7 +115,7 @@ def test_refusals(monkeypatch):
     forest = forest_of(2)
     bound = ju.bind(forest, ju.Mean())
     for rule in (ju.Pooling(), ju.DempsterRule(), ju.Weighted(ju.Pooling(), np.ones(N_TREES)), ju.Median()):
-        with pytest.raises(ValueError, match=r"none of the rules that treelite can finish.*Take to_onnx"):
+        with pytest.raises(ValueError, match=r"none of the combiners that treelite can finish.*Take to_onnx"):
             to_treelite(ju.bind(forest, rule))
     with pytest.raises(ValueError, match="weights that are not all 0"):
         to_treelite(ju.bind(forest, ju.Weighted(ju.Mean(), np.zeros(N_TREES))))

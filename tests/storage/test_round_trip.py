@@ -21,7 +21,7 @@ from jaxunc.estimators import (
     RandomDecisionTreesClassifier,
     TransductiveTreeClassifier,
 )
-from jaxunc.storage._modules import module_of
+from jaxunc.storage._decode import module_of
 from tests._exhaustive import a_few_of
 from tests._rules import RULES, GiniWeighted, tempered
 from tests.storage._objects import small_objects, table

@@ -7,15 +7,12 @@ import numpy as np
 
 from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
+from jaxunc.tables import Columns
 
-from ._comparisons import compared_in
-from ._content import GIVEN, content_of
-from ._given_trees import ensemble_of
-from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
-from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
-from ._onnx_sets import SETS, with_sets
-from ._tree_outputs import laid_out, trees_of_stage
-from ._versions import warn_if_newer
+from .._comparing_trees import check_number_of_columns, ensemble_of, laid_out, trees_of_stage
+from .._documents import GIVEN, content_of, warn_if_newer
+from ._graph import SETS
+from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes, with_sets
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -40,7 +37,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
     ----------
     model
         A path, the bytes of a file, or a ``ModelProto``. Its graph holds one ``TreeEnsembleClassifier``,
-        ``TreeEnsembleRegressor`` or ``AdditiveTrees``, with casts before it, and after it casts, ``ZipMap``,
+        ``TreeEnsembleRegressor`` or ``TreeEnsemble``, with casts before it, and after it casts, ``ZipMap``,
         ``Normalizer``, ``Sigmoid``, ``Softmax`` or ``Exp``.
 
     Returns
@@ -60,7 +57,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``AdditiveTrees``; one of two classes, or a
+        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
         target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
         `jaxunc.save` keeps.
 
@@ -94,12 +91,11 @@ def from_onnx(model: Any) -> AdditiveTrees:
     n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
-    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
-    given, columns = compared_in(trees, n_features, wide=found.wide, names=names)
+    check_number_of_columns(n_features)
     link = sums.link if found.producer == OURS else _after(read, sums, found.after)
     return ensemble_of(
-        given,
-        columns,
+        [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)],
+        Columns(n_features, names, cuts=(None,) * n_features if found.wide else None),
         sums.base,
         link,
         trees_per_stage=trees_of_stage(sums.outputs, n_outputs) or 1,
@@ -143,7 +139,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
         )
         if transform in ("SOFTMAX", "LOGISTIC"):
             raise ValueError(
-                f"the model's AdditiveTrees has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
+                f"the model's TreeEnsemble has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
                 "Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. Put a node Sigmoid or Softmax behind it."
             )
         base = np.zeros(0)
@@ -153,10 +149,10 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
     """What `to_onnx` says of sums, and the names of columns."""
     kind = properties.get("jaxunc.model")
-    if kind != "AdditiveTrees":
+    if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
-            f"the file holds a forest bound to {kind}, whose trees add up what the rule lifted: no ensemble, and no "
-            "counts. Keep forests by ju.save."
+            f"the file holds a forest bound to {kind}, whose trees add up what the combiner lifted: no ensemble, and "
+            "no counts. Keep forests by ju.save."
         )
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))

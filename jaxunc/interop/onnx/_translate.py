@@ -1,4 +1,4 @@
-"""What a rule makes of sums, as nodes of ONNX: the program that JAX traces, operator by operator.
+"""A combiner's ``finish`` as nodes of ONNX: the program that JAX traces, operator by operator.
 
 A value of the program is traced for one instance. In the graph it has a row for each, and its entries are the columns,
 in order: ``[instances entries]``. So whatever only moves entries is one choice of columns, which the operator itself
@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from jaxunc._numerics import is_sum_in_order
 
-from ._onnx_graph import TYPES, Graph
+from ._graph import TYPES, Graph
 
 
 class Rows(NamedTuple):

@@ -181,7 +181,7 @@ def new_form():
 
 @pytest.mark.parametrize("aggregate", [0, 1])
 def test_trees_of_version_5(aggregate):
-    model = graph("AdditiveTrees", new_form() | {"aggregate_function": aggregate}, opset=5)
+    model = graph("TreeEnsemble", new_form() | {"aggregate_function": aggregate}, opset=5)
     assert_agrees(model, rows(np.random.default_rng(0)))
 
 
@@ -289,7 +289,7 @@ def test_classifiers_that_runtimes_differ_about(name):
 def test_transforms_that_runtimes_number_otherwise():
     attributes = new_form() | {"post_transform": 2}
     with pytest.raises(ValueError, match="LOGISTIC in the standard"):
-        from_onnx(graph("AdditiveTrees", attributes, opset=5))
+        from_onnx(graph("TreeEnsemble", attributes, opset=5))
 
 
 @pytest.mark.parametrize("kind", ["target", "class"])
@@ -364,7 +364,7 @@ def test_damaged_files(number):
             weighted(rng, "class", [0, 1, 2], n_trees=2, n_nodes=7) | {"classlabels_int64s": [0, 1, 2]},
             np.float64,
         ),
-        graph("AdditiveTrees", new_form(), opset=5),
+        graph("TreeEnsemble", new_form(), opset=5),
     ]
     read = 0
     for model in models:

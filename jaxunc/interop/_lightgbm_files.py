@@ -1,5 +1,11 @@
-"""The columns of a LightGBM model: their names, which hold categories, and for which of them pandas knew the levels."""
+"""LightGBM's model files: lines of names and values, a block for each tree; and what they say of the columns.
 
+The columns have names, and some hold categories. For which of them pandas knew the levels, files do not say: it is
+found where no other choice would fit (`columns_of`).
+"""
+
+import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +15,128 @@ from jaxtyping import Bool, Int
 from jaxunc._checks import check_collection
 from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Levels
 
-from ._lightgbm_text import ModelText, integer, row, text
+from ._documents import content_of
+
+_ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
+"""What stands behind the trees: files before LightGBM 2.2 lack the first."""
+
 
 _NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
+
+
+class ModelText(NamedTuple):
+    """The parts of a model file that predictions rest on."""
+
+    header: dict[str, str]
+    """What stands before the trees."""
+    trees: list[dict[str, str]]
+    """The lines of every tree."""
+    parameters: dict[str, str]
+    """What the model was trained with, where the file knows it."""
+    pandas_categorical: list[Any]
+    """The categories of the frame's category columns, in order."""
+
+
+def read_model_text(source: Any) -> ModelText:
+    """Read a model file, given by its path, its bytes or its text; a ValueError if it is none, or not whole."""
+    content = content_of(source).replace(b"\r\n", b"\n")
+    if not content.startswith(b"tree\n"):
+        raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
+    place = content.find(b"\nTree=0\n") + 1
+    if place == 0:
+        raise ValueError("the LightGBM model has no trees.")
+    header = _pairs(content[:place])
+    blocks, rest = _blocks(header, content[place:])
+    if not rest.startswith(_ENDS):
+        raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
+    _check_end(header, rest)
+    return ModelText(header, [_pairs(block) for block in blocks], _parameters(rest), _pandas_categorical(rest))
+
+
+def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
+    """The trees, and what is behind them."""
+    if "tree_sizes" not in header:  # which only the first files of v2 lack
+        trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
+        return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
+    blocks, place = [], 0
+    for t, size in enumerate(row(header, "tree_sizes", np.int64).tolist()):
+        blocks.append(content[place : place + max(size, 0)])
+        if not blocks[-1].startswith(b"Tree=%d\n" % t) or size > len(blocks[-1]):
+            raise ValueError(f"the LightGBM model's tree_sizes do not lead to tree {t}; is the file whole?")
+        place += size
+    return blocks, content[place:].lstrip()
+
+
+def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
+    """Return the numbers of a line; a ValueError that names it if there are none, or not so many."""
+    words = text(lines, name).split()
+    if number is not None and len(words) != number:
+        raise ValueError(f"the LightGBM model has {len(words)} numbers as {name}; expected {number}.")
+    try:
+        return np.array(words, dtype)
+    except (ValueError, OverflowError):
+        raise ValueError(f"the LightGBM model's {name} is {lines[name]!r:.60}; expected numbers.") from None
+
+
+def integer(lines: dict[str, str], name: str) -> int:
+    """Return the integer of a line."""
+    return int(row(lines, name, np.int64, 1)[0])
+
+
+def text(lines: dict[str, str], name: str) -> str:
+    """Return what a line holds."""
+    if name not in lines:
+        raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
+    return lines[name]
+
+
+def _pairs(block: bytes) -> dict[str, str]:
+    try:
+        lines = block.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the LightGBM model holds bytes that are no text: {error}.") from error
+    return {name: value for name, _, value in (line.partition("=") for line in lines if line)}
+
+
+def _check_end(header: dict[str, str], rest: bytes) -> None:
+    """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
+    _, found, last = rest.partition(b"\nend of parameters")
+    if not (found or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
+        found = b"\npandas_categorical:" in rest
+    last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL)
+    has_sets = any(known != "none" and not known.startswith("[") for known in header.get("feature_infos", "").split())
+    begins = b"\nparameters:" in rest
+    if (not found and (begins or has_sets)) or (last.strip() and not last.strip().startswith(b"pandas_categorical:")):
+        raise ValueError(
+            "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
+        )
+
+
+def _parameters(rest: bytes) -> dict[str, str]:
+    """The lines ``[name: value]``."""
+    start, end = rest.find(b"\nparameters:\n"), rest.find(b"\nend of parameters")
+    lines = rest[start:end].decode(errors="replace").split("\n") if 0 <= start < end else ()
+    return {name: value for name, _, value in (line.strip("[]").partition(": ") for line in lines)}
+
+
+def _pandas_categorical(rest: bytes) -> list[Any]:
+    last = rest.rstrip().rpartition(b"\n")[2]
+    name, _, document = last.partition(b":")
+    if name != b"pandas_categorical":
+        return []
+    try:
+        found = json.loads(document) or []
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the LightGBM model's pandas_categorical is no JSON: {error}.") from error
+    if not isinstance(found, list) or not all(isinstance(values, list) for values in found):
+        raise ValueError(f"the LightGBM model's pandas_categorical is {found!r:.60}; expected lists of categories.")
+    return found
 
 
 def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known.
 
-    Raises a ValueError if the file does not tell them, and none are given or others than it says.
+    Raises a ValueError if the file does not name them, and none are given or others than it says.
     A TypeError if what is given are no names and positions.
     """
     given = _listed(given)
@@ -32,10 +151,10 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
     categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
     words = found.parameters.get("categorical_feature", "").split(",")
-    told = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
+    listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
     levels: list[Levels | None] = [None] * n_features
     if found.pandas_categorical:
-        facts = _Facts(names, ranges, sorted(told), _tested(found, n_features), found.pandas_categorical)
+        facts = _Facts(names, ranges, sorted(listed), _tested(found, n_features), found.pandas_categorical)
         places = _found(facts) if given is None else _checked(facts, given)
         for j, values in zip(places, found.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
@@ -44,8 +163,9 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     return Columns(
         n_features,
         None if is_default else names,
-        tuple(j in told or levels[j] is not None for j in range(n_features)),
+        tuple(j in listed or levels[j] is not None for j in range(n_features)),
         tuple(levels) if any(own is not None for own in levels) else None,
+        cuts=tuple(() if own is None else None for own in levels),
         spaces_are_underlines=not is_default,
     )
 
@@ -71,7 +191,7 @@ class _Facts(NamedTuple):
     names: tuple[str, ...]
     ranges: list[str]
     """What values each column had in training."""
-    told: list[int]
+    listed: list[int]
     """The categorical features: by default the category columns without an order, else what the user named."""
     tested: Bool[np.ndarray, " features"]
     categories: list[list[Any]]
@@ -108,20 +228,20 @@ def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
 
 
 def _found(facts: _Facts) -> list[int]:
-    """The category columns where the file tells them, or any other choice would refuse its frame."""
+    """The category columns where the file names them, or any other choice would refuse its frame."""
     lengths = {len(values): np.array([]) for values in facts.categories}
     by_length = {n: np.array([_fits(known, n) for known in facts.ranges], bool) for n in lengths}
     fits = np.stack([by_length[len(values)] for values in facts.categories])
-    told = np.array(facts.told, np.int64)
-    if len(told) == len(fits) and fits[np.arange(len(told)), told].all():
+    listed = np.array(facts.listed, np.int64)
+    if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
         # Were it another column, it would hold words where numbers are expected, and they are refused.
         is_word = np.array([_are_words(values) for values in facts.categories])
-        is_told = np.isin(np.arange(len(facts.names)), told)
-        places, fits = told, fits & (is_told | ~is_word[:, None])
+        is_listed = np.isin(np.arange(len(facts.names)), listed)
+        places, fits = listed, fits & (is_listed | ~is_word[:, None])
     else:
         places = _first(fits)
     if places is None or _has_other(fits, places, facts.tested):
-        names = [facts.names[j] for j in facts.told]
+        names = [facts.names[j] for j in facts.listed]
         raise ValueError(
             f"the model's frame had {len(fits)} columns of pandas' category type, and its file does not tell which: "
             f"{len(names)} features are categorical, {names[:5]}, which may be others. Pass the former: "

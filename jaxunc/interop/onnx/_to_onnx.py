@@ -1,4 +1,8 @@
-"""Forests bound to rules, and ensembles of trees, as ONNX models."""
+"""Exporter of bound forests and additive trees as ONNX models.
+
+The trees are one node, which adds up what the combiner lifted (`_summed`). Behind it stands the combiner's own
+``finish``, which JAX traces for one instance and `translate` writes operator by operator.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,21 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from jaxunc._numerics import TwoFloat, two_sum
 from jaxunc._types import PyTree
 from jaxunc._version import __version__
 from jaxunc.additive import AdditiveTrees, apply_link
-from jaxunc.combiners import Answer, Preference
+from jaxunc.combiners import Answer, Combiner, Preference, merge_kinds
 from jaxunc.decisions import CautiousAnswer, interval_dominance
-from jaxunc.forest import Trees
-from jaxunc.inference import ReadOuts
+from jaxunc.forest import Forest, Trees
+from jaxunc.inference import ReadOuts, leaf_table
 from jaxunc.intervals import Interval
 from jaxunc.tables import Columns
 
-from ._exported import about, asked_model
-from ._onnx_finish import Rows, Unknown, Value, spread, translate
-from ._onnx_graph import Graph
-from ._onnx_sums import summed
-from ._onnx_writer import add_trees
+from .._exported import about, asked_model
+from ._graph import Graph, add_trees, pieces_of
+from ._translate import Rows, Unknown, Value, spread, translate
 
 INPUT = "X"
 
@@ -34,7 +37,7 @@ def to_onnx(model: Any) -> Any:
     Parameters
     ----------
     model
-        What `bind` returns, for a rule whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
+        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
         `AdditiveTrees`.
 
     Returns
@@ -43,11 +46,11 @@ def to_onnx(model: Any) -> Any:
         Its input ``X`` is float32 ``[instances features]``, NaN being a missing value. Its outputs have the names
         below. ``model.SerializeToString()`` are the bytes of a file.
 
-        * rules that answer an `Answer`: ``label``, ``probability`` (where the rule has one), ``class_scores``;
+        * combiners that answer an `Answer`: ``label``, ``probability`` (where there is one), ``class_scores``;
         * `GeneralizedVote`: ``set`` (bools ``[instances classes]``, as `jaxunc.decisions.nondominated`), ``mass``,
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
-        * several rules: these with the rule's name in front, as in ``mean.probability``; others: their fields;
+        * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
         * a `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
@@ -57,15 +60,15 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the rule is no sum; if its ``finish`` computes what has no operator, which is named; if empty
+        If a merge of the combiner is no sum; if its ``finish`` computes what has no operator, which is named; if empty
         leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
         have more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
     **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
-    and rounded once; what follows is the rule's own ``finish``, operation by operation. So answers differ by the last
-    bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). Answers
+    and rounded once; what follows is the combiner's own ``finish``, operation by operation. So answers differ by the
+    last bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). They
     are float32, float64 where JAX computes with 64 bits.
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
@@ -94,12 +97,30 @@ def to_onnx(model: Any) -> Any:
         graph = Graph()
     except ImportError as error:
         raise ImportError('to_onnx makes models by the package onnx: pip install "jaxunc[onnx]".') from error
-    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_rule(graph, model)
+    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_combiner(graph, model)
 
 
-def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
+class ExactSum(TwoFloat):
+    """An exact sum whose quotient needs no bits, which operators of ONNX do not show."""
+
+    def divided_by(self, divisor: float | int) -> "ExactSum":
+        """Divide by a plain number, to twice the precision (Dekker, cut by Veltkamp's products)."""
+        b = jnp.asarray(divisor, self.high.dtype)
+        factor = jnp.asarray(2.0 ** ((jnp.finfo(b.dtype).nmant + 2) // 2) + 1, b.dtype)
+
+        def split(x):
+            high = factor * x - (factor * x - x)
+            return high, x - high
+
+        quotient = self.high / b
+        p, (a_high, a_low), (b_high, b_low) = quotient * b, split(quotient), split(b)
+        error = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+        return ExactSum(*two_sum(quotient, (((self.high - p) - error) + self.low) / b))
+
+
+def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
     forest, combiner = bound.forest, bound.combiner
-    stat, values = summed(graph, _instances(graph, forest.trees), forest, combiner)
+    stat, values = _summed(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
 
     def finish(stat: PyTree) -> list[Any]:
@@ -110,6 +131,76 @@ def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
     program: ClosedJaxpr = jax.make_jaxpr(finish)(stat)
     answers = dict(zip(names, translate(graph, program, values), strict=True))
     return _model(graph, forest.trees.columns, answers, forest.class_labels, type(combiner).__name__)
+
+
+def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tuple[PyTree, list[Value]]:
+    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf."""
+    table = leaf_table(forest, combiner)
+    parts, structure = jax.tree.flatten(table)
+    kinds = merge_kinds(combiner.merge, table)
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(table)]
+    cut = {}
+    for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
+        if part.ndim == 1:
+            continue
+        if kind not in ("sum", "exact_sum"):
+            raise ValueError(
+                f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
+                "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
+            )
+        values = np.asarray(part, np.float64).reshape(*part.shape[:2], -1)
+        # A single sum of float32 is rounded once, as ours is.
+        cut[i] = [values] if kind == "sum" and part.dtype == np.float32 else pieces_of(values, forest.n_trees)
+    if not cut:
+        raise ValueError(f"{type(combiner).__name__} asks nothing of leaves; there is nothing to export.")
+    planes = np.concatenate([piece for pieces in cut.values() for piece in pieces], axis=2)
+    sums, at, made = add_trees(graph, given, forest.trees, planes), 0, []
+    for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
+        dtype = np.dtype(part.dtype if jnp.issubdtype(part.dtype, jnp.floating) else jnp.result_type(float))
+        if part.ndim == 1:
+            made.append(_of_numbers(np.asarray(part, np.float64), kind, dtype))
+            continue
+        names = []
+        for piece in cut[i]:
+            places = np.arange(at, at + piece.shape[2])
+            names.append(graph.node("Gather", sums, graph.constant(places), axis=1))
+            at += piece.shape[2]
+        made.append(_of_pieces(graph, names, kind, part.shape[2:], dtype))
+    stat = structure.unflatten([jax.tree.map(_shape, one, is_leaf=_is_value) for one in made])
+    return stat, [value for one in made for value in jax.tree.leaves(one, is_leaf=_is_value)]
+
+
+def _is_value(one: Any) -> bool:
+    return isinstance(one, Rows | np.ndarray)
+
+
+def _shape(value: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+
+def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """The sum of pieces, of a float's precision or of twice that."""
+    if kind == "sum" and dtype == np.float32:
+        return Rows(names[0], shape, dtype)
+    total = graph.cast(names[0], np.float64)
+    for name in names[1:]:
+        total = graph.node("Add", total, graph.cast(name, np.float64))
+    if kind == "sum":
+        return Rows(total, shape, dtype)
+    high = graph.cast(total, dtype)
+    low = graph.cast(graph.node("Sub", total, graph.cast(high, np.float64)), dtype)
+    return ExactSum(Rows(high, shape, dtype), Rows(low, shape, dtype))  # pyright: ignore[reportArgumentType]
+
+
+def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
+    """The merge of a number per tree, which is the same for all instances."""
+    if kind in ("min", "max"):
+        return np.asarray(getattr(values, kind)(), dtype)
+    total = values.sum()
+    high = np.asarray(total, dtype)
+    if kind == "sum":
+        return high
+    return ExactSum(high, np.asarray(total - np.float64(high), dtype))  # pyright: ignore[reportArgumentType]
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

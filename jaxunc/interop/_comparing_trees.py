@@ -1,0 +1,286 @@
+"""Trees as libraries write them, and what all importers make of them: additive trees, or a forest of counts.
+
+An importer reads each tree into a `ComparingTree`, whose nodes compare in any way that libraries know: x < t, x <= t,
+x > t, x >= t, x == t, x != t, or "x is in a set". `tree_nodes` turns these into jaxunc's one test, an integer at or
+below a threshold, so that every instance goes where it goes in its library:
+
+1. `check_tree`: the nodes are a tree, and test columns and numbers that there are.
+2. `_with_sets`: what is no single bound becomes a set of intervals.
+3. `_bounds`: the numbers that tests compare with. Their keys are order keys where float32 is compared. Where float64 is
+   (`Columns.cuts`), the bounds of a column over all trees are its cuts, and a key is the number of cuts below a bound.
+4. `_nodes`: nodes that test keys; a set is a few of them, which share their children.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._checks import check_counts
+from jaxunc._numerics import order_key_at_or_below, order_key_below
+from jaxunc.additive import AdditiveTrees
+from jaxunc.forest import Forest, Intervals, TreeNodes, assemble, lay_out, with_interval_tests
+from jaxunc.tables import Columns
+
+AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
+"""How a node compares its number with its value; where that holds, it goes left."""
+MOST_COLUMNS = 2**24
+"""Largest number of columns: nothing is made of more that a few bytes of a file claim."""
+_IS_STRICT = np.array([False, True, True, False, False, False, False, False])
+_IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
+_MOST_CUTS = 2**24  # codes are float32
+_NONE_LEFT = -1
+"""Below the key of every code."""
+_ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)
+
+
+class ComparingTree(NamedTuple):
+    """One tree in its library's numbering, the root first; children are negative at leaves."""
+
+    feature: np.ndarray
+    compare: np.ndarray
+    """One of the above for each inner node."""
+    value: np.ndarray
+    """The float64 number that is compared with; not read where a node tests a set."""
+    left: np.ndarray
+    right: np.ndarray
+    missing_left: np.ndarray
+    sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
+    """Of nodes that test sets: disjoint intervals, as their first numbers and the first ones behind them."""
+    leaf_values: np.ndarray
+    """The value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves."""
+
+
+def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
+    """Raise a ValueError unless the nodes that the root leads to are a tree, and test columns and numbers."""
+    left, right, n = tree.left, tree.right, len(tree.left)
+    arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
+    if n == 0 or any(len(part) != n for part in arrays):
+        raise ValueError(f"{what} has node arrays of {[len(part) for part in arrays]} entries; expected one number.")
+    inner = left >= 0
+    if np.any(inner != (right >= 0)) or max(left.max(), right.max()) >= n:
+        raise ValueError(f"{what} has children that are none of its {n} nodes.")
+    # With one parent at most, and none for the root, nothing that the root leads to is on a circle.
+    parents = np.bincount(np.concatenate([left[inner], right[inner]]), minlength=n)
+    if parents[0] or parents.max() > 1:
+        raise ValueError(f"{what} is no tree: a node has two parents, or the root has one.")
+    tested = tree.feature[inner]
+    if len(tested) and (tested.min() < 0 or tested.max() >= n_features):
+        raise ValueError(f"{what} tests column {int(tested.max())} of {n_features}.")
+    is_set = inner & (tree.compare >= IN_SET)
+    if np.any(np.isnan(tree.value[inner & ~is_set])):
+        raise ValueError(f"{what} compares with a value that is no number.")
+    if np.any(np.isinf(tree.value[inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))])):
+        raise ValueError(f"{what} tests whether a number is infinite, which is not imported.")
+    if not set(np.flatnonzero(is_set).tolist()) <= set(tree.sets):
+        raise ValueError(f"{what} tests a set that is not there.")
+
+
+def ensemble_of(
+    trees: Sequence[ComparingTree],
+    columns: Columns,
+    base: np.ndarray,
+    link: str,
+    *,
+    trees_per_stage: int = 1,
+    class_labels: tuple[Any, ...] | None = None,
+    averaged: bool = False,
+) -> AdditiveTrees:
+    """Make a model of trees whose leaves hold values, in the library's order."""
+    nodes, columns = tree_nodes(trees, columns)
+    made, places = lay_out(nodes, columns)
+    values = np.zeros((made.n_trees, made.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
+    for t, (tree, place) in enumerate(zip(trees, places, strict=True)):
+        leaves = np.flatnonzero(tree.left < 0)
+        # Nodes that the root does not lead to have the place of the root: what they hold is no leaf's.
+        leaves = leaves[(leaves == 0) | (place[leaves] != place[0])]
+        values[t, place[leaves]] = tree.leaf_values[leaves]
+    added = jnp.asarray(base, jnp.result_type(float))
+    return AdditiveTrees(made, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
+
+
+def forest_of(
+    trees: Sequence[ComparingTree], columns: Columns, class_labels: tuple[Any, ...], roots: np.ndarray | None = None
+) -> Forest:
+    """Make a forest of trees whose leaves hold class counts.
+
+    ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, all but leaves being zeros.
+    """
+    counts = [tree.leaf_values for tree in trees]
+    for own in counts:
+        check_counts(own, "model's leaf counts")
+    roots = np.stack([own.sum(axis=0) for own in counts]) if roots is None else roots
+    nodes, columns = tree_nodes(trees, columns)
+    # The prior is the class frequencies of the samples that the trees were grown on.
+    return assemble(
+        nodes,
+        counts,
+        columns=columns,
+        prior=roots.sum(axis=0) / roots.sum(),
+        n_samples=float(roots.sum(axis=1).mean()),
+        class_labels=class_labels,
+    )
+
+
+class _Bounds(NamedTuple):
+    """Bounds of tests: a number is at or below each, or below it where that is strict."""
+
+    feature: np.ndarray
+    number: np.ndarray
+    strict: np.ndarray
+
+
+def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[TreeNodes], Columns]:
+    """Return trees that test keys, and the columns that they test.
+
+    Where columns come with cuts, float64 is compared: the columns that trees test get cuts of their own. Those with
+    levels get none, and there -1, the code of no level, goes where missing values go. A ValueError tells of a tree that
+    is none, or tests what is no column, no number or more than codes distinguish.
+    """
+    check_number_of_columns(columns.number)
+    for t, tree in enumerate(trees):
+        check_tree(f"tree {t}", tree, columns.number)
+    trees = [_with_sets(tree, columns) for tree in trees]
+    bounds = [_bounds(tree) for tree in trees]
+    if columns.cuts is None:
+        return [_nodes(tree, _order_keys(own)) for tree, own in zip(trees, bounds, strict=True)], columns
+    keys, cuts = _codes(_Bounds(*map(np.concatenate, zip(*bounds, strict=True))), columns)
+    parts = np.split(keys, np.cumsum([len(own.number) for own in bounds])[:-1])
+    nodes = [_nodes(tree, own) for tree, own in zip(trees, parts, strict=True)]
+    return nodes, dataclasses.replace(columns, cuts=cuts)
+
+
+def check_number_of_columns(number: int) -> None:
+    """Raise a ValueError if a model claims no columns, or too many."""
+    if not 0 < number <= MOST_COLUMNS:
+        raise ValueError(f"the model claims {number} columns.")
+
+
+def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
+    """The tree with sets in place of single numbers, and of tests of levels where these are compared as float64."""
+    inner = tree.left >= 0
+    changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
+    is_code = np.zeros(len(inner), bool)
+    if columns.levels is not None and columns.cuts is not None:
+        is_code = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]
+    changes |= is_code
+    if not changes.any():
+        return tree
+    compare, sets = tree.compare.copy(), dict(tree.sets)
+    for node in np.flatnonzero(changes).tolist():
+        kind, value = int(compare[node]), tree.value[[node]]
+        if kind < EQUAL:
+            first, behind = np.array([-np.inf]), value if _IS_STRICT[kind] else np.nextafter(value, np.inf)
+        else:
+            first, behind = tree.sets[node] if kind >= IN_SET else (value, np.nextafter(value, np.inf))
+        is_outside = kind in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[kind])
+        compare[node] = NOT_IN_SET if is_outside else IN_SET
+        if is_code[node]:
+            first, behind = np.maximum(first, _ABOVE_UNSEEN), np.maximum(behind, _ABOVE_UNSEEN)
+            if tree.missing_left[node] != is_outside:
+                first, behind = np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, behind)
+        sets[node] = first, behind
+    return tree._replace(compare=compare, sets=sets)
+
+
+def _has_levels(columns: Columns) -> np.ndarray:
+    return np.array([own is not None for own in columns.levels or (None,) * columns.number], bool)
+
+
+def _bounds(tree: ComparingTree) -> _Bounds:
+    """The bounds of a tree: of its thresholds in order of nodes, then two for each interval of each set."""
+    inner = tree.left >= 0
+    is_set = inner & (tree.compare >= IN_SET)
+    single = np.flatnonzero(inner & ~is_set)
+    parts = [_Bounds(tree.feature[single], tree.value[single], _IS_STRICT[tree.compare[single]])]
+    for node in np.flatnonzero(is_set).tolist():
+        numbers = np.stack(tree.sets[node], axis=1).ravel()
+        parts.append(_Bounds(np.full(len(numbers), tree.feature[node]), numbers, np.ones(len(numbers), bool)))
+    return parts[0] if len(parts) == 1 else _Bounds(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _order_keys(bounds: _Bounds) -> np.ndarray:
+    if not bounds.strict.any():
+        return order_key_at_or_below(bounds.number)
+    below = order_key_below(bounds.number)
+    return below if bounds.strict.all() else np.where(bounds.strict, below, order_key_at_or_below(bounds.number))
+
+
+def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
+    """The keys of bounds, as codes of their columns, and the cuts of every column."""
+    is_code = _has_levels(columns)[bounds.feature]
+    none_left = bounds.strict & (bounds.number == -np.inf)
+    # A strict bound is the number before it; both zeros are one cut.
+    number = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
+    if np.any((number == -np.inf) & ~none_left & ~is_code):
+        raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
+    cuts, codes = list(columns.cuts or ()), number.copy()
+    is_cut = np.isfinite(number) & ~is_code  # no number is above infinity
+    order = np.argsort(bounds.feature, kind="stable")
+    tested, starts = np.unique(bounds.feature[order], return_index=True)
+    for j, (start, end) in zip(tested.tolist(), pairwise([*starts, len(order)]), strict=True):
+        own = order[start:end]
+        own = own[is_cut[own]]
+        distinct, codes[own] = np.unique(number[own], return_inverse=True)
+        if len(distinct) >= _MOST_CUTS:
+            raise ValueError(f"the model has {len(distinct)} thresholds for column {j}; codes are exact up to 2**24.")
+        if columns.levels is None or columns.levels[j] is None:
+            cuts[j] = tuple(distinct.tolist())
+    keys = np.where(none_left, _NONE_LEFT, order_key_at_or_below(codes))
+    return np.where(is_code, _order_keys(bounds), keys), tuple(cuts)
+
+
+def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
+    """The nodes, given the keys of the tree's bounds, with sides such that what is at or below a key goes left."""
+    inner = tree.left >= 0
+    is_set = inner & (tree.compare >= IN_SET)
+    single = inner & ~is_set
+    swap = single & _IS_MIRRORED[np.where(single, tree.compare, 0)]
+    at = np.count_nonzero(single)
+    threshold = np.zeros(len(inner), np.int32)
+    threshold[single] = keys[:at]
+    left, right = np.where(swap, tree.right, tree.left), np.where(swap, tree.left, tree.right)
+    nodes = TreeNodes(tree.feature, threshold, left, right, tree.missing_left == swap)
+    tests = {}
+    for node in np.flatnonzero(is_set).tolist():
+        n_bounds = 2 * len(tree.sets[node][0])
+        own = keys[at : at + n_bounds].reshape(-1, 2)
+        at += n_bounds
+        upper = own[np.lexsort((own[:, 1], own[:, 0]))].ravel()
+        goes_left = np.arange(n_bounds + 1) % 2 == (tree.compare[node] == IN_SET)
+        tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
+    return with_interval_tests(nodes, tests)
+
+
+def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers from each of some integers to the next, as a set of a `ComparingTree`."""
+    first = np.asarray(codes, np.float64)
+    return first, first + 1
+
+
+def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
+    """Return the number of trees of one stage, where each counts for one output and stages go through these in order.
+
+    None where trees count for several outputs, or in another order.
+    """
+    if any(len(own) != 1 for own in outputs):
+        return None
+    order = np.concatenate(outputs)
+    changes = np.flatnonzero(order != order[0])
+    parallel = int(changes[0]) if len(changes) else 1
+    period = parallel * n_outputs
+    is_regular = len(order) % period == 0 and np.array_equal(order, np.arange(len(order)) % period // parallel)
+    return period if is_regular else None
+
+
+def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
+    """Return the values of trees that count for these outputs: one for each node, or one for each output."""
+    if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
+        return list(values)
+    wide = [np.zeros((len(own), n_outputs)) for own in values]
+    for own, narrow, which in zip(wide, values, outputs, strict=True):
+        own[:, which] = narrow
+    return wide

@@ -1,0 +1,6 @@
+"""ONNX: models on their way in (`from_onnx`) and out (`to_onnx`)."""
+
+from ._from_onnx import from_onnx
+from ._to_onnx import to_onnx
+
+__all__ = ["from_onnx", "to_onnx"]

@@ -1,0 +1,291 @@
+"""An ONNX graph in the making: nodes, each named by what it gives, and constants, each once; and trees as nodes.
+
+`add_trees` adds one node, which sums any number of planes of leaf statistics in double precision. ONNX's trees compare
+with one number. Tests of sets of intervals become columns of 0 and 1 beside the instances (`_with_sides`): the bounds
+of a column's sets cut its numbers into pieces, a small tree finds the piece of an instance, and a table says on which
+side of each set it lies. So a forest has no node twice, however many intervals a set has.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxunc.forest import Trees
+
+from .._exported import PlainNodes, PlainSet, plain_nodes
+
+ML = "ai.onnx.ml"
+OPSETS = {"": 18, ML: 3}
+"""Versions of the operators: the oldest that have what is needed, so that old runtimes read the model."""
+IR_VERSION = 8
+TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
+"""ONNX's numbers of types that the graph computes with."""
+LARGEST = 2**31 - 2**20
+"""Bytes that a file of protocol buffers may have, less some for what is around the nodes."""
+SETS = "jaxunc.sets"
+"""The entry of the metadata that holds the sets, in the order of their columns."""
+_MOST_PIECES = 2**24  # their numbers are float32
+_DIGITS = 50
+"""Binary digits that sums of pieces have."""
+_NODE, _WEIGHT = 50, 20
+"""Bytes of a node and of a leaf's weight in the file."""
+
+
+class Graph:
+    """Nodes and constants of a graph. Values are known by their names."""
+
+    def __init__(self) -> None:
+        import onnx  # pyright: ignore[reportMissingImports]
+
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[Any, ...], Any] = {}
+        self._names = 0
+        self.properties: dict[str, str] = {}
+        """What the model's metadata say beside what `model` is given."""
+
+    def node(
+        self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
+    ) -> str:
+        """Add a node; return the name of its first output, behind which are so many that nobody asks for."""
+        outputs = [output or self._name(), *(self._name() for _ in range(unnamed))]
+        self._nodes.append(self._onnx.helper.make_node(op, list(inputs), outputs, domain=domain, **attributes))
+        return outputs[0]
+
+    def constant(self, values: Any) -> str:
+        """Return the name of an array; texts are an array of them."""
+        array = np.asarray(values)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            array = array.astype(object) if array.dtype.kind == "U" else array
+            self._constants[key] = self._onnx.numpy_helper.from_array(array, self._name())
+        return self._constants[key].name
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """Return an array as the value of an attribute."""
+        return self._onnx.numpy_helper.from_array(np.ascontiguousarray(array))
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """Return the name of the values in another type."""
+        return self.node("Cast", name, to=TYPES[np.dtype(dtype).name])
+
+    def rows(self, name: str) -> str:
+        """Return the name of the number of rows of a tensor, ``[1]``."""
+        return self.node("Shape", name, start=0, end=1)
+
+    def model(
+        self,
+        given: tuple[str, Any, int],
+        outputs: dict[str, tuple[Any, tuple[Any, ...]]],
+        properties: dict[str, str],
+        version: str,
+    ) -> Any:
+        """Return the ``ModelProto``: input as name, type and columns, outputs with type and shape behind the rows."""
+        helper, (name, dtype, n_columns) = self._onnx.helper, given
+        kinds = {**TYPES, "str": 8}
+
+        def info(name: str, dtype: Any, shape: tuple[Any, ...]) -> Any:
+            return helper.make_tensor_value_info(name, kinds[dtype], ["instances", *shape])
+
+        nodes, constants = self._reaching(outputs)
+        graph = helper.make_graph(
+            nodes,
+            "jaxunc",
+            [info(name, dtype, (n_columns,))],
+            [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()],
+            constants,
+        )
+        opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="jaxunc")
+        model.producer_version = version
+        helper.set_model_props(model, properties | self.properties)
+        return model
+
+    def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
+        """The nodes and constants that outputs are made of."""
+        wanted, nodes = set(outputs), []
+        for node in reversed(self._nodes):
+            if wanted & set(node.output):
+                nodes.append(node)
+                wanted |= set(node.input)
+        return nodes[::-1], [one for one in self._constants.values() if one.name in wanted]
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
+
+
+def add_trees(
+    graph: Graph,
+    given: str,
+    trees: Trees,
+    planes: np.ndarray,
+    *,
+    kept: np.ndarray | None = None,
+    base: np.ndarray | None = None,
+) -> str:
+    """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
+
+    ``given`` is the name of the instances, double. Leaves add ``planes [trees nodes planes]``, float64. Each tree adds
+    to those that are ``kept [trees planes]``, by default where it holds other numbers than 0. ``base`` is added to the
+    sums. A file that would be too large is a ValueError, and trees that share nodes other than in tests of intervals.
+    """
+    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
+    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
+    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
+    own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
+    own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
+    tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
+    size = _NODE * len(nodes.node) + _WEIGHT * len(plane) + _size_of_sides(nodes.sets)
+    if size > LARGEST:
+        raise ValueError(
+            f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
+            "ones, or a combiner with fewer planes; or take bound.export()."
+        )
+    given, nodes = _with_sides(graph, given, nodes, trees.n_features)
+    integers = {
+        "nodes_treeids": nodes.tree,
+        "nodes_nodeids": nodes.number,
+        "nodes_featureids": nodes.feature,
+        "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
+        "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
+        "nodes_missing_value_tracks_true": nodes.missing_left,
+        "target_treeids": tree,
+        "target_nodeids": number[tree, node],
+        "target_ids": plane,
+    }
+    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}
+    if base is not None:
+        numbers["base_values"] = base
+    attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
+    attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
+    modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
+    return graph.node(
+        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=planes.shape[2], **attributes
+    )
+
+
+def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
+    """Cut numbers into pieces of few digits, so that sums of each over trees are float32 without rounding.
+
+    The last piece may be rounded, beyond `_DIGITS` digits. Small integers are one piece.
+    """
+    finite = np.isfinite(values)
+    rest = np.where(finite, values, 0.0)
+    digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
+    largest, pieces = np.abs(rest).max(initial=0.0), []
+    while not pieces or rest.any():
+        now = np.abs(rest).max(initial=0.0)
+        if now * n_trees <= largest * 2.0 ** (24 - _DIGITS):
+            pieces.append(rest)
+            break
+        unit = 2.0 ** (math.frexp(now)[1] - digits)
+        pieces.append(np.round(rest / unit) * unit)
+        rest = rest - pieces[-1]
+    pieces[0] = np.where(finite, pieces[0], values)
+    return pieces
+
+
+def _size_of_sides(sets: Sequence[PlainSet]) -> int:
+    """The bytes that the columns of sets take in a file, about."""
+    total = sum(30 * len(one.upper) for one in sets)
+    for own in _by_column(sets).values():
+        n_pieces = len(_bounds(own)) + 2
+        total += n_pieces * (2 * _NODE + len(own))
+    return total
+
+
+def _with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
+    """The name of the instances with a column for each set behind theirs, and nodes that test these columns.
+
+    A column is 0 where a number, or a missing one, goes left, and else 1.
+    """
+    if not nodes.sets:
+        return given, nodes
+    columns = _by_column(nodes.sets)
+    bounds = [_bounds(own) for own in columns.values()]
+    pieces = graph.cast(_pieces(graph, given, list(columns), bounds), np.int64)
+    sides, order = [], []
+    for i, (own, ends) in enumerate(zip(columns.values(), bounds, strict=True)):
+        piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
+        goes_right = np.stack([_goes_right(one, ends) for one in own.values()], axis=1)
+        # A byte in the file; runtimes make numbers of them once.
+        table = graph.cast(graph.constant(goes_right), np.float64)
+        sides.append(graph.node("Gather", table, piece, axis=0))
+        order += list(own)
+    graph.properties[SETS] = json.dumps(
+        [
+            [own.feature, own.first_left, own.missing_left, *own.upper.tolist()]
+            for own in map(nodes.sets.__getitem__, order)
+        ]
+    )
+    is_set, place = nodes.of_set >= 0, np.argsort(order)
+    return graph.node("Concat", given, *sides, axis=1), nodes._replace(
+        feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),
+        value=np.where(is_set, 0.5, nodes.value),
+        none_left=nodes.none_left & ~is_set,
+    )
+
+
+def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
+    """The sets and their numbers by column."""
+    columns: dict[int, dict[int, PlainSet]] = {}
+    for k, one in enumerate(sets):
+        columns.setdefault(one.feature, {})[k] = one
+    return columns
+
+
+def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
+    return np.unique(np.concatenate([one.upper for one in sets.values()]))
+
+
+def _goes_right(one: PlainSet, bounds: np.ndarray) -> np.ndarray:
+    """Whether the numbers of each piece go right, and whether missing ones do, which are the last piece."""
+    which = np.searchsorted(one.upper, np.append(bounds, np.inf))
+    return np.append(~one.goes_left[which], not one.missing_left)
+
+
+def _pieces(graph: Graph, given: str, features: list[int], bounds: list[np.ndarray]) -> str:
+    """The name of the numbers of pieces, ``[instances columns]``: a tree for each column."""
+    parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
+    nodes, values, leaves = (np.concatenate(one) for one in zip(*parts, strict=True))
+    tree, node, feature, true, missing_true, is_leaf = nodes.T
+    names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true")
+    integers = (tree, node, feature, true, np.where(is_leaf == 1, 0, true + 1), missing_true)
+    attributes: dict[str, Any] = {f"nodes_{name}": own.tolist() for name, own in zip(names, integers, strict=True)}
+    at_leaf = is_leaf == 1
+    attributes |= {"target_treeids": tree[at_leaf].tolist(), "target_nodeids": node[at_leaf].tolist()}
+    attributes |= {"target_ids": tree[at_leaf].tolist(), "nodes_values_as_tensor": graph.tensor(values)}
+    attributes["target_weights_as_tensor"] = graph.tensor(leaves)
+    modes = np.where(at_leaf, "LEAF", "BRANCH_LEQ").tolist()
+    return graph.node(
+        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=len(features), **attributes
+    )
+
+
+def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of nodes (see `_pieces`), their values, and what leaves hold: the number of bounds below."""
+    if len(bounds) >= _MOST_PIECES - 1:
+        raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")
+    # Every number is at or below infinity, and missing ones are not: they go to the last leaf.
+    rows, values, leaves = [[t, 0, feature, 1, 0, 0]], [np.inf], []
+    level = [(1, 0, len(bounds)), (2, len(bounds) + 1, len(bounds) + 1)]
+    number = 3
+    while level:
+        below = []
+        for node, first, last in level:
+            if first == last:
+                rows.append([t, node, 0, 0, 0, 1])
+                values.append(0.0)
+                leaves.append(float(first))
+                continue
+            middle = (first + last) // 2
+            rows.append([t, node, feature, number, 0, 0])
+            values.append(bounds[middle])
+            below += [(number, first, middle), (number + 1, middle + 1, last)]
+            number += 2
+        level = below
+    return np.array(rows, np.int64), np.array(values), np.array(leaves)

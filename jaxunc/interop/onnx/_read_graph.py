@@ -1,0 +1,432 @@
+"""What an ONNX graph holds: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
+
+`find_trees` finds the node and what is around it, `read_nodes` and `read_ensemble` read the trees of the operators'
+two forms, and `with_sets` gives back their sets to the trees of files that `to_onnx` made.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._comparing_trees import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, UNEQUAL, ComparingTree
+from .._exported import PlainSet
+from ._graph import SETS
+
+OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
+OURS = "jaxunc"
+"""The producer of files that `to_onnx` makes."""
+_FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+_COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
+
+
+class TreesInGraph(NamedTuple):
+    """The node of trees, and what is around it."""
+
+    operator: str
+    attributes: "Attributes"
+    wide: bool
+    """Whether float64 is compared."""
+    n_features: int | None
+    """Columns of the input, where the file says so."""
+    after: tuple[str, ...]
+    """What the scores go through: "Sigmoid", "Softmax", "Exp", or a norm ("L1", "L2", "MAX")."""
+    producer: str
+    opset: int
+    properties: dict[str, str]
+    """The file's metadata."""
+
+
+class Attributes:
+    """The attributes of a node by name, each checked for its type where it is read."""
+
+    def __init__(self, node: Any):
+        self._own = {attribute.name: attribute for attribute in node.attribute}
+
+    def _read(self, name: str, kind: str) -> Any:
+        """The value, None where there is none."""
+        attribute = self._own.get(name)
+        if attribute is None:
+            return None
+        if attribute.type != getattr(attribute, kind):
+            raise ValueError(f"the model's attribute {name} is none of {kind}. Is the file whole?")
+        return attribute
+
+    def ints(self, name: str) -> np.ndarray:
+        """Integers, none where there is no such attribute."""
+        found = self._read(name, "INTS")
+        return np.array([] if found is None else list(found.ints), np.int64)
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer."""
+        found = self._read(name, "INT")
+        return default if found is None else int(found.i)
+
+    def text(self, name: str, default: str) -> str:
+        """A text."""
+        found = self._read(name, "STRING")
+        return default if found is None else found.s.decode("utf-8", "replace")
+
+    def texts(self, name: str) -> list[str]:
+        """Texts, none where there is no such attribute."""
+        found = self._read(name, "STRINGS")
+        return [] if found is None else [one.decode("utf-8") for one in found.strings]
+
+    def floats(self, name: str) -> np.ndarray:
+        """Numbers, from a list of float32 or from the tensor of the same name."""
+        if (found := self._read(f"{name}_as_tensor", "TENSOR")) is not None:
+            return _array(name, found.t).astype(np.float64)
+        found = self._read(name, "FLOATS")
+        return np.array([] if found is None else list(found.floats), np.float64)
+
+    def tensor(self, name: str) -> np.ndarray:
+        """Numbers of a tensor, none where there is no such attribute."""
+        found = self._read(name, "TENSOR")
+        return np.zeros(0) if found is None else _array(name, found.t).astype(np.float64)
+
+
+def _array(name: str, tensor: Any) -> np.ndarray:
+    from onnx import numpy_helper  # pyright: ignore[reportMissingImports]
+
+    if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
+        raise ValueError(
+            f"the model keeps its attribute {name} in another file, which is not read; write it into one file by "
+            "onnx.save(onnx.load(path), path)."
+        )
+    try:
+        found = np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:
+        raise ValueError(f"the model's attribute {name} is no array: {error}. Is the file whole?") from error
+    if found.ndim != 1 or found.dtype.kind not in "fiub":
+        raise ValueError(f"the model's attribute {name} is an array of {found.dtype}{found.shape}; expected one axis.")
+    return found
+
+
+def find_trees(model: Any) -> TreesInGraph:
+    """Return the node of trees of a ``ModelProto``.
+
+    Raises a ValueError if there is none or are several, or the graph does what is not understood, which is named.
+    """
+    _check_texts(model)
+    graph = model.graph
+    trees = [node for node in graph.node if node.op_type in OPERATORS]
+    is_ours = model.producer_name == OURS
+    if is_ours:  # those before find the sides of sets, which the metadata say
+        trees = trees[-1:]
+    if len(trees) != 1:
+        names = sorted({node.op_type for node in graph.node})[:8]
+        raise ValueError(f"the ONNX graph has {len(trees)} nodes of trees among {names}; from_onnx imports one.")
+    node = trees[0]
+    if not node.input or not node.output:
+        raise ValueError("the ONNX graph's node of trees has no input or no output. Is the file whole?")
+    versions = [entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"]
+    wide, n_features = _input(graph, node, ("Identity", "Cast", *(("Concat",) * is_ours)))
+    is_classifier = node.op_type == "TreeEnsembleClassifier"
+    labels = node.output[0] if is_classifier else None
+    scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
+    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
+    # What a file of our own does with sums its metadata say.
+    after = () if is_ours else _after(graph, node, labels, scores, opset)
+    return TreesInGraph(
+        node.op_type,
+        Attributes(node),
+        wide,
+        n_features,
+        after,
+        model.producer_name,
+        max(versions, default=1),
+        {one.key: one.value for one in model.metadata_props},
+    )
+
+
+def _check_texts(model: Any) -> None:
+    """Raise a ValueError if a name is no text: protobuf gives bytes where they are no UTF-8."""
+    graph = model.graph
+    named = [*graph.node, *graph.input, *graph.output, *(one for node in graph.node for one in node.attribute)]
+    texts = [model.producer_name, *(one.domain for one in model.opset_import), *(one.name for one in named)]
+    for node in graph.node:
+        texts += [node.op_type, *node.input, *node.output]
+    if odd := [text for text in texts if not isinstance(text, str)]:
+        raise ValueError(f"the ONNX model has names that are no text: {odd[0]!r:.60}. Is the file whole?")
+
+
+def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | None]:
+    """Whether the trees compare float64, and the columns of the input, which goes through these operators first."""
+    made_by = {name: one for one in graph.node for name in one.output}
+    name, casts = node.input[0], []
+    for _ in graph.node:
+        if name not in made_by:
+            break
+        before = made_by[name]
+        if before.op_type not in passed or not before.input:
+            raise ValueError(f"the ONNX graph has {before.op_type} before its trees; from_onnx imports trees alone.")
+        if before.op_type == "Cast":
+            casts.append(_target(before))
+        name = before.input[0]
+    given = [one for one in graph.input if one.name == name]
+    if not given:
+        raise ValueError(f"the ONNX graph's trees read {name!r:.60}, which is no input of it. Is the file whole?")
+    tensor = given[0].type.tensor_type
+    kind = tensor.elem_type
+    if kind not in (_FLOAT, _DOUBLE, *_INTS) or any(one not in (_FLOAT, _DOUBLE) for one in casts):
+        raise ValueError(f"the ONNX graph's trees read numbers of types {[kind, *casts]}; expected float or double.")
+    # Integers that are not cast are compared as float32.
+    wide = _FLOAT not in (kind, *casts) and _DOUBLE in (kind, *casts)
+    size = tensor.shape.dim[1].dim_value if len(tensor.shape.dim) == 2 else 0
+    return wide, size if size > 0 else None
+
+
+def _target(cast: Any) -> int:
+    return next((int(attribute.i) for attribute in cast.attribute if attribute.name == "to"), 0)
+
+
+def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
+    """What scores go through on their way to the outputs; None stands for labels."""
+    known: dict[str, tuple[str, ...] | None] = {}
+    if labels:
+        known[labels] = None
+    if scores:
+        known[scores] = ()
+    for node in graph.node:
+        own = [name for name in node.input if name in known]
+        if node is trees or not own:
+            continue
+        if len(own) > 1 or len(node.output) != 1:
+            raise ValueError(f"the ONNX graph joins scores by {node.op_type} after its trees, which is not imported.")
+        known[node.output[0]] = _through(node, known[own[0]], opset)
+    reached = {known[one.name] for one in graph.output if one.name in known}
+    if not reached:
+        raise ValueError("the ONNX graph has no output that its trees lead to. Is the file whole?")
+    ways = reached - {None}
+    if len(ways) > 1:
+        raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, ways))}; keep one.")
+    return next((way for way in ways if way is not None), ())
+
+
+def _through(node: Any, way: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
+    name, attributes = node.op_type, Attributes(node)
+    if name == "Identity" or (name == "Cast" and (way is None or _target(node) in (_FLOAT, _DOUBLE))):
+        return way
+    if way is not None:
+        if name == "ZipMap":
+            return way
+        if name in ("Sigmoid", "Exp"):
+            return (*way, name)
+        if name == "Softmax" and attributes.integer("axis", -1 if opset >= 13 else 1) in (-1, 1):
+            return (*way, name)
+        if name == "Normalizer":
+            return (*way, attributes.text("norm", "MAX"))
+    raise ValueError(f"the ONNX graph has {name} after its trees, which is not imported.")
+
+
+class OnnxTrees(NamedTuple):
+    """The trees of a node, without leaf values, and the weights of leaves."""
+
+    trees: list[ComparingTree]
+    has_tracks: bool
+    """Whether a missing value follows the true branch of any node."""
+    of_tree: np.ndarray
+    """For each weight its tree, the leaf there, the output that it counts for, and what it adds."""
+    node: np.ndarray
+    output: np.ndarray
+    weight: np.ndarray
+
+
+def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
+    """Return the trees of a classifier or a regressor; ``weights`` is "class" or "target"."""
+    tree_id, node_id = attributes.ints("nodes_treeids"), attributes.ints("nodes_nodeids")
+    feature, value = attributes.ints("nodes_featureids"), attributes.floats("nodes_values")
+    modes = np.array(attributes.texts("nodes_modes"), object)
+    true, false = attributes.ints("nodes_truenodeids"), attributes.ints("nodes_falsenodeids")
+    n_nodes = len(node_id)
+    if n_nodes == 0 or any(len(one) != n_nodes for one in (tree_id, feature, value, modes, true, false)):
+        raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
+    compare = np.full(n_nodes, -1)
+    for i, mode in enumerate(_MODES):
+        compare[modes == mode] = _COMPARE[i]
+    inner = modes != "LEAF"
+    if unknown := sorted({str(one) for one in modes[inner & (compare < 0)]}):
+        raise ValueError(f"the ONNX trees have nodes_modes {unknown[:3]}; from_onnx imports {', '.join(_MODES)}, LEAF.")
+    tracks = _tracks(attributes, n_nodes) & inner
+    missing_left = tracks | (compare == UNEQUAL)
+    # Trees in the order in which they begin; a tree's first node is its root.
+    distinct, first, number = np.unique(tree_id, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    of_tree = rank[number]
+    key_of = _Keys(of_tree, node_id)
+    left, right = np.full(n_nodes, -1), np.full(n_nodes, -1)
+    left[inner] = key_of.place(of_tree[inner], true[inner])
+    right[inner] = key_of.place(of_tree[inner], false[inner])
+    order = np.argsort(of_tree, kind="stable")
+    ends = np.searchsorted(of_tree[order], np.arange(len(distinct) + 1))
+    within = np.empty(n_nodes, np.int64)
+    within[order] = np.arange(n_nodes) - ends[of_tree[order]]
+    trees = []
+    for a, b in pairwise(ends.tolist()):
+        own = order[a:b]
+        # A place of -1 is no child's.
+        to_left, to_right = (np.where(side[own] < 0, -1, within[side[own]]) for side in (left, right))
+        tests = feature[own], compare[own], value[own]
+        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[own], {}, np.zeros((b - a, 1))))
+    target = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
+    weight = attributes.floats(f"{weights}_weights")
+    if not len(weight) or any(len(one) != len(weight) for one in target):
+        raise ValueError(f"the ONNX trees have {len(weight)} weights of leaves, but ids of other lengths.")
+    if not np.isin(target[0], distinct).all():
+        raise ValueError("the ONNX trees have weights for trees that there are not.")
+    place = key_of.place(rank[np.searchsorted(distinct, target[0])], target[1])
+    at_leaf = ~inner[place]  # runtimes pass weights of other nodes by
+    place = place[at_leaf]
+    return OnnxTrees(trees, bool(tracks.any()), of_tree[place], within[place], target[2][at_leaf], weight[at_leaf])
+
+
+class _Keys:
+    """The places of nodes by tree and number."""
+
+    def __init__(self, of_tree: np.ndarray, node_id: np.ndarray):
+        self._order = np.lexsort((node_id, of_tree))
+        self._tree, self._node = of_tree[self._order], node_id[self._order]
+        if np.any((np.diff(self._tree) == 0) & (np.diff(self._node) == 0)):
+            raise ValueError("the ONNX trees have a node twice.")
+        self._distinct = np.unique(node_id)
+
+    def place(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the places of nodes, or raise a ValueError if one is not there."""
+        # A number for each pair, of the rank of the node's among all, so that no product is too large.
+        n = len(self._distinct)
+        keys = self._tree * n + np.searchsorted(self._distinct, self._node)
+        wanted = np.minimum(np.searchsorted(self._distinct, node), n - 1)
+        found = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
+        if np.any(self._tree[found] != tree) or np.any(self._node[found] != node):
+            raise ValueError("the ONNX trees name nodes that there are not.")
+        return self._order[found]
+
+
+def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
+    tracks = attributes.ints("nodes_missing_value_tracks_true")
+    if len(tracks) not in (0, n_nodes):
+        raise ValueError(f"the ONNX trees say for {len(tracks)} of {n_nodes} nodes where missing values go.")
+    return tracks == 1 if len(tracks) else np.zeros(n_nodes, bool)
+
+
+def read_ensemble(attributes: Attributes) -> OnnxTrees:
+    """Return the trees of a ``TreeEnsemble``, of which nodes and leaves have lists of their own."""
+    modes = attributes.tensor("nodes_modes").astype(np.int64)
+    n_nodes = len(modes)
+    feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")
+    sides = [(attributes.ints(f"nodes_{s}nodeids"), attributes.ints(f"nodes_{s}leafs")) for s in ("true", "false")]
+    output, weight = attributes.ints("leaf_targetids"), attributes.tensor("leaf_weights")
+    if n_nodes == 0 or any(len(one) != n_nodes for one in (feature, split, *sides[0], *sides[1])):
+        raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
+    if len(output) != len(weight) or modes.min() < 0 or modes.max() > 6:
+        raise ValueError("the ONNX trees have unknown modes, or leaves without a weight or a target.")
+    for child, is_leaf in sides:
+        if np.any(child < 0) or np.any(child >= np.where(is_leaf == 1, len(weight), n_nodes)):
+            raise ValueError("the ONNX trees have children that there are not.")
+    sets = _members(attributes, modes)
+    tracks = _tracks(attributes, n_nodes)
+    compare = _COMPARE[modes]
+    roots = attributes.ints("tree_roots")
+    if not len(roots) or roots.min() < 0 or roots.max() >= n_nodes:
+        raise ValueError("the ONNX trees have no roots, or roots that are no nodes.")
+    trees, leaves, seen = [], [], np.zeros(n_nodes, bool)
+    for root in roots.tolist():
+        inner, left, right, own_leaves = _walk(root, sides, seen)
+        n_all = len(inner) + len(own_leaves)
+        # Leaves lie behind the inner nodes.
+        tested, kind, at, missing = (
+            _padded(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))
+        )
+        own_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
+        to_left, to_right = (_padded(np.array(side), n_all, -1) for side in (left, right))
+        trees.append(ComparingTree(tested, kind, at, to_left, to_right, missing, own_sets, np.zeros((n_all, 1))))
+        leaves.append((np.full(len(own_leaves), len(trees) - 1), len(inner) + np.arange(len(own_leaves)), own_leaves))
+    of_tree, node = (np.concatenate([one[i] for one in leaves]) for i in (0, 1))
+    which = np.concatenate([np.array(one[2]) for one in leaves])
+    return OnnxTrees(trees, bool(tracks.any()), of_tree, node, output[which], weight[which])
+
+
+def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
+    """The inner nodes of a tree, their children with leaves behind all of them, and these leaves."""
+    inner, at, ends, leaves = [root], 0, ([], []), []
+    while at < len(inner):
+        node = inner[at]
+        if seen[node]:
+            raise ValueError("the ONNX trees share nodes, or go in circles.")
+        seen[node] = True
+        for side, (child, is_leaf) in zip(ends, sides, strict=True):
+            if is_leaf[node] == 1:
+                side.append(-1 - len(leaves))
+                leaves.append(int(child[node]))
+            else:
+                side.append(len(inner))
+                inner.append(int(child[node]))
+        at += 1
+    left, right = ([len(inner) - 1 - place if place < 0 else place for place in side] for side in ends)
+    return inner, left, right, leaves
+
+
+def _padded(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
+    return np.append(part, np.full(length - len(part), value, part.dtype))
+
+
+def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """The sets of nodes that test them, as intervals of single numbers."""
+    nodes = np.flatnonzero(modes == 6).tolist()
+    values = attributes.tensor("membership_values")
+    groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
+    if groups and not len(groups[-1]):
+        groups = groups[:-1]
+    if len(groups) != len(nodes):
+        raise ValueError(f"the ONNX trees have {len(groups)} sets for {len(nodes)} nodes that test them.")
+    found = {}
+    for node, group in zip(nodes, groups, strict=True):
+        own = np.unique(group[~np.isnan(group)])
+        if np.any(np.isinf(own)):
+            raise ValueError("the ONNX trees test whether a number is infinite, which is not imported.")
+        found[node] = (own, np.nextafter(own, np.inf))
+    return found
+
+
+def with_sets(trees: Sequence[ComparingTree], n_features: int, said: str) -> list[ComparingTree]:
+    """Return trees of our own files that test sets where they test the columns of their sides.
+
+    Raises a ValueError if the metadata do not say which.
+    """
+    sets = _read_sets(said, n_features)
+    return [_tests_sets(tree, n_features, sets) for tree in trees]
+
+
+def _read_sets(said: str, n_features: int) -> list[PlainSet]:
+    try:
+        sets = []
+        for feature, first_left, missing_left, *upper in json.loads(said):
+            ends = np.array(upper, np.float64).reshape(-1)
+            whole = type(feature) is int and type(first_left) is type(missing_left) is bool
+            if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
+                raise ValueError("a set is none of a column, or its bounds do not rise")
+            sets.append(PlainSet(feature, ends, np.nextafter(ends, np.inf), first_left, missing_left))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"the model's metadata {SETS} are damaged: {error}. Is the file whole?") from error
+    return sets
+
+
+def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
+    places = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
+    number = tree.feature[places] - n_features
+    if np.any(number >= len(sets)) or np.any(tree.value[places] != 0.5) or np.any(tree.compare[places] != AT_MOST):
+        raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
+    feature, compare, missing_left = (np.array(part) for part in (tree.feature, tree.compare, tree.missing_left))
+    found = dict(tree.sets)
+    for place, k in zip(places.tolist(), number.tolist(), strict=True):
+        one = sets[k]
+        feature[place], missing_left[place] = one.feature, one.missing_left
+        # The set is of the intervals that do not reach infinity.
+        last_left = bool(one.goes_left[-1])
+        compare[place] = NOT_IN_SET if last_left else IN_SET
+        first, chosen = np.append(-np.inf, one.behind)[:-1], one.goes_left[:-1] != last_left
+        found[place] = first[chosen], one.behind[chosen]
+    return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=found)
