@@ -9,14 +9,23 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.data import KNOWN, DataSet
-from benchmarks.papers import busch2021 as study
-from benchmarks.papers import busch2021_figures
-from benchmarks.papers.busch2021_duels import Duel, Results, against_the_mean, signed
-from benchmarks.papers.busch2021_figures import simulated_ensembles, simulated_leaves, write_pictures
-from benchmarks.papers.busch2021_means import means, rank_table, rank_tables, single_trees, with_references
-from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from benchmarks.papers.busch2021_page import study_page
-from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, _tested, findings
+from benchmarks.studies.busch2021 import figures as busch2021_figures
+from benchmarks.studies.busch2021 import run as study
+from benchmarks.studies.busch2021.figures import simulated_ensembles, simulated_leaves, write_pictures
+from benchmarks.studies.busch2021.methods import METHODS, PAPER
+from benchmarks.studies.busch2021.numbers import (
+    Duel,
+    Results,
+    against_the_mean,
+    means,
+    rank_table,
+    rank_tables,
+    signed,
+    single_trees,
+    with_references,
+)
+from benchmarks.studies.busch2021.page import study_page
+from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, findings
 from jaxunc import compare
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]

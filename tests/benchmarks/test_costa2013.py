@@ -7,16 +7,12 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_bags as bags
-from benchmarks.papers import costa2013_methods as methods
-from benchmarks.papers import costa2013_numbers as numbers
-from benchmarks.papers import costa2013_own as own
-from benchmarks.papers import costa2013_page as page
-from benchmarks.papers import costa2013_reading as reading
-from benchmarks.papers import costa2013_sets as sets
-from benchmarks.papers import costa2013_tables as tables
-from benchmarks.papers.costa2013_batch import batch_certainty
+from benchmarks.studies.costa2013 import methods, numbers, page, reading, sets
+from benchmarks.studies.costa2013 import methods as bags
+from benchmarks.studies.costa2013 import methods as own
+from benchmarks.studies.costa2013 import numbers as tables
+from benchmarks.studies.costa2013 import run as study
+from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]

@@ -10,11 +10,11 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_general as general
-from benchmarks.papers import costa2013_general_section, costa2013_paths_section
-from benchmarks.papers import costa2013_paths as paths
-from benchmarks.papers.costa2013_pools_cells import finished_pools
+from benchmarks.studies.costa2013 import general, paths
+from benchmarks.studies.costa2013 import general as costa2013_general_section
+from benchmarks.studies.costa2013 import paths as costa2013_paths_section
+from benchmarks.studies.costa2013 import run as study
+from benchmarks.studies.costa2013.pools import finished_pools
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 

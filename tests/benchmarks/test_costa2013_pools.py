@@ -8,11 +8,11 @@ import pytest
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_learned as learned
-from benchmarks.papers import costa2013_pools as pools
-from benchmarks.papers import costa2013_pools_cells as cells
-from benchmarks.papers import costa2013_pools_section as section
+from benchmarks.studies.costa2013 import pools
+from benchmarks.studies.costa2013 import pools as cells
+from benchmarks.studies.costa2013 import pools as learned
+from benchmarks.studies.costa2013 import pools as section
+from benchmarks.studies.costa2013 import run as study
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 

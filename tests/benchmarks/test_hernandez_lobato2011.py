@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 
 from benchmarks.data import DataSet
-from benchmarks.papers import hernandez_lobato2011 as study
-from benchmarks.papers import hernandez_lobato2011_circle as circle
-from benchmarks.papers import hernandez_lobato2011_constant as constant
-from benchmarks.papers import hernandez_lobato2011_measures as of_cells
-from benchmarks.papers import hernandez_lobato2011_page as page
-from benchmarks.papers import hernandez_lobato2011_problems as problems
-from benchmarks.papers import hernandez_lobato2011_tables as tables
-from benchmarks.papers import hernandez_lobato2011_votes as votes_of
+from benchmarks.studies.hernandez_lobato2011 import constant, page
+from benchmarks.studies.hernandez_lobato2011 import numbers as of_cells
+from benchmarks.studies.hernandez_lobato2011 import numbers as tables
+from benchmarks.studies.hernandez_lobato2011 import run as study
+from benchmarks.studies.hernandez_lobato2011 import votes as circle
+from benchmarks.studies.hernandez_lobato2011 import votes as problems
+from benchmarks.studies.hernandez_lobato2011 import votes as votes_of
 from jaxunc import voting
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]

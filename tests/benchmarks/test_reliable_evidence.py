@@ -12,10 +12,10 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks import reliable_beyond as beyond
-from benchmarks import reliable_evidence as study
-from benchmarks.reliable_evidence_page import MEASURES, against, by_set, page, table
-from benchmarks.reliable_rules import MEANINGS, rules_of
+from benchmarks.studies.reliable_evidence import beyond
+from benchmarks.studies.reliable_evidence import run as study
+from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
+from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, page, table
 
 pytestmark = pytest.mark.once
 

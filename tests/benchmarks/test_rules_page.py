@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import rules
-from benchmarks.rules_page import against_the_mean, by_set, rules_page, told_apart, winner
+from benchmarks.studies.rules import run as rules
+from benchmarks.studies.rules.page import against_the_mean, by_set, rules_page, told_apart, winner
 from jaxunc import compare
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]

@@ -8,9 +8,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import DataSet
-from benchmarks.papers import suttoncharani2020 as study
-from benchmarks.papers import suttoncharani2020_page as page
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import page, trees
+from benchmarks.studies.suttoncharani2020 import run as study
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 

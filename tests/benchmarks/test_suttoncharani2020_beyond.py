@@ -6,11 +6,10 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import DataSet
-from benchmarks.papers import suttoncharani2020_beyond as study
-from benchmarks.papers import suttoncharani2020_beyond_methods as methods
-from benchmarks.papers import suttoncharani2020_beyond_page as page
-from benchmarks.papers import suttoncharani2020_distances as distances
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import beyond as page
+from benchmarks.studies.suttoncharani2020 import beyond as study
+from benchmarks.studies.suttoncharani2020 import beyond_methods as methods
+from benchmarks.studies.suttoncharani2020 import distances, trees
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.papers import suttoncharani2020_open_page as page
-from benchmarks.papers import suttoncharani2020_splits as splits
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import left_open as page
+from benchmarks.studies.suttoncharani2020 import trees
+from benchmarks.studies.suttoncharani2020 import trees as splits
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -19,7 +19,7 @@ def data():
 
 
 def test_without_a_prior_it_is_cart(data):
-    own, cart = splits.grow(*data, "raw"), trees.grow(*data)
+    own, cart = splits.grow_by_gain(*data, "raw"), trees.grow(*data)
     for cp in (0.0, 0.01):
         a, b = trees.prune(own, cp), trees.prune(cart, cp)
         np.testing.assert_array_equal(a.counts[a.place(data[0])], b.counts[b.place(data[0])])
@@ -89,20 +89,20 @@ def test_what_a_node_more_costs(weight):
 def test_entropy_trees_are_those_of_scikit_learn(data):
     theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
     theirs.fit(*data)
-    ours = trees.prune(splits.grow(*data, splits.ENTROPY), 0.0)
+    ours = trees.prune(splits.grow_by_gain(*data, splits.ENTROPY), 0.0)
     expected = trees.prune(theirs, 0.0)
     np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
 
 
 def test_evidential_trees_are_smaller(data):
     noise = np.random.default_rng(2).normal(size=(300, 1))
-    sizes = [splits.grow(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
+    sizes = [splits.grow_by_gain(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
     assert sizes[0] < sizes[1] / 2
 
 
 @pytest.mark.parametrize("growth", [*splits.GROWTHS, *splits.EVIDENTIAL, splits.ENTROPY])
 def test_leaves_hold_their_counts(data, growth):
-    tree = splits.grow(*data, growth)
+    tree = splits.grow_by_gain(*data, growth)
     pruned = trees.prune(tree, 0.0)
     place = pruned.place(data[0])
     for row, counts in enumerate(pruned.counts):

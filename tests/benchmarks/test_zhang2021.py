@@ -6,8 +6,8 @@ import pytest
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import zhang2021 as study
-from benchmarks.papers import zhang2021_page as page
+from benchmarks.studies.zhang2021 import page
+from benchmarks.studies.zhang2021 import run as study
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 

@@ -1,0 +1,107 @@
+"""The study of Costa, Verwer and Blockeel 2013: certainty of a tree by inserting the instance with each label.
+
+    python -m benchmarks.studies.costa2013.run [--data FOLDER] [--sets NAME ...]
+
+Tables 1 to 3 and Figures 4 to 6 by leave-one-out up to 2000 instances, by ten-fold cross-validation above; all sets
+by ten folds as well, because leaving one out can tilt areas. Beyond the paper: Laplace-smoothed baselines, other
+read-outs of the leaves, the batch variant of its conclusion, Kukar and Kononenko's threshold, and what happens if the
+inserted instance makes thresholds (its Figure 3).
+
+Every (set, protocol) is written to ``cells/SET.jsonl`` in ``benchmarks/results/costa2013`` (or ``--out``) as soon as it
+is finished, and what is there is not run again: a run that was killed goes on where it stopped, and ends with the same
+bytes. The page and its figures are made of the cells.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.data import DataSet, load
+from benchmarks.studies.costa2013 import branches as costa2013_branches_section
+from benchmarks.studies.costa2013 import general as costa2013_general_section
+from benchmarks.studies.costa2013 import paths as costa2013_paths_section
+from benchmarks.studies.costa2013.branches import finished_branches
+from benchmarks.studies.costa2013.general import finished_general
+from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
+from benchmarks.studies.costa2013.page import study_page
+from benchmarks.studies.costa2013.paths import finished_paths
+from benchmarks.studies.costa2013.pools import finished_pools, section
+from benchmarks.studies.costa2013.sets import SETS, protocols
+
+RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
+RUNS = {"loo": leave_one_out, "folds": cross_validated, "own": own_thresholds}
+
+
+class Cell(NamedTuple):
+    """A set and how it is cut up."""
+
+    data: str
+    protocol: str
+
+
+def cells(name: str) -> list[Cell]:
+    """All that is to be run on a set, in order."""
+    return [Cell(name, protocol) for protocol in protocols(name)]
+
+
+def run_cell(cell: Cell, data: DataSet) -> dict:
+    """{method: measures}, with the set's sizes."""
+    found = RUNS[cell.protocol](data)
+    return {"n": len(data.y), "features": data.X.shape[1], "classes": len(data.class_labels), **found}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    return Journal(out / "cells" / f"{name}.jsonl", cells(name), 1, _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    method = "tpce_own" if cell.protocol == "own" else "tpce"
+    return len(record[method]) == len(MEASURES) and record["classes"] > 1
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {protocol: record}} of the sets that are finished."""
+    kept = {name: journal(out, name).found for name in SETS}
+    return {
+        name: {cell.protocol: record for cell, record in found.items()}
+        for name, found in kept.items()
+        if len(found) == len(cells(name))
+    }
+
+
+def write_page(out: Path) -> None:
+    """The page of the sets that are finished, its figures, and the sections of what goes beyond the paper."""
+    found = finished(out)
+    if len(found) > 1:
+        (out / "README.md").write_text(study_page(found, out, further_sections(out)), encoding="utf-8")
+
+
+def further_sections(out: Path) -> list[str]:
+    """The sections of what goes beyond the paper: of each study of which two sets are finished."""
+    pools, paths, general = finished_pools(out), finished_paths(out), finished_general(out)
+    found = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
+    found += [costa2013_paths_section.section(paths)] if len(paths) > 1 else []
+    branches = finished_branches(out)
+    found += [costa2013_branches_section.section(branches)] if len(branches) > 1 else []
+    return found + ([costa2013_general_section.section(general)] if len(general) > 1 else [])
+
+
+def main() -> None:
+    """Run what is missing, then write the page."""
+    args = study_options(__doc__, SETS, RESULTS).parse_args()
+    jax.config.update("jax_enable_x64", True)
+    run_all(args.sets, args.data, args.out)
+    write_page(args.out)
+
+
+if __name__ == "__main__":
+    main()

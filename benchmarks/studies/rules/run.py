@@ -1,0 +1,102 @@
+"""Which rule when: all rules × whose counts, on many data sets. Source of the table in the README.
+
+    python -m benchmarks.studies.rules.run [--data FOLDER] [--sets NAME ...] [--work FOLDER]
+
+Each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted run goes on where
+it stopped. At the end the means over folds go to ``benchmarks/results/rules.json`` and what they say to ``rules.md``.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.data import DataSet, load
+from benchmarks.studies.rules.page import rules_page, write_pictures
+from jaxunc import compare
+
+# heart-statlog is not among them: its patients are those of heart-c, and blocks of a test must be independent.
+SETS = (
+    # two classes
+    "banana", "banknote", "biodeg", "breast-cancer-ljubljana", "breast-w", "climate", "credit-g", "cylinder-bands",
+    "diabetes", "heart-c", "heart-h", "hepatitis", "ionosphere", "kr-vs-kp", "liver", "mammo", "sick",
+    "sonar", "spambase", "spect", "tic-tac-toe", "vertebral-2c", "wdbc",
+    # more
+    "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",
+    "waveform-5000", "wine", "yeast",
+)  # fmt: skip
+COUNTS = ("inbag", "oob", "held_out")
+FIXED = tuple(name for name, rule in compare.RULES.items() if not (rule.learns or rule.own))
+"""Learned rules have a study of their own: `benchmarks.studies.learning.run`."""
+RESULTS = Path(__file__).parent / "results"
+
+
+def settings(counts: str) -> compare.Settings:
+    """What is run on each set."""
+    return compare.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, rules=FIXED)
+
+
+def table(data: DataSet) -> compare.Table:
+    """A data set for `jaxunc.compare`: nominal values as ranks of their levels, as in `jaxunc compare`."""
+    sizes = np.bincount(data.y)
+    kept = sizes >= 5
+    rows = kept[data.y]
+    y = (np.cumsum(kept) - 1)[data.y[rows]]
+    labels = tuple(label for label, keep in zip(data.class_labels, kept, strict=True) if keep)
+    X = data.X[rows]
+    varying = np.array([len(np.unique(column)) > 1 for column in X.T])
+    return compare.Table(data.name, X[:, varying], y, labels)
+
+
+def means(results: compare.Results) -> pd.DataFrame:
+    """A row per forest kind, leaf size and rule: the mean of each measure over folds."""
+    records = compare.frame(results)
+    groups = records.groupby(["forest", "leaf_size", "rule"], sort=False)
+    return groups[list(compare.MEASURES)].mean().round(5).reset_index()
+
+
+def main() -> None:
+    """Run what is missing, then write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
+    parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="only these sets")
+    parser.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of rules.json, rules.md and the pictures")
+    args = parser.parse_args()
+    found = []
+    for i, name in enumerate(args.sets):
+        data = table(load(name, args.data))
+        for counts in COUNTS:
+            start = time.perf_counter()
+            results = compare.run(data, settings(counts), Path(args.work) / name / counts, quiet=True)
+            found.append(means(results).assign(set=name, counts=counts, n_classes=len(data.class_labels)))
+            seconds = time.perf_counter() - start
+            print(f"{i + 1}/{len(args.sets)} {name}, {counts}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    everything = pd.concat(found, ignore_index=True)
+    write(everything, args.out)
+
+
+def write(everything: pd.DataFrame, folder: Path) -> None:
+    """The numbers, compactly, the page that reads them, and its pictures."""
+    keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
+    rows = [list(row) for row in everything[[*keys, *compare.MEASURES]].itertuples(index=False)]
+    head = {
+        "command": "python -m benchmarks.studies.rules.run",
+        "settings": "random forests and extremely randomised trees, 100 trees, 5-fold cross-validation, seed 0",
+        "columns": [*keys, *compare.MEASURES],
+    }
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rules.json").write_text(
+        json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
+    (folder / "rules.md").write_text(rules_page(everything), encoding="utf-8")
+    write_pictures(everything, folder)
+
+
+if __name__ == "__main__":
+    main()
