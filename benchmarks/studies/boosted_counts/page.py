@@ -1,7 +1,6 @@
 """The page of the study of boosted models and leaf counts: tables made of its cells."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,6 @@ LARGER = ("auc", "accuracy")
 AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 
 
-def write_page(found: Mapping[Any, dict], out: Path) -> None:
-    """``README.md`` in the folder of results."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
-
-
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
@@ -49,8 +42,8 @@ def page(found: Mapping[Any, dict]) -> str:
     lines = [
         "# What leaf counts add to a boosted model",
         "",
-        f"Made by `python -m benchmarks.studies.boosted_counts.run --data FOLDER`: {n_sets} data sets ({n_two} of two classes),",
-        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells/`.",
+        f"Made by `python -m benchmarks boosted_counts --data FOLDER`: {n_sets} data sets ({n_two} of two classes),",
+        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells.jsonl.gz`.",
         "Histogram-based gradient boosting of scikit-learn, its defaults and early stopping",
         f"({trees:.0f} trees in the median).",
         "A quarter of the training rows is held out from boosting: they calibrate, and are counted in the leaves.",

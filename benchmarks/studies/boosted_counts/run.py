@@ -1,8 +1,8 @@
 """What do leaf counts add to a boosted model? Held-out counts of its leaves against its own probability, and both.
 
-    python -m benchmarks.studies.boosted_counts.run [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks boosted_counts [--data FOLDER] [--sets NAME ...]
 
-Histogram-based gradient boosting with early stopping and scikit-learn's defaults, on the sets of `benchmarks.studies.rules.run`:
+Histogram-based gradient boosting with early stopping and scikit-learn's defaults, on the sets of `benchmarks.studies.rules`:
 at most 2000 rows, two folds of a five-fold cross-validation. A quarter of the training rows is held out from boosting.
 These rows calibrate the model's own probability, are counted in its leaves, and what is learned is learned from them:
 each through counts without itself.
@@ -13,6 +13,7 @@ is finished, and what is there is not run again. The page, ``README.md`` there, 
 
 import time
 import warnings
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing, study_options
-from benchmarks.studies.boosted_counts.page import write_page
+from benchmarks.studies.boosted_counts.page import page
 from benchmarks.studies.learning.methods import best_calibrator, isotonic, plain_measures
 from benchmarks.studies.learning.run import Rows, load_rows
 from benchmarks.studies.rules.run import SETS
@@ -32,7 +33,7 @@ from benchmarks.studies.rules.run import SETS
 N_FOLDS, N_RUN, MOST_ROWS, HELD_OUT = 5, 2, 2000, 0.25
 LEAST = 1e-4
 """What probabilities are clipped to before a blend takes their logarithms."""
-RESULTS = Path(__file__).parent / "results" / "boosted_counts"
+RESULTS = Path(__file__).parent
 
 
 class Cell(NamedTuple):
@@ -151,7 +152,7 @@ def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
     sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])  # noqa: E731
-    return Journal(out / "cells" / f"{name}.jsonl", cells, 1, sound)
+    return Journal(out, None, cells, sound)
 
 
 def kept(out: Path) -> dict[Cell, dict]:
@@ -159,13 +160,17 @@ def kept(out: Path) -> dict[Cell, dict]:
     return {cell: record for name in SETS for cell, record in journal(out, name).found.items()}
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    args = study_options(__doc__, SETS, RESULTS).parse_args()
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
     run_missing({name: journal(args.out, name) for name in args.sets}, lambda name: rows_of(name, args.data), run_cell)
-    write_page(kept(args.out), args.out)
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

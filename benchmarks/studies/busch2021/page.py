@@ -43,7 +43,7 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
     n_pairs = len(methods) * len(leaf_sizes)
     parts = [
         "# Random decision trees: the study of Busch et al. 2021",
-        f"Made by `python -m benchmarks.studies.busch2021.run`: {trees['set'].nunique()} of the {n_sets} sets at hand "
+        f"Made by `python -m benchmarks busch2021`: {trees['set'].nunique()} of the {n_sets} sets at hand "
         f"({', '.join(trees['set'].unique())}){_unfinished(trees, n_repeats)}{_not_run(trees, ratios)}. "
         f"Not at hand of the paper's {n_sets + len(ABSENT)}: {', '.join(ABSENT)}. 100 trees, "
         f"{n_repeats} times two-fold cross-validation; a block of every test is a data set. A score of at least 0 "

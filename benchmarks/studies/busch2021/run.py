@@ -1,6 +1,6 @@
 """The study of Busch et al. 2021: ways to combine the leaves of random decision trees, on the paper's data sets.
 
-    python -m benchmarks.studies.busch2021.run [--data FOLDER] [--sets NAME ...] [--parts trees references transfer]
+    python -m benchmarks busch2021 [--data FOLDER] [--sets NAME ...] [--parts trees references transfer]
 
 100 trees, least leaf sizes 1, 2, 3, 4, 8 and 32, five times two-fold cross-validation, in float64. Parts: ``trees``,
 the paper's study; ``references``, a random forest and a single tree; ``transfer``, the rules on random forests,
@@ -12,6 +12,7 @@ stopped, and ends with the same bytes. Tables, figures and the page that reads t
 """
 
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -56,7 +57,8 @@ SHOWN_SETS = ("climate", "scene", "webdata", "airlines")
 """Of Figure 5: two where classes are uneven, and two that the paper speaks of."""
 LEAF_SIZES = (1, 2, 3, 4, 8, 32)
 N_REPEATS, N_FOLDS, N_TREES = 5, 2, 100
-RESULTS = Path(__file__).parents[1] / "results" / "busch2021"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
 MOST_LEVELS = 100
 """Nominal features with more levels are not spread over columns for scikit-learn's trees, but numbered."""
 
@@ -181,7 +183,7 @@ def reference(cell: Cell):
 
 def journal(out: Path, part: str, name: str) -> Journal:
     """The finished cells of a part on a set."""
-    return Journal(out / "cells" / f"{part}-{name}.jsonl", cells(part, name), 2, _is_sound)
+    return Journal(out, None, cells(part, name), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -219,15 +221,11 @@ def write_page(out: Path) -> None:
     write_pictures(rank_tables(everything, SETS), single_trees(finished, shown), trees, out)
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    parser = study_options(__doc__, SETS, RESULTS)
-    parser.add_argument("--parts", nargs="+", choices=KINDS, default=list(KINDS), help="only these parts")
-    args = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS, KINDS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
     run_all(args.parts, args.sets, args.data, args.out)
-    write_page(args.out)
-
-
-if __name__ == "__main__":
-    main()

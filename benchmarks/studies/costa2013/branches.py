@@ -1,6 +1,6 @@
 """Lazy trees and several branches, which Costa, Verwer and Blockeel 2013 name beside their own method.
 
-    python -m benchmarks.studies.costa2013.branches [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks costa2013 --parts branches [--data FOLDER] [--sets NAME ...]
 
 Five folds of each set are a line of ``branches/SET.jsonl`` in ``benchmarks/results/costa2013`` (or ``--out``); what is
 there is not run again. The settings, `WIDTHS` among them, were chosen before any result was seen, and not changed.
@@ -90,12 +90,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilitie
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(
-        out / "branches" / f"{name}.jsonl",
-        [BranchCell(name)],
-        1,
-        lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES),
-    )
+    return Journal(out, "branches", [BranchCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
 
 
 def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[BranchCell, dict]:
@@ -105,7 +100,7 @@ def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Bra
 
 def finished_branches(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL if (out / "branches" / f"{name}.jsonl").exists()}
+    found = {name: journal(out, name).found for name in SMALL}
     return {name: {"five": record} for name, of in found.items() for record in of.values()}
 
 
@@ -294,7 +289,7 @@ SOFT_DUELS = (
 )
 WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
 SECTION = """
-By `python -m benchmarks.studies.costa2013.branches`, {folds} folds of each of {n} of the {all} sets up to 2000 instances
+By `python -m benchmarks costa2013 --parts branches`, {folds} folds of each of {n} of the {all} sets up to 2000 instances
 (not {missing}: left out before the run, for its many features). All settings were chosen before any result was
 seen, and none was changed after.
 """

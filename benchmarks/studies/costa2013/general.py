@@ -1,6 +1,6 @@
 """Transduction around other learners, the open question of Costa, Verwer and Blockeel 2013: does it help them?
 
-    python -m benchmarks.studies.costa2013.general [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks costa2013 --parts general [--data FOLDER] [--sets NAME ...]
 
 Five learners of scikit-learn, each alone and in `jaxunc.estimators.TransductiveClassifier`, read by the paper's mean
 and by predictive normalized maximum likelihood. A hundred instances of each set are answered (all of a smaller one),
@@ -121,7 +121,7 @@ def _laplace(probs: np.ndarray, n: np.ndarray) -> np.ndarray:
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [GeneralCell(name, learner) for learner in LEARNERS]
-    return Journal(out / "general" / f"{name}.jsonl", cells, 1, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
+    return Journal(out, "general", cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
 
 
 def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[GeneralCell, dict]:
@@ -131,7 +131,7 @@ def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Gen
 
 def finished_general(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {learner: record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in GENERAL_SETS if (out / "general" / f"{name}.jsonl").exists()}
+    found = {name: journal(out, name).found for name in GENERAL_SETS}
     whole = {name: of for name, of in found.items() if len(of) == len(LEARNERS)}
     return {name: {cell.learner: record for cell, record in of.items()} for name, of in whole.items()}
 
@@ -150,7 +150,7 @@ NAMES = {
 WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
 SECTION = """
 "The ideas can also be applied to other machine learning methods, in particular those where the label of a single
-example can influence the learned model": by `python -m benchmarks.studies.costa2013.general`, with
+example can influence the learned model": by `python -m benchmarks costa2013 --parts general`, with
 `jaxunc.estimators.TransductiveClassifier` around five learners of scikit-learn. {n} sets ({names}); {sample} instances
 of each, drawn by a fixed seed, are answered by what is fitted on four of {folds} folds, k fits for each. Columns are
 scaled and nominal ones spread by what the training part holds. The tree takes tests by entropy with two instances in a

@@ -40,7 +40,7 @@ READ_OUTS = {
     "eva": "evidence accumulation",
 }
 INTRODUCTION = """
-Made by `python -m benchmarks.studies.costa2013.run` in less than an hour of a part of one core: {n_sets} sets, those up to
+Made by `python -m benchmarks costa2013` in less than an hour of a part of one core: {n_sets} sets, those up to
 2000 instances ({n_loo}) by leave-one-out, as in the paper, the larger ones by ten folds ({part}). The paper says "48
 randomly selected UCI datasets" and names none, nor the software's settings beside information gain and no pruning: our
 sets are others{left_out}, so directions and sizes of differences can be compared, not values.

@@ -1,6 +1,6 @@
 """Nodes along the path, which Costa, Verwer and Blockeel 2013 name beside their own method, and both together.
 
-    python -m benchmarks.studies.costa2013.paths [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks costa2013 --parts paths [--data FOLDER] [--sets NAME ...]
 
 An instance's path goes from the root to its leaf. Three ways to mix the estimates of the nodes on it: all alike, each
 node's drawn towards its parent's, and the average over all prunings of the tree. On the plain tree and, but for the
@@ -206,9 +206,7 @@ def _leaves(path: NodePath) -> np.ndarray:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(
-        out / "paths" / f"{name}.jsonl", [PathCell(name)], 1, lambda of, _: len(of["tpce"]) == len(POOL_MEASURES)
-    )
+    return Journal(out, "paths", [PathCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
 
 
 def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PathCell, dict]:
@@ -218,7 +216,7 @@ def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Pat
 
 def finished_paths(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL if (out / "paths" / f"{name}.jsonl").exists()}
+    found = {name: journal(out, name).found for name in SMALL}
     return {name: {"five": record} for name, of in found.items() for record in of.values()}
 
 
@@ -246,7 +244,7 @@ WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
 SECTION = """
 The paper names other ways to better certainty: "combining the class distribution from different nodes in the path"
 (its reference 12), inner nodes, smoothing (its reference 1), and says that they "can be easily combined" with its own.
-By `python -m benchmarks.studies.costa2013.paths`, {folds} folds of each of {n} sets up to 2000 instances. An instance's
+By `python -m benchmarks costa2013 --parts paths`, {folds} folds of each of {n} sets up to 2000 instances. An instance's
 path leads from the root to its leaf; its nodes are read **alike** (the mean of their Laplace estimates), **drawn
 towards the parent** (n_c and as many instances as there are classes, split as the parent's estimate is, from the
 uniform one at the root down to the leaf), or as the **average over prunings** of the whole tree, weighted by their

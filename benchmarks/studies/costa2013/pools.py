@@ -1,6 +1,6 @@
 """Transduction, read better: pools beside the mean of the published rule, learned pools, Venn-Abers, bags.
 
-    python -m benchmarks.studies.costa2013.pools [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks costa2013 --parts pools [--data FOLDER] [--sets NAME ...]
 
 Goes beyond Costa, Verwer and Blockeel 2013. Two cells of each set: ``loo``, instances left out one by one, and
 ``five``, five folds, in which readings learn from the training instances left out one by one. They are written to
@@ -34,17 +34,6 @@ from benchmarks.studies.costa2013.sets import LARGE, SETS, fold_of
 from benchmarks.studies.learning.methods import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
 from jaxunc.learning import OobDataset, fit_combiner, rows_from_counts
-
-
-def run_cell(cell: PoolCell, data: DataSet) -> dict:
-    """{reading: measures}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PoolCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
 
 # Leaves of transduction read by pools: learned on leaves left out, calibrated by them, and in bags.
 #
@@ -176,7 +165,7 @@ class PoolCell(NamedTuple):
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out / "pools" / f"{name}.jsonl", [PoolCell(name, run) for run in RUNS], 1, is_sound)
+    return Journal(out, "pools", [PoolCell(name, run) for run in RUNS], is_sound)
 
 
 def is_sound(record: dict, cell: PoolCell) -> bool:
@@ -184,9 +173,19 @@ def is_sound(record: dict, cell: PoolCell) -> bool:
     return len(record["tpce_pool"]) == len(POOL_MEASURES) and record["classes"] > 1
 
 
+def run_cell(cell: PoolCell, data: DataSet) -> dict:
+    """{reading: measures}, with the set's sizes."""
+    return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PoolCell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
 def finished_pools(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {protocol: record}} of the sets of which a cell is there."""
-    found = {name: journal(out, name).found for name in SMALL if (out / "pools" / f"{name}.jsonl").exists()}
+    found = {name: journal(out, name).found for name in SMALL}
     return {name: {cell.protocol: of for cell, of in cells.items()} for name, cells in found.items() if cells}
 
 
@@ -210,7 +209,7 @@ READINGS = {
 }
 RIVALS = ("tpce_pool", "tpce", "tree_laplace", "tree_learned")
 SECTION = """
-Beyond the paper, by `python -m benchmarks.studies.costa2013.pools`.
+Beyond the paper, by `python -m benchmarks costa2013 --parts pools`.
 
 **Instances left out one by one**, the paper's protocol, on {n} of the sets up to 2000 instances{but}. Pooling against
 each, pooling's wins first:

@@ -1,6 +1,6 @@
 """The study of Costa, Verwer and Blockeel 2013: certainty of a tree by inserting the instance with each label.
 
-    python -m benchmarks.studies.costa2013.run [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks costa2013 [--data FOLDER] [--sets NAME ...]
 
 Tables 1 to 3 and Figures 4 to 6 by leave-one-out up to 2000 instances, by ten-fold cross-validation above; all sets
 by ten folds as well, because leaving one out can tilt areas. Beyond the paper: Laplace-smoothed baselines, other
@@ -12,26 +12,20 @@ is finished, and what is there is not run again: a run that was killed goes on w
 bytes. The page and its figures are made of the cells.
 """
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-
 from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.data import DataSet, load
-from benchmarks.studies.costa2013 import branches as costa2013_branches_section
-from benchmarks.studies.costa2013 import general as costa2013_general_section
-from benchmarks.studies.costa2013 import paths as costa2013_paths_section
-from benchmarks.studies.costa2013.branches import finished_branches
-from benchmarks.studies.costa2013.general import finished_general
+from benchmarks.studies.costa2013 import branches, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.studies.costa2013.page import study_page
-from benchmarks.studies.costa2013.paths import finished_paths
-from benchmarks.studies.costa2013.pools import finished_pools, section
 from benchmarks.studies.costa2013.sets import SETS, protocols
 
-RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
 RUNS = {"loo": leave_one_out, "folds": cross_validated, "own": own_thresholds}
 
 
@@ -55,7 +49,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out / "cells" / f"{name}.jsonl", cells(name), 1, _is_sound)
+    return Journal(out, "main", cells(name), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -86,22 +80,34 @@ def write_page(out: Path) -> None:
 
 
 def further_sections(out: Path) -> list[str]:
-    """The sections of what goes beyond the paper: of each study of which two sets are finished."""
-    pools, paths, general = finished_pools(out), finished_paths(out), finished_general(out)
-    found = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
-    found += [costa2013_paths_section.section(paths)] if len(paths) > 1 else []
-    branches = finished_branches(out)
-    found += [costa2013_branches_section.section(branches)] if len(branches) > 1 else []
-    return found + ([costa2013_general_section.section(general)] if len(general) > 1 else [])
+    """The sections of what goes beyond the paper: of each part of which two sets are finished."""
+    of_pools = pools.finished_pools(out)
+    found = [pools.section(of_pools)] if sum("five" in of for of in of_pools.values()) > 1 else []
+    further = (
+        (paths.section, paths.finished_paths(out)),
+        (branches.section, branches.finished_branches(out)),
+        (general.section, general.finished_general(out)),
+    )
+    return found + [section(of_part) for section, of_part in further if len(of_part) > 1]
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    args = study_options(__doc__, SETS, RESULTS).parse_args()
-    jax.config.update("jax_enable_x64", True)
-    run_all(args.sets, args.data, args.out)
-    write_page(args.out)
+PARTS = {
+    "main": (run_all, SETS),
+    "pools": (pools.run_all, pools.SMALL),
+    "paths": (paths.run_all, pools.SMALL),
+    "branches": (branches.run_all, branches.RUN),
+    "general": (general.run_all, general.GENERAL_SETS),
+}
+"""The parts: what runs each of them, and on which sets."""
 
 
-if __name__ == "__main__":
-    main()
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS, PARTS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    for part in args.parts:
+        run_part, sets = PARTS[part]
+        run_part([name for name in args.sets if name in sets], args.data, args.out)

@@ -87,7 +87,7 @@ def _what_was_run(finished: Mapping[str, Found], needed: Sequence, settings: Map
     most = max(repeats)
     others = "".join(f", {n} of {', '.join(names)}" for n, names in repeats.items() if n != most)
     return (
-        f"Made by `python -m benchmarks.studies.hernandez_lobato2011.run --repetitions {most}`; repetitions: {most}{others} "
+        f"Made by `python -m benchmarks hernandez_lobato2011 --repetitions {most}`; repetitions: {most}{others} "
         "(the paper: 100); "
         f"two thirds of a set are grown on and the rest asked, or {N_TRAIN} and {N_TEST} instances are drawn. At most "
         f"{settings['trees']} trees are polled, at a confidence of {settings['confidence']:g}; {settings['infinite']} "

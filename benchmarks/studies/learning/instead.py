@@ -1,6 +1,6 @@
 """Tuned forests, calibrators and weighted trees: what users would do instead of learning the combination.
 
-A part of `benchmarks.studies.learning.run`, on its sets and folds. Everything is chosen on training rows, out of bag.
+A part of `benchmarks.studies.learning`, on its sets and folds. Everything is chosen on training rows, out of bag.
 
 **Tuned.** 24 candidates: least leaf 1, 2, 4, 8, 16, 32; columns per split the root of their number, a quarter, a half,
 all (fewer where these are the same number). First each is grown with 50 trees (25 of more than 50 000 cells of data).

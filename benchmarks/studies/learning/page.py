@@ -1,7 +1,6 @@
 """The page of the study of learning, made of its cells."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,7 +21,7 @@ TITLES = {
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
     "blend": "the pool and a calibrated mean, averaged by a cross-validation on out-of-sample rows: `stack_combiners`",
-    "default_candidates": "the pool or a calibrated mean, by cross-validation on rows out of sample: `select_combiner`",
+    "selected": "the pool or a calibrated mean, by cross-validation on rows out of sample: `select_combiner`",
     "pool, in-bag": "`LearnedPool` of in-bag counts",
     "mean": "mean of probabilities, as scikit-learn",
     "P": "the mean and the best of sixteen calibrators (temperature, Platt, vector, one-vs-rest; four clips)",
@@ -65,19 +64,13 @@ the whole sample are newer, and have the average (`blend`) and the adaptive sets
 """
 
 
-def write_page(found: Mapping[Any, dict], out: Path) -> None:
-    """``README.md`` in the folder of results, of all parts with a set at least."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
-
-
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     parts = [part for part in TITLES if any(cell.part == part for cell in found)]
     lines = [
         "# What learning the combination brings",
         "",
-        "Made by `python -m benchmarks.studies.learning.run --data FOLDER`; every (set, fold) is a line of `cells/`. Forests of",
+        "Made by `python -m benchmarks learning --data FOLDER`; every (set, fold) is a line of `cells.jsonl.gz`. Forests of",
         "200 trees, folds of a five-fold cross-validation of at most 4000 rows; everything is learned on training rows",
         "whose counts do not know their labels. Wins : losses over sets, of means over folds; the median relative gain",
         "of log loss and Brier score, the median difference of the others; **bold** where a signed-rank test over the",
@@ -116,7 +109,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
     others = [m for m in MEASURES if not m.startswith("log_loss")]
     shown = [
         m
-        for m in ("pool", "blend", "default_candidates", "P", "isotonic", "fixed", "HistGradientBoosting")
+        for m in ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting")
         if m in methods
     ]
     lines += ["Against the mean, by the other measures:", ""]
@@ -127,7 +120,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
 
 
 def _worst(frame: pd.DataFrame) -> str:
-    found = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "default_candidates")}
+    found = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "selected")}
     said = "; ".join(f"`{name}`: {text}" for name, text in found.items() if text)
     return f"Largest log loss as a share of that of `P`: {said}."
 
@@ -157,6 +150,6 @@ def _sets_table(found: Mapping[Any, dict]) -> list[str]:
 
 def _seconds(found: Mapping[Any, dict]) -> str:
     frame = pd.DataFrame([record["seconds"] for record in found.values()])
-    kept = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "default_candidates") if name in frame]
+    kept = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "selected") if name in frame]
     said = ", ".join(f"{name} {frame[name].median():.2f}" for name in kept)
     return f"Seconds in the median, compilation and other jobs beside included: {said}."

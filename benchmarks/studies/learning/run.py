@@ -1,6 +1,6 @@
 """What learning the combination brings: learned rules against calibrators, fixed rules and other models.
 
-    python -m benchmarks.studies.learning.run [--data FOLDER] [--sets NAME ...] [--parts grown-out leaves-of-four ...]
+    python -m benchmarks learning [--data FOLDER] [--sets NAME ...] [--parts grown-out leaves-of-four ...]
 
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
 
@@ -19,6 +19,7 @@ is finished, and what is there is not run again. The page is made of the cells.
 
 import time
 import warnings
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ from benchmarks.studies.learning.methods import (
     set_utilities,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS, run_noise
-from benchmarks.studies.learning.page import write_page
+from benchmarks.studies.learning.page import page
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc.combiners import rule_by_name
 from jaxunc.learning import OobDataset
@@ -66,7 +67,7 @@ MOST_PAIRED = 10
 """Classes up to which a cautious forest compares all pairs."""
 FIXED = ("laplace", "m-estimate", "pooling", "evidence", "vote")
 FIXED_BINARY = ("plausibility", "plausibility-p", "confidence", "epistemic", "beta", "dempster", "dempster-p")
-RESULTS = Path(__file__).parent / "results" / "learning"
+RESULTS = Path(__file__).parent
 
 
 class Cell(NamedTuple):
@@ -132,12 +133,12 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(ju.learning.default_candidates(wide), wide))
     found["blend"] = probability(blended.combiner)
     chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as select_combiner does
-    found["default_candidates"] = probability(blended.combiner.rules[chosen])
+    found["selected"] = probability(blended.combiner.rules[chosen])
     if cell.part in WITH_PEERS and cell.fold == 0:
         found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
     if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
         found |= _peers(cell, X, y, X_test, seconds)
-    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "default_candidates", "blend")}
+    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "selected", "blend")}
     sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
     return {
         "methods": {name: measures(probs, y_test) for name, probs in found.items()},
@@ -259,12 +260,12 @@ def cells(part: str, name: str) -> list[Cell]:
 
 def journal(out: Path, part: str, name: str) -> Journal:
     """The finished cells of a part on a set."""
-    return Journal(out / "cells" / f"{part}-{name}.jsonl", cells(part, name), 2, _is_sound)
+    return Journal(out, None, cells(part, name), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
     needed = {"instead": INSTEAD, "noise": NOISE}.get(
-        cell.part, {"mean", "P", "isotonic", "pool", "default_candidates"}
+        cell.part, {"mean", "P", "isotonic", "pool", "selected"}
     )
     return set(needed) <= set(record["methods"])
 
@@ -275,17 +276,19 @@ def kept(out: Path) -> dict[Cell, dict]:
     return {cell: record for one in journals for cell, record in one.found.items()}
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    parser = study_options(__doc__, SETS + OTHER_SETS, RESULTS)
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    args = parser.parse_args()
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS + OTHER_SETS, PARTS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
     wanted = [(part, name) for part in args.parts for name in sets_of(part) if name in args.sets]
     journals = {f"{part} {name}": journal(args.out, part, name) for part, name in wanted}
     run_missing(journals, lambda name: load_rows(name, args.data), run_cell)
-    write_page(kept(args.out), args.out)
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,8 +1,8 @@
 """The study of reliable evidence beyond two classes and in-bag counts: more classes, out-of-bag counts, random trees.
 
-    python -m benchmarks.studies.reliable_evidence.beyond [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks reliable_evidence [--data FOLDER] [--sets NAME ...]
 
-The rules of `benchmarks.studies.reliable_evidence.methods` on the sets of `benchmarks.studies.rules.run`, forests of 100 trees, three leaf sizes, two
+The rules of `methods` on the sets of `benchmarks.studies.rules`, forests of 100 trees, three leaf sizes, two
 folds of a five-fold cross-validation:
 
 * ``classes``: the sets of three classes and more, in-bag counts, random forests and extremely randomised trees.
@@ -13,9 +13,10 @@ More than two classes are compared as `jaxunc.OneVsRest` does: each against the 
 are lifted by the library, once per distinct pair of counts; the sums over trees are NumPy's.
 
 Every forest is a line of ``PART/SET.jsonl`` in ``benchmarks/results/reliable_evidence`` (or ``--out``) as soon as it is
-finished, and what is there is not run again. `benchmarks.studies.reliable_evidence.run` makes the page of all cells.
+finished, and what is there is not run again. `benchmarks.studies.reliable_evidence` makes the page of all cells.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from scipy.stats import rankdata
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, run_missing
 from benchmarks.data import KNOWN, load
 from benchmarks.studies.reliable_evidence.beyond_page import NATIVE
 from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
@@ -47,7 +48,6 @@ KINDS = {
     "random-trees": ("random-trees",),
 }
 LEAF_SIZES, N_FOLDS, N_RUN, N_TREES, SMOOTHING = (1, 4, 16), 5, 2, 100, 0.1
-RESULTS = Path(__file__).parent / "results" / "reliable_evidence"
 
 
 class Cell(NamedTuple):
@@ -212,28 +212,19 @@ def journal(out: Path, part: str, name: str) -> Journal:
         wanted = [*MEANINGS, NATIVE] if name in MORE_CLASSES else [*MEANINGS]
         return list(record["rules"]) == wanted and all(len(v) == len(MEASURES) for v in record["rules"].values())
 
-    return Journal(out / part / f"{name}.jsonl", cells, 1, is_sound)
+    return Journal(out, part, cells, is_sound)
 
 
 def kept(out: Path, part: str) -> dict[Cell, dict]:
     """All cells of a part, of the sets that have been run to the end."""
     found = {}
     for name in sets_of(part):
-        if (out / part / f"{name}.jsonl").exists():
-            one = journal(out, part, name)
-            found |= one.found if len(one.found) == len(one.wanted) else {}
+        one = journal(out, part, name)
+        found |= one.found if len(one.found) == len(one.wanted) else {}
     return found
 
 
-def main() -> None:
-    """Run what is missing; `benchmarks.studies.reliable_evidence.run` makes the page."""
-    args = study_options(__doc__, SETS, RESULTS).parse_args()
-    for part in KINDS:
-        for name in sets_of(part):
-            if name in args.sets:
-                run = partial(run_cell, part=part)
-                run_missing({name: journal(args.out, part, name)}, lambda one: table(load(one, args.data)), run)
-
-
-if __name__ == "__main__":
-    main()
+def run_part(part: str, sets: Sequence[str], data_folder: str | None, out: Path) -> None:
+    """Run what is missing of a part."""
+    journals = {name: journal(out, part, name) for name in sets_of(part) if name in sets}
+    run_missing(journals, lambda name: table(load(name, data_folder)), partial(run_cell, part=part))

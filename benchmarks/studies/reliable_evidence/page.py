@@ -1,7 +1,6 @@
 """The page of the study of reliable classification in evidence accumulation: tables made of its cells."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,16 @@ AGAINST = ("evidence", "probability", "plausibility", "dempster-p")
 LEAF_SIZES = (1, 4, 16)
 
 
-def write_page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]], out: Path) -> None:
-    """``README.md`` in the folder of results."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found, beyond), encoding="utf-8")
-
-
 def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) -> str:
-    """The text of the page; ``beyond`` holds the cells of the parts of `benchmarks.studies.reliable_evidence.beyond`."""
+    """The text of the page; ``beyond`` holds the cells of the parts of `beyond`."""
     frame = table(found)
     lines = [
         "# Reliable classification in evidence accumulation",
         "",
         "Busch et al. 2021 leave open whether aspects of reliable classification (Senge et al. 2014) help evidence",
-        f"accumulation. Made by `python -m benchmarks.studies.reliable_evidence.run`: {frame['set'].nunique()} data sets of two",
+        f"accumulation. Made by `python -m benchmarks reliable_evidence`: {frame['set'].nunique()} data sets of two",
         "classes, with the folds and forests of [the study of rules](../rules.md): random forests and extremely",
-        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. `python -m benchmarks.studies.reliable_evidence.beyond`",
+        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. `python -m benchmarks reliable_evidence`",
         "adds [sets of more classes](#more-classes), [out-of-bag counts](#out-of-bag-counts) and",
         "[random decision trees](#random-decision-trees).",
         "",

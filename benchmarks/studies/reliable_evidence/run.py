@@ -1,13 +1,14 @@
 """Does reliable classification help evidence accumulation? Rules that weight a leaf by its doubts, beside known ones.
 
-    python -m benchmarks.studies.reliable_evidence.run [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks reliable_evidence [--data FOLDER] [--sets NAME ...]
 
-The sets of two classes, folds and forests of `benchmarks.studies.rules.run`, with in-bag counts: degrees of preference compare two
+The sets of two classes, folds and forests of `benchmarks.studies.rules`, with in-bag counts: degrees of preference compare two
 classes. Every forest is a line of ``cells/SET.jsonl`` in ``benchmarks/results/reliable_evidence`` (or ``--out``) as
 soon as it is finished, and what is there is not run again. The page, ``README.md`` there, is made of these cells and of
-those of `benchmarks.studies.reliable_evidence.beyond`: more classes, out-of-bag counts, random decision trees.
+those of `beyond`: more classes, out-of-bag counts, random decision trees.
 """
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -17,10 +18,11 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.data import load
-from benchmarks.studies.reliable_evidence import beyond as reliable_beyond
+from benchmarks.studies.reliable_evidence import beyond
 from benchmarks.studies.reliable_evidence.beyond import Cell
 from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
-from benchmarks.studies.reliable_evidence.page import MEASURES, REJECTED_BY, write_page
+from benchmarks.studies.reliable_evidence.page import MEASURES, REJECTED_BY, page
+from benchmarks.studies.rules.run import SETS as RULES_SETS
 from benchmarks.studies.rules.run import table
 from jaxunc import compare
 from jaxunc.compare._settings import FORESTS
@@ -32,11 +34,11 @@ SETS = (
     "biodeg", "banknote", "kr-vs-kp", "sick", "spambase", "banana",
 )  # fmt: skip
 KINDS, LEAF_SIZES, N_FOLDS, N_TREES = ("random-forest", "extra-trees"), (1, 4, 16), 5, 100
-RESULTS = Path(__file__).parent / "results" / "reliable_evidence"
+RESULTS = Path(__file__).parent
 
 
 def run_cell(cell: Cell, data: compare.Table) -> dict:
-    """{"rules": {rule: `MEASURES`}}, of the forest that `benchmarks.studies.rules.run` grows there."""
+    """{"rules": {rule: `MEASURES`}}, of the forest that `benchmarks.studies.rules` grows there."""
     folds = RepeatedStratifiedKFold(n_splits=N_FOLDS, n_repeats=1, random_state=0).split(data.X, data.y)
     train, test = list(folds)[cell.fold]
     model = FORESTS[cell.forest](N_TREES, cell.leaf_size, cell.fold, False).fit(data.X[train], data.y[train])
@@ -71,31 +73,34 @@ def journal(out: Path, name: str) -> Journal:
     def is_sound(record: dict, cell: Cell) -> bool:
         return set(record["rules"]) == set(MEANINGS) and all(len(v) == len(MEASURES) for v in record["rules"].values())
 
-    return Journal(out / "cells" / f"{name}.jsonl", cells, 1, is_sound)
+    return Journal(out, "main", cells, is_sound)
 
 
 def kept(out: Path) -> dict[Cell, dict]:
     """All cells of the sets that have been run to the end."""
     found = {}
     for name in SETS:
-        if (out / "cells" / f"{name}.jsonl").exists():
-            one = journal(out, name)
-            found |= one.found if len(one.found) == len(one.wanted) else {}
+        one = journal(out, name)
+        found |= one.found if len(one.found) == len(one.wanted) else {}
     return found
 
 
-def beyond(out: Path) -> dict[str, dict]:
-    """What `benchmarks.studies.reliable_evidence.beyond` has run: {part: cells}."""
-    return {part: reliable_beyond.kept(out, part) for part in reliable_beyond.KINDS}
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, dict.fromkeys((*SETS, *RULES_SETS)), ("main", *beyond.KINDS))
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    args = study_options(__doc__, SETS, RESULTS).parse_args()
-    for name in args.sets:  # a set at a time, so that the files of later ones are not there before they are run
-        run_missing({name: journal(args.out, name)}, lambda one: table(load(one, args.data)), run_cell)
-    write_page(kept(args.out), beyond(args.out), args.out)
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    for part in args.parts:
+        if part == "main":
+            journals = {name: journal(args.out, name) for name in args.sets if name in SETS}
+            run_missing(journals, lambda name: table(load(name, args.data)), run_cell)
+        else:
+            beyond.run_part(part, args.sets, args.data, args.out)
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page of all sets that have been run to the end."""
+    further = {part: beyond.kept(out, part) for part in beyond.KINDS}
+    (out / "README.md").write_text(page(kept(out), further), encoding="utf-8")

@@ -24,7 +24,7 @@ def rules_page(everything: pd.DataFrame) -> str:
     two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
     parts = [
         "# Which rule when",
-        f"Made by `python -m benchmarks.studies.rules.run`: {everything['set'].nunique()} data sets ({two['set'].nunique()} of two "
+        f"Made by `python -m benchmarks rules`: {everything['set'].nunique()} data sets ({two['set'].nunique()} of two "
         "classes), random forests and extremely randomised trees of 100 trees, 5-fold cross-validation. A block of "
         "every test is a data set: the mean over its folds and over the two kinds of forest. Where counts are "
         "out-of-bag, extremely randomised trees are grown on bags as well, so that kinds of counts are compared on "

@@ -1,20 +1,21 @@
 """Which rule when: all rules × whose counts, on many data sets. Source of the table in the README.
 
-    python -m benchmarks.studies.rules.run [--data FOLDER] [--sets NAME ...] [--work FOLDER]
+    python -m benchmarks rules [--data FOLDER] [--sets NAME ...] [--work FOLDER]
 
 Each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted run goes on where
 it stopped. At the end the means over folds go to ``benchmarks/results/rules.json`` and what they say to ``rules.md``.
 """
 
-import argparse
 import json
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.cells import study_options
 from benchmarks.data import DataSet, load
 from benchmarks.studies.rules.page import rules_page, write_pictures
 from jaxunc import compare
@@ -31,8 +32,8 @@ SETS = (
 )  # fmt: skip
 COUNTS = ("inbag", "oob", "held_out")
 FIXED = tuple(name for name, rule in compare.RULES.items() if not (rule.learns or rule.own))
-"""Learned rules have a study of their own: `benchmarks.studies.learning.run`."""
-RESULTS = Path(__file__).parent / "results"
+"""Learned rules have a study of their own: `benchmarks.studies.learning`."""
+RESULTS = Path(__file__).parent
 
 
 def settings(counts: str) -> compare.Settings:
@@ -59,14 +60,15 @@ def means(results: compare.Results) -> pd.DataFrame:
     return groups[list(compare.MEASURES)].mean().round(5).reset_index()
 
 
-def main() -> None:
-    """Run what is missing, then write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="only these sets")
-    parser.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of rules.json, rules.md and the pictures")
-    args = parser.parse_args()
+def options() -> ArgumentParser:
+    """What the study takes."""
+    found = study_options(__doc__, RESULTS, SETS)
+    found.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
+    return found
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, and write the means over folds."""
     found = []
     for i, name in enumerate(args.sets):
         data = table(load(name, args.data))
@@ -76,16 +78,15 @@ def main() -> None:
             found.append(means(results).assign(set=name, counts=counts, n_classes=len(data.class_labels)))
             seconds = time.perf_counter() - start
             print(f"{i + 1}/{len(args.sets)} {name}, {counts}: {seconds:.0f} s", file=sys.stderr, flush=True)
-    everything = pd.concat(found, ignore_index=True)
-    write(everything, args.out)
+    write(pd.concat(found, ignore_index=True), args.out)
 
 
 def write(everything: pd.DataFrame, folder: Path) -> None:
-    """The numbers, compactly, the page that reads them, and its pictures."""
+    """The numbers, compactly."""
     keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
     rows = [list(row) for row in everything[[*keys, *compare.MEASURES]].itertuples(index=False)]
     head = {
-        "command": "python -m benchmarks.studies.rules.run",
+        "command": "python -m benchmarks rules",
         "settings": "random forests and extremely randomised trees, 100 trees, 5-fold cross-validation, seed 0",
         "columns": [*keys, *compare.MEASURES],
     }
@@ -94,9 +95,11 @@ def write(everything: pd.DataFrame, folder: Path) -> None:
     (folder / "rules.json").write_text(
         json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n', encoding="utf-8"
     )
-    (folder / "rules.md").write_text(rules_page(everything), encoding="utf-8")
-    write_pictures(everything, folder)
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page that reads the numbers, and its pictures."""
+    document = json.loads((out / "rules.json").read_text(encoding="utf-8"))
+    everything = pd.DataFrame(document["rows"], columns=document["columns"])
+    (out / "README.md").write_text(rules_page(everything), encoding="utf-8")
+    write_pictures(everything, out)

@@ -74,7 +74,7 @@ class Grown(NamedTuple):
 
 
 def likelihood_methods(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[str, Sets], dict[str, float]]:
-    """All methods, fitted on the forest of `benchmarks.studies.sets.methods`; and the number of each."""
+    """All methods, fitted on the forest of `methods`; and the number of each."""
     model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
     grown = as_arrays(model, X, y)
     rows = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")

@@ -1,7 +1,6 @@
 """The page of the study of sets: tables made of its cells."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -34,12 +33,6 @@ CALLS = {
 """What is called for the sets that the needs come to; `conformal_sets` stands in ``docs/decisions.md``."""
 
 
-def write_page(found: Mapping[Any, dict], out: Path) -> None:
-    """``README.md`` in the folder of results."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
-
-
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     everything = table(found)
@@ -48,9 +41,9 @@ def page(found: Mapping[Any, dict]) -> str:
     lines = [
         "# Sets: which to use when",
         "",
-        f"Made by `python -m benchmarks.studies.sets.run --data FOLDER`: {frame['set'].nunique()} data sets"
+        f"Made by `python -m benchmarks sets --data FOLDER`: {frame['set'].nunique()} data sets"
         f" ({two['set'].nunique()} of two classes), two folds of a",
-        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells/`. All methods answer",
+        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells.jsonl.gz`. All methods answer",
         "from one random forest of 100 trees with scikit-learn's defaults, those held out from a second one.",
         "",
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),

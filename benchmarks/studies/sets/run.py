@@ -1,11 +1,11 @@
 """Sets: which to use when. Set-valued answers of one random forest: what they cover, what they are worth, their cost.
 
-    python -m benchmarks.studies.sets.run [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks sets [--data FOLDER] [--sets NAME ...]
 
-A random forest of 100 trees on the sets of `benchmarks.studies.rules.run`, the smallest first: at most 2000 rows, two folds of a
+A random forest of 100 trees on the sets of `benchmarks.studies.rules`, the smallest first: at most 2000 rows, two folds of a
 five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
-intervals, each from the training rows alone: `benchmarks.studies.sets.methods`. Then, of the same forests, sets from relative
-likelihood and from learned votes: `benchmarks.studies.sets.likelihood`, `benchmarks.studies.sets.vote`.
+intervals, each from the training rows alone: `methods`. Then, of the same forests, sets from relative
+likelihood and from learned votes: `likelihood`, `vote`.
 
 Every (set, fold) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/sets`` (or ``--out``) as soon as it is
 finished, those of the others of ``likelihood/SET.jsonl``, ``learned_vote/SET.jsonl`` and ``vote_steps/SET.jsonl``;
@@ -14,6 +14,7 @@ what is there is not run again. The page, ``README.md`` there, is made of the ce
 
 import time
 import warnings
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -29,13 +30,13 @@ from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.rules.run import SETS
 from benchmarks.studies.sets.likelihood import NAMES, likelihood_methods
 from benchmarks.studies.sets.methods import Sets, counted, methods
-from benchmarks.studies.sets.page import write_page
+from benchmarks.studies.sets.page import page
 from benchmarks.studies.sets.vote import STEP_NAMES, VOTE_NAMES, Learned, step_methods, vote_methods
 
 N_FOLDS, N_RUN = 5, 2
 BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
 """The sets, the smallest first; those that are only had as files last."""
-RESULTS = Path(__file__).parent / "results" / "sets"
+RESULTS = Path(__file__).parent
 PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAMES}
 """Methods of the same forests that were added to the study, by the folder of their cells."""
 
@@ -97,12 +98,12 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def journal(out: Path, name: str, part: str = "cells") -> Journal:
-    """The finished cells of a set; ``part`` is the folder, ``"cells"`` or one of `PARTS`."""
+def journal(out: Path, name: str, part: str = "main") -> Journal:
+    """The finished cells of a set; ``part`` is ``"main"`` or one of `PARTS`."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
     names = PARTS.get(part)
     sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)  # noqa: E731
-    return Journal(out / part / f"{name}.jsonl", cells, 1, sound)
+    return Journal(out, part, cells, sound)
 
 
 def _is_sound(record: dict) -> bool:
@@ -123,16 +124,23 @@ def kept(out: Path) -> dict[Cell, dict]:
     return found
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    args = study_options(__doc__, BY_SIZE, RESULTS).parse_args()
+RUNS = dict(zip(("main", *PARTS), (run_cell, run_likelihood, run_vote, run_steps), strict=True))
+"""The parts, and what runs a cell of each."""
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, BY_SIZE, RUNS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    runs = (run_cell, run_likelihood, run_vote, run_steps)
-    for part, run in zip(("cells", *PARTS), runs, strict=True):
+    for part in args.parts:
         journals = {name: journal(args.out, name, part) for name in args.sets}
-        run_missing(journals, lambda name: rows_of(name, args.data), run)
-    write_page(kept(args.out), args.out)
+        run_missing(journals, lambda name: rows_of(name, args.data), RUNS[part])
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -59,7 +59,7 @@ class Learned(NamedTuple):
 
 
 def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
-    """The methods of the comparison that was planned, fitted on the forest of `benchmarks.studies.sets.methods`."""
+    """The methods of the comparison that was planned, fitted on the forest of `methods`."""
     found = Learned({}, {}, {})
     for counts, rows, forest in _counted(X, y, seed):
         for utility in UTILITIES:

@@ -1,6 +1,6 @@
 """What Sutton-Charani 2020 names and does not study: more classes, ensembles, other classifiers that count.
 
-    python -m benchmarks.studies.suttoncharani2020.beyond [--data FOLDER] [--parts PART ...]
+    python -m benchmarks suttoncharani2020 [--data FOLDER] [--parts PART ...]
 
 Everything in float64, from the library's public functions. Measures are the log loss (probabilities below 1e-6 count as
 1e-6) and the Brier score, summed over the classes. Three parts:
@@ -14,22 +14,21 @@ value. Ensembles have the paper's six sets and the six smallest of these; counti
 paper and the four smallest of these. Cells lie in ``beyond/PART/SET.jsonl``; `suttoncharani2020` makes the page.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from scipy.stats import binomtest
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
-from benchmarks.studies.suttoncharani2020 import run as study
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
+from benchmarks.studies.suttoncharani2020.methods import COMPLEXITIES, SETS, columns, rounded
+from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
 from benchmarks.studies.suttoncharani2020.trees import best_cp, grow, prune
 
 MORE_CLASSES = (
@@ -42,7 +41,7 @@ SMALLER = ("banknote-eb", "mammo", "diabetes", "tic-tac-toe")
 """Four of the paper's."""
 PARTS = {
     "classes": MORE_CLASSES,
-    "ensembles": (*(name for name, printed in study.SETS.items() if printed), *SMALLEST),
+    "ensembles": (*(name for name, printed in SETS.items() if printed), *SMALLEST),
     "counting": (*SMALLER, *SMALLEST[:4]),
 }
 CLIP = 1e-6
@@ -76,33 +75,33 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
 def measures(shares: np.ndarray, y: np.ndarray) -> list[float]:
     """Log loss and Brier score of probabilities."""
     loss = ju.metrics.log_loss(np.clip(shares, CLIP, 1.0), y)
-    return study.rounded([loss, ju.metrics.brier_score(shares, y)])
+    return rounded([loss, ju.metrics.brier_score(shares, y)])
 
 
 def _trees(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
-    X, y = study.columns(data), data.y
+    X, y = columns(data), data.y
     model = grow(X[train], y[train])
-    complexities = (*study.COMPLEXITIES, best_cp(X[train], y[train], model, 0))
+    complexities = (*COMPLEXITIES, best_cp(X[train], y[train], model, 0))
     found = {}
-    for name, cp in zip(study.TREES, complexities, strict=True):
+    for name, cp in zip(ALL_TREES, complexities, strict=True):
         tree = prune(model, cp)
         found[name] = ways_to_read(tree.counts, tree.counts[tree.place(X[test])])
     return found
 
 
 def _forests(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
-    X = np.asarray(study.columns(data), np.float32)
+    X = np.asarray(columns(data), np.float32)
     return {"forest": forests(X[train], data.y[train], X[test])}
 
 
 def _counting(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
     table = Table(data.X, data.nominal, len(data.class_labels))
-    return counting_classifiers(table, study.columns(data), data.y, train, test)
+    return counting_classifiers(table, columns(data), data.y, train, test)
 
 
 def journal(out: Path, part: str, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out / "beyond" / part / f"{name}.jsonl", cells(part, name), 2, _is_sound)
+    return Journal(out, None, cells(part, name), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -110,19 +109,10 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return bool(found) and all(len(pair) == 2 for pair in found)
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = study_options(__doc__, sorted({name for sets in PARTS.values() for name in sets}), study.RESULTS)
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="only these parts")
-    args = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    for part in args.parts:
-        wanted = {name: journal(args.out, part, name) for name in PARTS[part] if name in args.sets}
-        run_missing(wanted, partial(load, folder=args.data), run_cell)
-
-
-if __name__ == "__main__":
-    main()
+def run_part(part: str, sets: Sequence[str], data_folder: str | None, out: Path) -> None:
+    """Run what is missing of a part."""
+    wanted = {name: journal(out, part, name) for name in PARTS[part] if name in sets}
+    run_missing(wanted, partial(load, folder=data_folder), run_cell)
 
 
 # The section of the page of Sutton-Charani 2020 about more classes, ensembles and other counts, made of its cells.
@@ -153,8 +143,8 @@ def kept(out: Path) -> dict[str, Records]:
     """{part: {set: its cells}}, of the parts that are finished."""
     found: dict[str, Records] = {}
     for part, n_folds in FOLDS.items():
-        lines = {p.stem: p.read_text(encoding="utf-8").splitlines() for p in sorted((out / "beyond" / part).glob("*"))}
-        sets = {name: [json.loads(line) for line in of] for name, of in lines.items() if len(of) == n_folds}
+        of_part = {name: list(journal(out, part, name).found.values()) for name in sorted(PARTS[part])}
+        sets = {name: records for name, records in of_part.items() if len(records) == n_folds}
         if len(sets) == N_SETS[part]:
             found[part] = sets
     return found
@@ -190,7 +180,7 @@ def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
     parts = [
         "## What the paper names and does not study",
-        "Made by `python -m benchmarks.studies.suttoncharani2020.beyond`. The Brier score is summed over the classes, "
+        "Made by `python -m benchmarks suttoncharani2020`. The Brier score is summed over the classes, "
         "probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said where a two-sided sign "
         f"test over the sets rejects chance at {LEVEL} by log loss and by Brier score alike: all of eight sets, ten of "
         "twelve. That was fixed when single folds of six sets had been seen. What is smoothed how: "

@@ -1,6 +1,6 @@
 """What Sutton-Charani 2020 left open, on its own sets: gains of cuts, likelihood-based beliefs, distances.
 
-    python -m benchmarks.studies.suttoncharani2020.left_open [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks suttoncharani2020 [--data FOLDER] [--sets NAME ...]
 
 The study's protocol (`suttoncharani2020`) once: one ten-fold cross-validation in float64, with the folds of the study's
 first. Trees of its six complexities are grown in six ways (`suttoncharani2020_splits`). In the leaves of each:
@@ -18,14 +18,23 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import jax
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
-from benchmarks.studies.suttoncharani2020 import run as study
+from benchmarks.studies.suttoncharani2020.methods import (
+    CLIP,
+    COMPLEXITIES,
+    N_FOLDS,
+    Cell,
+    columns,
+    measures,
+    rounded,
+)
+from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
+from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
 from benchmarks.studies.suttoncharani2020.trees import (
     ENTROPY,
     EVIDENTIAL,
@@ -37,28 +46,28 @@ from benchmarks.studies.suttoncharani2020.trees import (
 )
 from jaxunc.intervals import Interval
 
-SETS = tuple(name for name, printed in study.SETS.items() if printed)
+SETS = tuple(name for name, printed in PAPER_SETS.items() if printed)
 """The six sets of the paper."""
-GROUPS = {"": GROWTHS} | {f"{growth}-": (growth,) for growth in (*EVIDENTIAL, ENTROPY)}
-"""The ways to grow trees that share a file, by how its name begins."""
+GROUPS = {"open": GROWTHS} | {f"open {growth}": (growth,) for growth in (*EVIDENTIAL, ENTROPY)}
+"""The ways to grow trees that share cells, by the name of their part."""
 
 
-def cells(name: str) -> list[study.Cell]:
+def cells(name: str) -> list[Cell]:
     """The folds of one cross-validation."""
-    return [study.Cell(name, 0, fold) for fold in range(study.N_FOLDS)]
+    return [Cell(name, 0, fold) for fold in range(N_FOLDS)]
 
 
-def run_cell(cell: study.Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
+def run_cell(cell: Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
     """{growth: {tree: what `evaluate` finds}}."""
-    X = study.columns(data)
-    folds = StratifiedKFold(study.N_FOLDS, shuffle=True, random_state=cell.repeat)
+    X = columns(data)
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.repeat)
     train, test = list(folds.split(X, data.y))[cell.fold]
     found = {}
     for growth in growths:
         grower = partial(grow_by_gain, growth=growth)
         model = grower(X[train], data.y[train])
         chosen = best_cp(X[train], data.y[train], model, cell.repeat, grower)
-        trees = zip(study.TREES, (*study.COMPLEXITIES, chosen), strict=True)
+        trees = zip(ALL_TREES, (*COMPLEXITIES, chosen), strict=True)
         found[growth] = {name: evaluate(prune(model, cp), X[test], data.y[test]) for name, cp in trees}
     return {"growths": found}
 
@@ -72,7 +81,7 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     smoothed = np.asarray(ju.smoothing.smooth(counts, prior))[:, 1]
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
-        found[name] = study.rounded(study.measures(p[place], y))
+        found[name] = rounded(measures(p[place], y))
     masses = (ju.smoothing.predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
@@ -86,40 +95,54 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     truth = np.eye(4)[1 + y]
     distance = np.asarray(ju.belief.jousselme_distance(mass[place], truth))
     return {
-        "scores": study.rounded(study.measures(p[place], y)),
-        "log_loss": study.rounded(ju.metrics.interval_log_loss(interval, y, clip=study.CLIP)),
-        "brier": study.rounded(ju.metrics.interval_brier(interval, y)),
-        "ignorance": study.rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
-        "distance": study.rounded([distance.mean(), (distance**2).mean()]),
+        "scores": rounded(measures(p[place], y)),
+        "log_loss": rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
+        "brier": rounded(ju.metrics.interval_brier(interval, y)),
+        "ignorance": rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
+        "distance": rounded([distance.mean(), (distance**2).mean()]),
     }
 
 
-def journal(out: Path, name: str, group: str = "") -> Journal:
+def journal(out: Path, name: str, group: str = "open") -> Journal:
     """The finished cells of a set, of one group of growths."""
-    path = out / "open" / f"{group}{name}.jsonl"
-    return Journal(path, cells(name), 1, partial(_is_sound, growths=GROUPS[group]))
+    return Journal(out, group, cells(name), partial(_is_sound, growths=GROUPS[group]))
 
 
-def _is_sound(record: dict, cell: study.Cell, growths: Sequence[str]) -> bool:
+def _is_sound(record: dict, cell: Cell, growths: Sequence[str]) -> bool:
     trees = [tree for growth in growths for tree in record["growths"][growth].values()]
-    return len(trees) == len(growths) * len(study.TREES) and all(
+    return len(trees) == len(growths) * len(ALL_TREES) and all(
         len(tree[name]) == 3 if name in ESTIMATES else len(tree[name]["distance"]) == 2
         for tree in trees
         for name in (*ESTIMATES, *BELIEFS)
     )
 
 
-def main() -> None:
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> None:
     """Run what is missing."""
-    args = study_options(__doc__, SETS, study.RESULTS).parse_args()
-    jax.config.update("jax_enable_x64", True)
     for group, growths in GROUPS.items():
-        journals = {name: journal(args.out, name, group) for name in args.sets}
-        run_missing(journals, lambda name: load(name, args.data), partial(run_cell, growths=growths))
+        journals = {name: journal(out, name, group) for name in sets if name in SETS}
+        run_missing(journals, lambda name: load(name, data_folder), partial(run_cell, growths=growths))
 
 
-if __name__ == "__main__":
-    main()
+def records(out: Path) -> dict[str, list[dict]]:
+    """The finished sets; of further gains those that are finished on all of them."""
+    groups = {group: _growths_of(out, group) for group in GROUPS}
+    found = groups.pop("open")
+    for further in groups.values():
+        if found.keys() <= further.keys():
+            for name, records in found.items():
+                found[name] = [one | other for one, other in zip(records, further[name], strict=True)]
+    return {name: [{"growths": one} for one in records] for name, records in found.items()}
+
+
+def _growths_of(out: Path, group: str) -> dict[str, list[dict]]:
+    """{set: what each fold found by the growths of a group}, of finished sets."""
+    found = {}
+    for name in SETS:
+        folds = journal(out, name, group).found.values()
+        if len(folds) == N_FOLDS:
+            found[name] = [record["growths"] for record in folds]
+    return found
 
 
 # The section of the page of Sutton-Charani 2020 about what its section 7 left open, made of the cells.
@@ -193,7 +216,7 @@ def section(finished: Records) -> str:
     agree = _orders_agree(finished)
     parts = [
         "## What the paper left open",
-        "Made by `python -m benchmarks.studies.suttoncharani2020.left_open`: the protocol once, a single ten-fold "
+        "Made by `python -m benchmarks suttoncharani2020`: the protocol once, a single ten-fold "
         f"cross-validation of {_how_many(finished)} ({', '.join(finished)}; `banknote-eb` is `banknote-damaged`). "
         "Counts are sets where the first is better. *Helps* and *harms* are said where log loss and Brier score agree "
         "on all sets, as a two-sided sign test at .05 asks of six; with fewer even that could be chance. Differences "

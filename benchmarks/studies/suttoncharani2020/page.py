@@ -132,7 +132,7 @@ def study_page(
     n_repeats = len(next(iter(finished.values()))) // 10
     parts = [
         "# Smoothing trees: the study of Sutton-Charani 2020",
-        f"Made by `python -m benchmarks.studies.suttoncharani2020.run` in nine minutes on one of two shared cores: "
+        f"Made by `python -m benchmarks suttoncharani2020` in nine minutes on one of two shared cores: "
         f"ten-fold cross-validation, {n_repeats} times (the paper has 150, its code 20). Trees are grown and pruned as "
         "R's rpart does it (`benchmarks/studies/suttoncharani2020/trees.py`; on the four trees of which R's leaves are "
         "known the numbers of leaves are the same, and 85 of 90 leaves too). Log loss is clipped at 1e-15 as in the "

@@ -49,13 +49,6 @@ TITLES = {
 PER_PROBLEM = (MEAN, CHOSEN, OUT_OF_BAG, POOL, BOTH, ORACLE)
 
 
-def write_page(found: Mapping[Any, dict], points: dict, out: Path) -> None:
-    """``README.md`` and ``estimates.svg`` in the folder of results."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
-    draw(points, out / "estimates.svg")
-
-
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
@@ -65,7 +58,7 @@ def page(found: Mapping[Any, dict]) -> str:
     lines = [
         "# What is true, where the truth is known",
         "",
-        "Made by `python -m benchmarks.studies.true_probabilities.run`: forests of 100 trees against the probabilities that labels",
+        "Made by `python -m benchmarks true_probabilities`: forests of 100 trees against the probabilities that labels",
         "were drawn from. Logistic models of normal predictors, after the simulations of Barreñada, Dhiman, Timmerman,",
         "Boulesteix and Van Calster 2024 (Understanding overfitting in random forest for probability estimation), who",
         "saw that grown-out forests have *spikes of probability* at the instances that they were trained on. It is no",
@@ -74,7 +67,7 @@ def page(found: Mapping[Any, dict]) -> str:
         "A logistic problem is called by its number of predictors, whether they are correlated (.4), whether their",
         "coefficients are equal or a quarter of them four times as large, the share of events in per cent, and the AUC",
         f"of the truth, in hundredths. Of the 32 combinations {len(LOGISTIC)} were run. The other problems are the",
-        "generators of `benchmarks.problems`. Every (problem, size, repetition) is a line of `cells/`: "
+        "generators of `benchmarks.problems`. Every (problem, size, repetition) is a line of `cells.jsonl.gz`: "
         f"{few if few == many else f'{few} to {many}'}",
         "repetitions of each problem and size; the last table says how many.",
         "",

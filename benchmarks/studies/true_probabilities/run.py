@@ -1,6 +1,6 @@
 """What is true, where the truth is known: forests' estimates against the probabilities that labels were drawn from.
 
-    python -m benchmarks.studies.true_probabilities.run [--sets NAME ...] [--sizes 200 4000] [--repetitions 10]
+    python -m benchmarks true_probabilities [--sets NAME ...] [--sizes 200 4000] [--repetitions 10]
 
 Logistic models of normal predictors, after the simulations of Barreñada, Dhiman, Timmerman, Boulesteix and Van Calster
 2024, "Understanding overfitting in random forest for probability estimation", and the problems of
@@ -12,10 +12,10 @@ Every (problem, size, repetition) is a line of ``cells/PROBLEM-SIZE.jsonl`` in `
 the cells, and its picture of ``picture.json``.
 """
 
-import argparse
 import json
 import sys
 import warnings
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
-from benchmarks.cells import Journal
+from benchmarks.cells import Journal, pack, study_options
 from benchmarks.studies.true_probabilities.methods import (
     PROBLEMS,
     Drawn,
@@ -34,12 +34,13 @@ from benchmarks.studies.true_probabilities.methods import (
     measures,
     observed_auc,
 )
-from benchmarks.studies.true_probabilities.page import SHOWN_BESIDE, write_page
+from benchmarks.studies.true_probabilities.page import SHOWN_BESIDE, draw, page
 from jaxunc.estimators import CombinedForestClassifier
 
 N_TREES, N_TEST, N_REPETITIONS = 100, 5000, 10
 SIZES = (200, 4000)
-RESULTS = Path(__file__).parent / "results" / "true_probabilities"
+RESULTS = Path(__file__).parent
+PICTURE = "picture.json"
 PICTURED = ("4-independent-equal-50-75", 200, 0)
 N_PICTURED = 150
 """Number of instances in each half of the picture."""
@@ -149,13 +150,13 @@ def journal(out: Path, name: str, size: int) -> Journal:
     """The finished cells of a problem of a size."""
     cells = [Cell(name, size, repetition) for repetition in range(N_REPETITIONS)]
     sound = lambda record, cell: {"learned pool", "logistic regression"} <= set(record["methods"])  # noqa: E731
-    return Journal(out / "cells" / f"{name}-{size}.jsonl", cells, 2, sound)
+    return Journal(out, None, cells, sound)
 
 
 def kept(out: Path) -> dict[Cell, dict]:
     """Everything that has been run."""
-    here = [(name, size) for name in PROBLEMS for size in SIZES if (out / "cells" / f"{name}-{size}.jsonl").exists()]
-    return {cell: record for name, size in here for cell, record in journal(out, name, size).found.items()}
+    journals = (journal(out, name, size) for name in PROBLEMS for size in SIZES)
+    return {cell: record for one in journals for cell, record in one.found.items()}
 
 
 def run_in_turns(journals: dict[tuple[str, int], Journal], repetitions: int) -> None:
@@ -166,6 +167,8 @@ def run_in_turns(journals: dict[tuple[str, int], Journal], repetitions: int) -> 
         if cell not in journal.found:
             journal.add(cell, run_cell(cell))
             print(f"{done}/{len(turns)} {' '.join(map(str, cell))}", file=sys.stderr, flush=True)
+    for folder in {journal.folder for journal in journals.values()}:
+        pack(folder)
 
 
 def picture_points() -> dict[str, dict[str, list[float]]]:
@@ -180,22 +183,27 @@ def picture_points() -> dict[str, dict[str, list[float]]]:
     return points
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS), metavar="NAME")
-    parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=SIZES)
-    parser.add_argument("--repetitions", type=int, default=N_REPETITIONS, choices=range(1, N_REPETITIONS + 1))
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, page and picture")
-    args = parser.parse_args()
+def options() -> ArgumentParser:
+    """What the study takes."""
+    found = study_options(__doc__, RESULTS)
+    found.add_argument("--sets", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS), metavar="NAME")
+    found.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=SIZES)
+    found.add_argument("--repetitions", type=int, default=N_REPETITIONS, choices=range(1, N_REPETITIONS + 1))
+    return found
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
     journals = {(name, size): journal(args.out, name, size) for size in args.sizes for name in args.sets}
     run_in_turns(journals, args.repetitions)
-    picture = args.out / "picture.json"
+    picture = args.out / PICTURE
     if not picture.exists():
         picture.write_text(json.dumps(picture_points(), separators=(",", ":")) + "\n", encoding="utf-8")
-    write_page(kept(args.out), json.loads(picture.read_text(encoding="utf-8")), args.out)
 
 
-if __name__ == "__main__":
-    main()
+def write_page(out: Path) -> None:
+    """The page and its picture, of everything that has been run."""
+    points = json.loads((out / PICTURE).read_text(encoding="utf-8"))
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+    draw(points, out / "estimates.svg")

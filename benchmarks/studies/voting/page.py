@@ -1,4 +1,4 @@
-"""The page of `benchmarks.studies.voting.run`."""
+"""The page of `benchmarks.studies.voting`."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -41,7 +41,7 @@ def measures(cells: Sequence[Mapping]) -> dict[str, Measure]:
 
 
 def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | None = None) -> str:
-    """Return the page, of {set: the records of its repetitions}, and of what `benchmarks.studies.voting.worst_case` keeps."""
+    """Return the page, of {set: the records of its repetitions}, and of what `worst_case` keeps."""
     all_of = {name: measures(cells) for name, cells in found.items()}
     two = {name: of for name, of in all_of.items() if "optimal 1 %" in of}
     cells_of_two = {name: found[name] for name in two}
@@ -60,7 +60,7 @@ def _head(found, two: Measures) -> str:
     repeats = sorted({len(cells) for cells in found.values()})
     return f"""# The fewest trees for a promised disagreement
 
-Made by `python -m benchmarks.studies.voting.run`; its docstring says how. {len(found)} sets, {len(two)} of them of two
+Made by `python -m benchmarks voting`; its docstring says how. {len(found)} sets, {len(two)} of them of two
 classes; repetitions: {", ".join(map(str, repeats))}. Random forests of 500 trees. Each entry: mean trees polled, and
 per cent of answers that differ from the vote of all 500 trees, with the standard error over held-out instances (of sets
 that are split, repetitions share some instances, so that the errors are a little larger).
@@ -179,7 +179,7 @@ def _worst_case(found: Mapping | None) -> str:
     head += ["% in the mean, each", "counts that bind, each", "random states, mean", "random states, each", "seconds"]
     return f"""## A promise for each share of votes
 
-Made by `python -m benchmarks.studies.voting.worst_case`; {found["trees"]} trees. Kalman and Moscovich (arXiv 2606.15237; of
+Made by `python -m benchmarks voting --parts worst-case`; {found["trees"]} trees. Kalman and Moscovich (arXiv 2606.15237; of
 which the summary was at hand) find rules by linear programs, one for each of three notions of the best. Here are such
 programs for two promises. *Mean*: the disagreement in the mean over the prior, which is what `optimal_votes` promises.
 *Each*: the disagreement at every final count of votes. A program's rule may stop at random.

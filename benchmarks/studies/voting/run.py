@@ -1,6 +1,6 @@
 """The study of polls with the fewest trees for a promised disagreement, beside the paper's rule.
 
-    python -m benchmarks.studies.voting.run [--data FOLDER] [--sets NAME ...] [--repetitions 3]
+    python -m benchmarks voting [--data FOLDER] [--sets NAME ...] [--repetitions 3]
 
 A random forest of 500 trees is grown on a part of a set. A prior is fitted to the votes that its training instances
 get out of bag. Then the held-out instances poll trees, each in `ORDERS` random orders, by every rule of `RULES`.
@@ -8,22 +8,23 @@ Counted are the trees polled, and how often the answer is not that of all 500 tr
 Hernández-Lobato et al. 2011, and five more of two classes.
 
 Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/stopping`` (or ``--out``); what is
-there is not run again. The page is made of the cells (`benchmarks.studies.voting.page`).
+there is not run again. The page is made of the cells (`page`).
 """
 
 import json
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, keys, run_missing, study_options
 from benchmarks.data import load
 from benchmarks.studies.hernandez_lobato2011.votes import PROBLEMS, Problem, Split, problem
 from benchmarks.studies.voting.page import CONFIDENCES, study_page
+from benchmarks.studies.voting.worst_case import worst_cases
 from jaxunc import voting
 
 TREES, ORDERS, MOST = 500, 20, 3000
@@ -32,7 +33,9 @@ TREES, ORDERS, MOST = 500, 20, 3000
 FURTHER = ("banknote", "credit-g", "electricity", "ionosphere", "sonar")
 """Sets of two classes beside the fifteen problems."""
 SETS = (*PROBLEMS, *FURTHER)
-RESULTS = Path(__file__).parent / "results" / "stopping"
+WORST_CASE = "worst-case.json"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
 
 RULES: dict[str, dict[str, Any]] = {
     "bound .99": {"confidence": 0.99},
@@ -131,30 +134,32 @@ def is_sound(record: dict, cell: Cell) -> bool:
 
 def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """Return the finished cells of a set; of as many repetitions as are wanted, or as there are if they are more."""
-    path = out / "cells" / f"{name}.jsonl"
-    n_lines = len(path.read_bytes().splitlines()) if path.exists() else 0
-    return Journal(path, [Cell(name, repeat) for repeat in range(max(n_repeats, n_lines))], 1, is_sound)
+    there = [key[1] + 1 for key in keys(out) if key[0] == name]
+    return Journal(out, None, [Cell(name, repeat) for repeat in range(max(n_repeats, *there, 0))], is_sound)
 
 
 def write_page(out: Path) -> None:
     """Write the page of what is finished."""
     found = {name: list(of.values()) for name in SETS if (of := journal(out, name).found)}
     if found:
-        kept = out / "worst-case.json"
+        kept = out / WORST_CASE
         worst_case = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else None
         (out / "README.md").write_text(study_page(found, worst_case), encoding="utf-8")
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    options = study_options(__doc__, SETS, RESULTS)
-    options.add_argument("--repetitions", type=int, default=3, help="splits of each set (default 3)")
-    args = options.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    journals = {name: journal(args.out, name, args.repetitions) for name in args.sets}
-    run_missing(journals, lambda name: problem_of(name, args.data), run_cell)
-    write_page(args.out)
+def options() -> ArgumentParser:
+    """What the study takes."""
+    found = study_options(__doc__, RESULTS, SETS, ("votes", "worst-case"))
+    found.add_argument("--repetitions", type=int, default=3, help="splits of each set (default 3)")
+    found.add_argument("--trees", type=int, default=200, help="trees of the linear programs (default 200)")
+    return found
 
 
-if __name__ == "__main__":
-    main()
+def run(args: Namespace) -> None:
+    """Run what is missing of the votes; solve the linear programs if there is no file of what they found."""
+    if "votes" in args.parts:
+        journals = {name: journal(args.out, name, args.repetitions) for name in args.sets}
+        run_missing(journals, lambda name: problem_of(name, args.data), run_cell)
+    if "worst-case" in args.parts and not (args.out / WORST_CASE).exists():
+        found = worst_cases(args.trees)
+        (args.out / WORST_CASE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,18 +1,15 @@
 """What a promise for each share of votes costs, beside one for their mean: by linear programs.
 
-    python -m benchmarks.studies.voting.worst_case [--trees 200]
+    python -m benchmarks voting --parts worst-case [--trees 200]
 
 A rule may be random: of the polls in a state some stop. With r(n, k) of C(n, k) orders of votes still polled there,
 the mean number of trees and the disagreement at every final count K are linear in what stops and what goes on. The
 means are over a prior of K, uniform or Beta(.2, .3); the promise is about the mean, or about each K.
 
-What is found is kept in ``worst-case.json`` beside the page of `benchmarks.studies.voting.run`, which has a table of it.
+What is found is kept in ``worst-case.json`` beside the page of `benchmarks.studies.voting`, which has a table of it.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import linprog
@@ -22,7 +19,6 @@ from scipy.stats import betabinom
 
 from jaxunc.voting import optimal_votes
 
-RESULTS = Path(__file__).parent / "results" / "stopping" / "worst-case.json"
 PRIORS = {"uniform": (1.0, 1.0), "Beta(.2, .3)": (0.2, 0.3)}
 
 
@@ -94,19 +90,11 @@ def solved(n_trees: int, alpha: tuple[float, float], promise: float) -> dict:
     return found
 
 
-def main() -> None:
-    """Solve all, and write what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trees", type=int, default=200, help="trees of the population (default 200)")
-    trees = parser.parse_args().trees
+def worst_cases(n_trees: int) -> dict:
+    """What all promises cost under all priors."""
     cases = [
-        {"prior": prior, "promise": promise, **solved(trees, alpha, promise)}
+        {"prior": prior, "promise": promise, **solved(n_trees, alpha, promise)}
         for prior, alpha in PRIORS.items()
         for promise in (0.01, 0.001)
     ]
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps({"trees": trees, "cases": cases}, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return {"trees": n_trees, "cases": cases}

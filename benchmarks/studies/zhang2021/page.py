@@ -118,7 +118,7 @@ def study_page(finished: Mapping[str, Mapping], out: Path) -> str:
         "(ISIPTA 2021). They name neither their eight binary sets nor how forests were grown, nor the values of s. So "
         "this is no repetition: their claims are tried on eight common sets of the UCI repository, on forests grown "
         "out and with five instances in a leaf at least, and for s from 0.5 to 30. Made by `python -m "
-        f"benchmarks.studies.zhang2021.run` in nine minutes of one core: ten-fold cross-validation, {n_repeats} times, "
+        f"benchmarks zhang2021` in nine minutes of one core: ten-fold cross-validation, {n_repeats} times, "
         "random forests of 100 trees.",
         "*s* is the number of instances that, one pretends, could yet be added to each leaf: a tree is for a class if "
         "its leaf has at least s instances more of it than of the other, and else abstains. *Mass* is a tree's weight "

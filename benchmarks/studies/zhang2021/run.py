@@ -1,6 +1,6 @@
 """In the manner of Zhang, Quost and Masson 2021: sets of classes from cautious forests, over the strength s.
 
-    python -m benchmarks.studies.zhang2021.run [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks zhang2021 [--data FOLDER] [--sets NAME ...]
 
 Ten-fold cross-validation (stratified), three times, in float64; random forests of 100 trees, grown out and with five
 instances in a leaf at least, each read with in-bag and with out-of-bag counts. Per forest and s the three masses and
@@ -12,11 +12,11 @@ with the same bytes. A cell holds whole numbers alone, how many sets of each siz
 the class; all measures, figures and the page are made of them.
 """
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
@@ -47,7 +47,8 @@ SETS = {
 }
 """The sets, and how many classes they have. The slides name none: "eight common binary sets from UCI"."""
 N_REPEATS, N_FOLDS, N_TREES = 3, 10, 100
-RESULTS = Path(__file__).parents[1] / "results" / "zhang2021"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
 
 
 class Cell(NamedTuple):
@@ -104,7 +105,7 @@ def tally(sets: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out / "cells" / f"{name}.jsonl", cells(name), 1, _is_sound)
+    return Journal(out, None, cells(name), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -127,13 +128,11 @@ def write_page(out: Path) -> None:
         (out / "README.md").write_text(study_page(finished, out), encoding="utf-8")
 
 
-def main() -> None:
-    """Run what is missing, then write the page."""
-    args = study_options(__doc__, SETS, RESULTS).parse_args()
-    jax.config.update("jax_enable_x64", True)
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
     run_all(args.sets, args.data, args.out)
-    write_page(args.out)
-
-
-if __name__ == "__main__":
-    main()
