@@ -33,7 +33,8 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(f"{USAGE}\nstudies: {', '.join(STUDIES)}")
     of = study(name)
     args = of.options().parse_args(options)
-    jax.config.update("jax_enable_x64", getattr(of, "FLOAT64", False))
+    if getattr(of, "FLOAT64", False):
+        jax.config.update("jax_enable_x64", True)
     if not args.page_only:
         of.run(args)
     of.write_page(args.out)

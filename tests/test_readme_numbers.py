@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests._claims import RESULTS, Page, ratios, results, rounded, same
+from tests._claims import Page, page_of, ratios, results, rounded, same
 
 pytestmark = pytest.mark.once
 
@@ -65,7 +65,7 @@ def test_votes_that_stop():
 
 def test_the_learned_pool():
     """Its table is that of the page that its study writes: fresh sets, then those of development."""
-    page = (RESULTS / "learning" / "README.md").read_text(encoding="utf-8")
+    page = page_of("learning")
     parts = [
         page.partition(f"### {title}\n")[2]
         for title in ("On sets that nothing here was developed on", "On the sets of development")
@@ -87,7 +87,7 @@ def test_the_learned_pool():
 
 
 def test_which_rule_when():
-    page = (RESULTS / "rules.md").read_text(encoding="utf-8")
+    page = page_of("rules")
     for size in (1, 4, 16):
         assert (
             re.search(rf"^\| in-bag, {size} (\| .*)$", page, re.M)[1]

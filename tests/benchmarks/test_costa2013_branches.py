@@ -8,7 +8,6 @@ import pytest
 
 import jaxunc as ju
 from benchmarks.studies.costa2013 import branches
-from benchmarks.studies.costa2013 import branches as costa2013_branches_section
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
 from benchmarks.studies.costa2013.paths import finished_paths
@@ -136,4 +135,4 @@ def test_cells_agree_with_those_of_paths():
 
 def test_the_section_is_that_of_the_cells():
     text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert costa2013_branches_section.section(branches.finished_branches(study.RESULTS)) in text
+    assert branches.section(branches.finished_branches(study.RESULTS)) in text

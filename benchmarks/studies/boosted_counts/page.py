@@ -43,7 +43,8 @@ def page(found: Mapping[Any, dict]) -> str:
         "# What leaf counts add to a boosted model",
         "",
         f"Made by `python -m benchmarks boosted_counts --data FOLDER`: {n_sets} data sets ({n_two} of two classes),",
-        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells.jsonl.gz`.",
+        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of "
+        "`cells.jsonl.gz`.",
         "Histogram-based gradient boosting of scikit-learn, its defaults and early stopping",
         f"({trees:.0f} trees in the median).",
         "A quarter of the training rows is held out from boosting: they calibrate, and are counted in the leaves.",

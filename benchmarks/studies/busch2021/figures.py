@@ -112,8 +112,7 @@ def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
     """Accuracy of some methods, and one, two and three standard deviations of the single trees' accuracies."""
     from matplotlib import pyplot as plt
 
-    from jaxunc.compare import LeafSizeDisplay
-    from jaxunc.compare._style import lines_for
+    from jaxunc.compare import LeafSizeDisplay, lines_for
 
     looks = lines_for(SHOWN)
     sets: Sequence[str] = list(dict.fromkeys(spread["set"]))

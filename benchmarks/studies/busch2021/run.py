@@ -6,9 +6,8 @@
 the paper's study; ``references``, a random forest and a single tree; ``transfer``, the rules on random forests,
 extremely randomised trees and small ensembles.
 
-Every (set, repetition, fold, leaf size) is written to ``cells/PART-SET.jsonl`` in ``benchmarks/results/busch2021`` (or
-``--out``) as soon as it is finished, and what is there is not run again: a run that was killed goes on where it
-stopped, and ends with the same bytes. Tables, figures and the page that reads them are made of the cells.
+A cell (`benchmarks.cells`) is a set, an ensemble, a leaf size, a repetition and a fold. Tables, figures and the page
+that reads them are made of the cells.
 """
 
 import sys
@@ -57,6 +56,7 @@ SHOWN_SETS = ("climate", "scene", "webdata", "airlines")
 """Of Figure 5: two where classes are uneven, and two that the paper speaks of."""
 LEAF_SIZES = (1, 2, 3, 4, 8, 32)
 N_REPEATS, N_FOLDS, N_TREES = 5, 2, 100
+TAKES = "16 data sets, 4260 ensembles"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
 MOST_LEVELS = 100

@@ -2,8 +2,9 @@
 
     python -m benchmarks costa2013 --parts branches [--data FOLDER] [--sets NAME ...]
 
-Five folds of each set are a line of ``branches/SET.jsonl`` in ``benchmarks/results/costa2013`` (or ``--out``); what is
-there is not run again. The settings, `WIDTHS` among them, were chosen before any result was seen, and not changed.
+Lazy trees grow one path for one instance. A tree that is read over several branches sends an instance near a threshold
+to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them, were chosen before any result was
+seen, and not changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,8 +108,9 @@ def finished_branches(out: Path) -> dict[str, dict[str, dict]]:
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.
 #
 # At each node the test is taken whose branch *of the instance* tells most. The classes of the node are weighted to be
-# equally likely, so a gain is the logarithm of their number less the entropy of the branch's weights. Of equal gains the
-# branch of most instances wins, then the first numeric feature at its lowest threshold, then the first nominal value.
+# equally likely, so a gain is the logarithm of their number less the entropy of the branch's weights. Of equal gains
+# the branch of most instances wins, then the first numeric feature at its lowest threshold, then the first nominal
+# value.
 #
 # What differs from the paper: numbers are cut between any two values of the node in place of being made discrete
 # beforehand; a nominal test is one value against the rest; there is no cache and no vote of tests of almost equal gain;
@@ -201,9 +203,9 @@ def _chosen(sample: Presorted, cuts, order, members, number: int) -> np.ndarray:
 
 # A tree read over several branches: an instance near a threshold goes to both sides, in shares.
 #
-# The share of the left side falls linearly from 1 to 0 across the threshold, over a width that is a part of the standard
-# deviation of the node's training instances (Quinlan's soft thresholds have widths of their own). Nominal tests and
-# missing values stay as they are.
+# The share of the left side falls linearly from 1 to 0 across the threshold, over a width that is a part of the
+# standard deviation of the node's training instances (Quinlan's soft thresholds have widths of their own). Nominal
+# tests and missing values stay as they are.
 
 
 def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.ndarray]:
@@ -289,9 +291,9 @@ SOFT_DUELS = (
 )
 WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
 SECTION = """
-By `python -m benchmarks costa2013 --parts branches`, {folds} folds of each of {n} of the {all} sets up to 2000 instances
-(not {missing}: left out before the run, for its many features). All settings were chosen before any result was
-seen, and none was changed after.
+By `python -m benchmarks costa2013 --parts branches`, {folds} folds of each of {n} of the {all} sets up to 2000
+instances (not {missing}: left out before the run, for its many features). All settings were chosen before any result
+was seen, and none was changed after.
 """
 LAZY = """
 A **lazy tree** (Friedman, Kohavi and Yun 1996) is one path for one instance: each node takes the test whose branch of

@@ -4,8 +4,7 @@
 
 Five learners of scikit-learn, each alone and in `jaxunc.estimators.TransductiveClassifier`, read by the paper's mean
 and by predictive normalized maximum likelihood. A hundred instances of each set are answered (all of a smaller one),
-each by what is fitted on four of five folds. Every (set, learner) is a line of ``general/SET.jsonl`` in
-``benchmarks/results/costa2013`` (or ``--out``); what is there is not run again.
+each by what is fitted on four of five folds. A cell is a set and a learner.
 """
 
 import warnings
@@ -34,7 +33,6 @@ from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, TITLES, M
 from benchmarks.studies.costa2013.reading import filled
 from benchmarks.studies.costa2013.sets import fold_of
 from jaxunc.estimators import TransductiveClassifier
-from jaxunc.estimators._transductive import combined
 
 GENERAL_SETS = (
     *("iris", "postoperative", "tae", "labor", "vertebral-2c", "vertebral-3c", "liver", "wine", "hepatitis"),
@@ -85,8 +83,8 @@ def _of_fold(data: DataSet, learner: Any, train: np.ndarray, test: np.ndarray) -
         answers = model.predict_proba_by_label(X_test)
     probs = {
         "itself": model.estimator_.predict_proba(X_test),
-        "mean": combined(answers, "mean"),
-        "pnml": combined(answers, "pnml"),
+        "mean": answers.mean(axis=1),
+        "pnml": normalized_likelihood(answers),
     }
     smooth = smoothed(model.estimator_, X_test)
     if smooth is not None:
@@ -112,6 +110,13 @@ def smoothed(model: Any, X: np.ndarray) -> Any:
     if isinstance(model, RandomForestClassifier):
         return np.mean([smoothed(tree, X) for tree in model.estimators_], axis=0)
     return None
+
+
+def normalized_likelihood(answers: np.ndarray) -> np.ndarray:
+    """Each label's probability by its own model ``[instances classes]``, normalized; the mean where all are 0."""
+    own = np.diagonal(answers, axis1=1, axis2=2)
+    total = own.sum(axis=1, keepdims=True)
+    return np.where(total > 0, own / np.where(total > 0, total, 1), answers.mean(axis=1))
 
 
 def _laplace(probs: np.ndarray, n: np.ndarray) -> np.ndarray:

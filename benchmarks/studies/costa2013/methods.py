@@ -19,6 +19,7 @@ from jaxunc.inference import leaf_counts
 from jaxunc.smoothing import DirichletPrior, PriorStatus, SmoothedMean, fit_dirichlet_prior
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, encode_instances
 from jaxunc.transduction import (
+    Presorted,
     Reliability,
     checked_limits,
     forest_of,
@@ -28,7 +29,6 @@ from jaxunc.transduction import (
     reliability_threshold,
 )
 from jaxunc.transduction._one_tree import SplitLimits, best_test
-from jaxunc.transduction._presorted import Presorted, presort
 
 MEASURES = ("brier", "auc", "reliability", "accuracy")
 """Of every method; ``reliability`` is the AUC of the largest probability (of K&K: of its reliability)."""

@@ -4,8 +4,7 @@
 
 An instance's path goes from the root to its leaf. Three ways to mix the estimates of the nodes on it: all alike, each
 node's drawn towards its parent's, and the average over all prunings of the tree. On the plain tree and, but for the
-last one, on the trees of transduction. Five folds of each set are a line of ``paths/SET.jsonl`` in
-``benchmarks/results/costa2013`` (or ``--out``); what is there is not run again.
+last one, on the trees of transduction. A cell has five folds of a set.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,9 +3,9 @@
     python -m benchmarks costa2013 --parts pools [--data FOLDER] [--sets NAME ...]
 
 Goes beyond Costa, Verwer and Blockeel 2013. Two cells of each set: ``loo``, instances left out one by one, and
-``five``, five folds, in which readings learn from the training instances left out one by one. They are written to
-``pools/SET.jsonl`` in ``benchmarks/results/costa2013`` (or ``--out``); what is there is not run again. The page of that
-study has a section made of them.
+``five``, five folds, in which readings learn from the training instances left out one by one. In a fold,
+each training instance is left out and inserted with each label. Its k leaves do not know its class, so what reads
+leaves can be learned on them. Everything is of a fold's training instances alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,6 @@ from benchmarks.studies.costa2013.sets import LARGE, SETS, fold_of
 from benchmarks.studies.learning.methods import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
 from jaxunc.learning import OobDataset, fit_combiner, rows_from_counts
-
-# Leaves of transduction read by pools: learned on leaves left out, calibrated by them, and in bags.
-#
-# Each training instance is left out and inserted with each label. Its k leaves do not know its class, so what reads
-# leaves can be learned on them. Everything here is of a fold's training instances alone.
 
 POOL_MEASURES = (*MEASURES, "log")
 """``log`` is the log loss in nats."""

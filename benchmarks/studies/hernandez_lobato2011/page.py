@@ -226,7 +226,7 @@ READING = """
 
 CONSTANT = """
   On led it matters what a node does whose drawn features are all constant: scikit-learn's draws on, those of Breiman's
-  program and of R's become leaves. Votes of such trees (`hernandez_lobato2011_constant`, repetitions: {n}) are settled
+  program and of R's become leaves. Votes of such trees (`--parts constant`, repetitions: {n}) are settled
   in {settled:.1f} % of the instances, by {trees:.1f} trees, and err in {error:.1f} % (the paper: {paper_settled},
   {paper_trees}, {paper_error}). How many features a node draws, which the paper does not say, is not the reason: with
   1 to 7 scikit-learn's forests take 14 to 16 trees.
@@ -234,7 +234,7 @@ CONSTANT = """
 
 
 def reading(finished: Mapping[str, Found], confidence: float, constant: Sequence[Mapping] = ()) -> str:
-    """The claims, with the numbers of the cells; ``constant``: of led, by `hernandez_lobato2011_constant`."""
+    """The claims, with the numbers of the cells; ``constant``: of led, by `run_constant`."""
     said = {**_tables(finished), **_confidence(finished, confidence), **_other_rules(finished), **_errors(finished)}
     return READING.strip().format(**said, constant=_constant(constant))
 

@@ -1,7 +1,8 @@
 """What the pool's share of noisy labels costs and saves: learned, nearly nothing, and none at all.
 
-A part of `benchmarks.studies.learning`, on its folds. `LearnedPool` learns a share ε of labels that say nothing. Learning
-starts at 1 %, and the weak prior of its numbers lies around that. So the pool's least loss is about ε/2 of two classes.
+A part of `benchmarks.studies.learning`, on its folds. `LearnedPool` learns a share ε of labels that say nothing.
+Learning starts at 1 %, and the weak prior of its numbers lies around that. So the pool's least loss is about ε/2 of two
+classes.
 """
 
 from collections.abc import Callable

@@ -70,7 +70,8 @@ def page(found: Mapping[Any, dict]) -> str:
     lines = [
         "# What learning the combination brings",
         "",
-        "Made by `python -m benchmarks learning --data FOLDER`; every (set, fold) is a line of `cells.jsonl.gz`. Forests of",
+        "Made by `python -m benchmarks learning --data FOLDER`; "
+        "every (set, fold) is a line of `cells.jsonl.gz`. Forests of",
         "200 trees, folds of a five-fold cross-validation of at most 4000 rows; everything is learned on training rows",
         "whose counts do not know their labels. Wins : losses over sets, of means over folds; the median relative gain",
         "of log loss and Brier score, the median difference of the others; **bold** where a signed-rank test over the",
@@ -107,11 +108,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
             )
             lines.append("")
     others = [m for m in MEASURES if not m.startswith("log_loss")]
-    shown = [
-        m
-        for m in ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting")
-        if m in methods
-    ]
+    shown = [m for m in ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
     lines += ["Against the mean, by the other measures:", ""]
     lines += markdown(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
     lines += ["", _worst(frame)]

@@ -2,8 +2,8 @@
 
     python -m benchmarks reliable_evidence [--data FOLDER] [--sets NAME ...]
 
-The rules of `methods` on the sets of `benchmarks.studies.rules`, forests of 100 trees, three leaf sizes, two
-folds of a five-fold cross-validation:
+The rules of `methods` on the sets of `benchmarks.studies.rules`, forests of 100 trees, three leaf sizes, two folds of a
+five-fold cross-validation:
 
 * ``classes``: the sets of three classes and more, in-bag counts, random forests and extremely randomised trees.
 * ``oob``: all sets, random forests, leaves counted by the rows that a tree was grown without.
@@ -11,9 +11,6 @@ folds of a five-fold cross-validation:
 
 More than two classes are compared as `jaxunc.OneVsRest` does: each against the rest of them, from its own prior. Rules
 are lifted by the library, once per distinct pair of counts; the sums over trees are NumPy's.
-
-Every forest is a line of ``PART/SET.jsonl`` in ``benchmarks/results/reliable_evidence`` (or ``--out``) as soon as it is
-finished, and what is there is not run again. `benchmarks.studies.reliable_evidence` makes the page of all cells.
 """
 
 from collections.abc import Sequence
@@ -36,7 +33,7 @@ from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc import compare
-from jaxunc.compare._settings import FORESTS
+from jaxunc.compare import FORESTS
 
 MORE_CLASSES = (
     "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",

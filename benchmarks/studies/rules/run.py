@@ -3,7 +3,7 @@
     python -m benchmarks rules [--data FOLDER] [--sets NAME ...] [--work FOLDER]
 
 Each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted run goes on where
-it stopped. At the end the means over folds go to ``benchmarks/results/rules.json`` and what they say to ``rules.md``.
+it stopped. At the end the means over folds go to ``rules.json``, of which the page is made.
 """
 
 import json
@@ -33,6 +33,7 @@ SETS = (
 COUNTS = ("inbag", "oob", "held_out")
 FIXED = tuple(name for name, rule in compare.RULES.items() if not (rule.learns or rule.own))
 """Learned rules have a study of their own: `benchmarks.studies.learning`."""
+TAKES = "35 data sets, two kinds of forests, three kinds of counts; hours"
 RESULTS = Path(__file__).parent
 
 

@@ -43,7 +43,8 @@ def page(found: Mapping[Any, dict]) -> str:
         "",
         f"Made by `python -m benchmarks sets --data FOLDER`: {frame['set'].nunique()} data sets"
         f" ({two['set'].nunique()} of two classes), two folds of a",
-        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells.jsonl.gz`. All methods answer",
+        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of "
+        "`cells.jsonl.gz`. All methods answer",
         "from one random forest of 100 trees with scikit-learn's defaults, those held out from a second one.",
         "",
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),

@@ -2,14 +2,10 @@
 
     python -m benchmarks sets [--data FOLDER] [--sets NAME ...]
 
-A random forest of 100 trees on the sets of `benchmarks.studies.rules`, the smallest first: at most 2000 rows, two folds of a
-five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
-intervals, each from the training rows alone: `methods`. Then, of the same forests, sets from relative
-likelihood and from learned votes: `likelihood`, `vote`.
-
-Every (set, fold) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/sets`` (or ``--out``) as soon as it is
-finished, those of the others of ``likelihood/SET.jsonl``, ``learned_vote/SET.jsonl`` and ``vote_steps/SET.jsonl``;
-what is there is not run again. The page, ``README.md`` there, is made of the cells.
+A random forest of 100 trees on the sets of `benchmarks.studies.rules`, the smallest first: at most 2000 rows, two folds
+of a five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
+intervals, each from the training rows alone: `methods`. Then, of the same forests, sets from relative likelihood and
+from learned votes: `likelihood`, `vote`. A cell (`benchmarks.cells`) is a fold of a set in each of these parts.
 """
 
 import time
@@ -36,6 +32,7 @@ from benchmarks.studies.sets.vote import STEP_NAMES, VOTE_NAMES, Learned, step_m
 N_FOLDS, N_RUN = 5, 2
 BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
 """The sets, the smallest first; those that are only had as files last."""
+TAKES = "35 data sets, two folds each, in four parts"
 RESULTS = Path(__file__).parent
 PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAMES}
 """Methods of the same forests that were added to the study, by the folder of their cells."""

@@ -11,7 +11,7 @@ Everything in float64, from the library's public functions. Measures are the log
 
 The sets of more classes are all of the folder with 300 to 5500 rows, ten rows or more in each class and no missing
 value. Ensembles have the paper's six sets and the six smallest of these; counting has the four smaller ones of the
-paper and the four smallest of these. Cells lie in ``beyond/PART/SET.jsonl``; `suttoncharani2020` makes the page.
+paper and the four smallest of these. A cell is a fold of a set in a part.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,16 +2,15 @@
 
     python -m benchmarks suttoncharani2020 [--data FOLDER] [--sets NAME ...]
 
-The study's protocol (`suttoncharani2020`) once: one ten-fold cross-validation in float64, with the folds of the study's
-first. Trees of its six complexities are grown in six ways (`suttoncharani2020_splits`). In the leaves of each:
+The study's protocol once: one ten-fold cross-validation in float64, with the folds of the study's
+first. Trees of its six complexities are grown in six ways (`grow_by_gain`). In the leaves of each:
 
 * probabilities: relative frequencies, and those smoothed by empirical Bayes;
 * beliefs: the paper's predictive one, and the likelihood's (`jaxunc.scorers.likelihood_mass`). Each has the scores of
   its pignistic probabilities, the ranges of the metrics over its interval of class 1, its mean ignorance, and its mean
   distance to the class that came, plain and squared (`jaxunc.belief.jousselme_distance`).
 
-Cells lie in ``open/SET.jsonl``, those of evidential gains and entropy in ``open/GAIN-SET.jsonl``. The page is made of
-them and of the study's own by `suttoncharani2020`.
+A cell is a fold of a set, of the first six ways together (part ``open``) or of one further gain (``open GAIN``).
 """
 
 from collections.abc import Mapping, Sequence

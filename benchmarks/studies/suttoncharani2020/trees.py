@@ -152,15 +152,15 @@ def best_cp(X: np.ndarray, y: np.ndarray, model: Any, seed: int, grower: Callabl
 #     U = (1 - λ) N + λ D,   N = 1/(n+1),   D = - Σ_k n_k/(n+1) log2 b_k,   b_k = (n_k + 1/2)/(n+1),
 #
 # for two classes: the nonspecificity N = Σ m(A) log2 |A|, and the discord D = - Σ m(A) log2 BetP(A), to which Ω adds
-# nothing since its BetP is 1. n U is about λ n times the entropy H of the frequencies and 1 - λ - λ H, which a node more
-# has to win (where it is pure 1 - 0.28 λ). What the authors took for λ is not known here:
+# nothing since its BetP is 1. n U is about λ n times the entropy H of the frequencies and 1 - λ - λ H, which a node
+# more has to win (where it is pure 1 - 0.28 λ). What the authors took for λ is not known here:
 #
 # * ``evidential``: λ = 1/2, by which a balanced node more costs nothing;
 # * ``quarter``: λ = 1/4, by which every node more costs half a bit at least;
 # * ``entropy``: no ignorance, n H in the place of n U, to tell what is due to the entropy that takes Gini's place.
 #
 # Trees are grown by rpart's defaults (20 instances to split, 7 in a leaf), and are pruned like scikit-learn's by
-# `suttoncharani2020_trees.prune`. No set has missing values. Of equal gains the first feature's lowest cut is taken.
+# `prune`. No set has missing values. Of equal gains the first feature's lowest cut is taken.
 
 GROWTHS = ("raw", "level", "twice")
 EVIDENTIAL = {"evidential": 0.5, "quarter": 0.25}

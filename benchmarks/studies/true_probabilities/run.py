@@ -7,9 +7,7 @@ Logistic models of normal predictors, after the simulations of Barreñada, Dhima
 `benchmarks.problems`. Forests of 100 trees are fitted to 200 or 4000 instances, and asked about 5000 others and about
 those same ones.
 
-Every (problem, size, repetition) is a line of ``cells/PROBLEM-SIZE.jsonl`` in ``benchmarks/results/true_probabilities``
-(or ``--out``) as soon as it is finished, and what is there is not run again. The page, ``README.md`` there, is made of
-the cells, and its picture of ``picture.json``.
+A cell (`benchmarks.cells`) is a problem, a size and a repetition. The page's picture is made of ``picture.json``.
 """
 
 import json
@@ -39,6 +37,7 @@ from jaxunc.estimators import CombinedForestClassifier
 
 N_TREES, N_TEST, N_REPETITIONS = 100, 5000, 10
 SIZES = (200, 4000)
+TAKES = "no data; 420 problems are drawn"
 RESULTS = Path(__file__).parent
 PICTURE = "picture.json"
 PICTURED = ("4-independent-equal-50-75", 200, 0)

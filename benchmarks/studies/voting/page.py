@@ -179,9 +179,10 @@ def _worst_case(found: Mapping | None) -> str:
     head += ["% in the mean, each", "counts that bind, each", "random states, mean", "random states, each", "seconds"]
     return f"""## A promise for each share of votes
 
-Made by `python -m benchmarks voting --parts worst-case`; {found["trees"]} trees. Kalman and Moscovich (arXiv 2606.15237; of
-which the summary was at hand) find rules by linear programs, one for each of three notions of the best. Here are such
-programs for two promises. *Mean*: the disagreement in the mean over the prior, which is what `optimal_votes` promises.
+Made by `python -m benchmarks voting --parts worst-case`; {found["trees"]} trees. Kalman and Moscovich (arXiv
+2606.15237; of which the summary was at hand) find rules by linear programs, one for each of three notions of the best.
+Here are such programs for two promises. *Mean*: the disagreement in the mean over the prior, which is what
+`optimal_votes` promises.
 *Each*: the disagreement at every final count of votes. A program's rule may stop at random.
 
 * The table of `optimal_votes`, which is never random, takes hardly more trees than the program for the same promise.

@@ -7,8 +7,7 @@ get out of bag. Then the held-out instances poll trees, each in `ORDERS` random 
 Counted are the trees polled, and how often the answer is not that of all 500 trees. Sets: the fifteen problems of
 Hernández-Lobato et al. 2011, and five more of two classes.
 
-Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/stopping`` (or ``--out``); what is
-there is not run again. The page is made of the cells (`page`).
+A cell (`benchmarks.cells`) is a repetition of a set. The part ``worst-case`` solves linear programs (`worst_case`).
 """
 
 import json
@@ -34,6 +33,7 @@ FURTHER = ("banknote", "credit-g", "electricity", "ionosphere", "sonar")
 """Sets of two classes beside the fifteen problems."""
 SETS = (*PROBLEMS, *FURTHER)
 WORST_CASE = "worst-case.json"
+TAKES = "15 data sets and five problems that are drawn; forests of 500 trees"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
 

@@ -6,10 +6,8 @@ Ten-fold cross-validation (stratified), three times, in float64; random forests 
 instances in a leaf at least, each read with in-bag and with out-of-bag counts. Per forest and s the three masses and
 the averaged intervals are bound together, and route once.
 
-Every (set, leaf size, repetition) is written to ``cells/SET.jsonl`` in ``benchmarks/results/zhang2021`` (or ``--out``)
-as soon as it is finished, and what is there is not run again: a run that was killed goes on where it stopped, and ends
-with the same bytes. A cell holds whole numbers alone, how many sets of each size there were and how many of them held
-the class; all measures, figures and the page are made of them.
+A cell (`benchmarks.cells`) is a set, a leaf size and a repetition. It holds whole numbers alone, how many sets of each
+size there were and how many of them held the class; all measures, figures and the page are made of them.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -47,6 +45,7 @@ SETS = {
 }
 """The sets, and how many classes they have. The slides name none: "eight common binary sets from UCI"."""
 N_REPEATS, N_FOLDS, N_TREES = 3, 10, 100
+TAKES = "14 data sets; nine minutes of one core"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
 
