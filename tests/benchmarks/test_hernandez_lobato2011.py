@@ -122,7 +122,7 @@ def test_a_cell(name, n_classes):
 
 
 def test_the_circle(monkeypatch):
-    for module in (circle, study):
+    for module in (votes_of, study):
         monkeypatch.setattr(module, "N_GRID", 5)
     monkeypatch.setattr(votes_of, "AXIS", np.linspace(-1, 1, 5))
     split = votes_of.circle(0)
