@@ -1,4 +1,4 @@
-"""What Costa, Verwer and Blockeel 2013 print: Tables 1 to 3."""
+"""Numbers of the study of Costa, Verwer and Blockeel 2013: those that the paper prints, and those of the cells."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ AVERAGES = {
 """{measure: {method: the average over the sets}}."""
 
 
-# What the cells of the study of Costa, Verwer and Blockeel 2013 say together: values by set, duels, averages.
+# What the cells say together: values by set, duels, averages.
 
 Finished = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """{set: {protocol: record}}."""

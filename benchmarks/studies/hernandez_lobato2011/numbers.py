@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of Hernández-Lobato, Martínez-Muñoz and Suárez 2011, as printed."""
+"""Numbers of the study of Hernández-Lobato et al. 2011: Tables 2 and 3 as printed, and what cells say together."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ PAPER = {"bagging": _read(_BAGGING), "forest": _read(_FOREST)}
 """{kind: {problem: row}}: Table 2, Table 3."""
 
 
-# What a cell of the study of Hernández-Lobato et al. 2011 holds, and what cells say together.
+# What a cell holds, and what cells say together.
 
 RULES: dict[str, tuple[str, str | None]] = {
     "bound": ("bound", None),

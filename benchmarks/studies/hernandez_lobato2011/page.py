@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.hernandez_lobato2011 import figures
-from benchmarks.studies.hernandez_lobato2011 import votes as circle
 from benchmarks.studies.hernandez_lobato2011.numbers import (
     KINDS,
     PAPER,
@@ -20,7 +19,7 @@ from benchmarks.studies.hernandez_lobato2011.numbers import (
     rate,
     shares,
 )
-from benchmarks.studies.hernandez_lobato2011.votes import N_TEST, N_TRAIN
+from benchmarks.studies.hernandez_lobato2011.votes import N_CIRCLE, N_GRID, N_TEST, N_TRAIN, NOISE
 from jaxunc.compare import average_ranks, cliques, friedman, nemenyi_difference
 
 TABLES = {"bagging": "Table 2: bagging", "forest": "Table 3: random forests"}
@@ -77,7 +76,7 @@ the square [-1, 1]², of which {noise:.0%} have the other class; {n_grid} × {n_
 confidence of {confidence:g}; repetitions: {n_circles}. The circle has the radius √(2/π), which halves the square (the
 paper's √2 holds all of it).
 """
-CIRCLE = {"n_train": circle.N_CIRCLE, "noise": circle.NOISE, "n_grid": circle.N_GRID}
+CIRCLE = {"n_train": N_CIRCLE, "noise": NOISE, "n_grid": N_GRID}
 
 
 def _what_was_run(finished: Mapping[str, Found], needed: Sequence, settings: Mapping[str, Any]) -> str:

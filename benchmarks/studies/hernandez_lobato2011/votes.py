@@ -1,4 +1,4 @@
-"""The fifteen problems of Hernández-Lobato et al. 2011, ten of data and five drawn, and their splits."""
+"""The fifteen problems of Hernández-Lobato et al. 2011, ten of data and five drawn, and what trees vote for on them."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
