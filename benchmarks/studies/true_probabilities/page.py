@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.pages import filled
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 from jaxunc import compare
 
+TEMPLATE = Path(__file__).with_name("page.md")
 MEAN, POOL, CHOSEN, BOTH = (
     "mean, leaves of 1",
     "learned pool",
@@ -55,58 +57,23 @@ def page(found: Mapping[Any, dict]) -> str:
     groups = _groups(frame)
     repetitions = frame.groupby(["problem", "size"])["repetition"].nunique().to_numpy()
     few, many = int(repetitions.min()), int(repetitions.max())
-    lines = [
-        "# What is true, where the truth is known",
-        "",
-        "Made by `python -m benchmarks true_probabilities`: forests of 100 trees against the probabilities that labels",
-        "were drawn from. Logistic models of normal predictors, after the simulations of Barreñada, Dhiman, Timmerman,",
-        "Boulesteix and Van Calster 2024 (Understanding overfitting in random forest for probability estimation), who",
-        "saw that grown-out forests have *spikes of probability* at the instances that they were trained on. It is no",
-        "repetition of theirs: coefficients and settings are ours, and other estimates stand beside the mean.",
-        "",
-        "A logistic problem is called by its number of predictors, whether they are correlated (.4), whether their",
-        "coefficients are equal or a quarter of them four times as large, the share of events in per cent, and the AUC",
-        f"of the truth, in hundredths. Of the 32 combinations {len(LOGISTIC)} were run. The other problems are the",
-        "generators of `benchmarks.problems`. Every (problem, size, repetition) is a line of `cells.jsonl.gz`: "
-        f"{few if few == many else f'{few} to {many}'}",
-        "repetitions of each problem and size; the last table says how many.",
-        "",
-        "Estimates:",
-        "",
-        *(f"* *{name}*: {meaning}." if meaning else f"* *{name}*." for name, meaning in MEANINGS.items()),
-        "",
-        "Measures, against the true probabilities of 5000 test instances: no label takes part. The expected log loss",
-        "takes estimates below 1e-6 for 1e-6. The *slope* is that of a recalibration of the estimate's logarithms,",
-        "clipped at .005: below 1 the estimate is too sure. The *loss of AUC* is that of the truth less that of the",
-        "estimate. The *training AUC* is that of the training labels. The *spike* is the mean absolute error at the",
-        "training instances over that at the test instances.",
-        "",
-        "## What it says",
-        "",
-        *_says(groups),
-        "",
-        f"![Estimates against true probabilities, by {SHOWN_BESIDE[0]} and by the {SHOWN_BESIDE[1]}](estimates.svg)",
-        "",
-        "One training set of 200 instances (4-independent-equal-50-75), whose labels pull the mean towards 0 and 1.",
-    ]
-    for title, rows in groups.items():
-        n = rows["problem"].nunique()
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            f"Medians over {n} problems, of means over repetitions. *Nearer:farther*: problems where the mean absolute",
-            f"error is smaller and larger than that of *{MEAN}*; **bold** where a signed-rank test tells the two apart",
-            "(p < .05, not corrected for the number of comparisons).",
-            "",
-            *_of_methods(rows),
-        ]
-    lines += ["", "## Problem by problem", "", "Mean absolute error, ± its standard error over repetitions.", ""]
-    return "\n".join([*lines, *_of_problems(frame)]) + "\n"
+    return filled(
+        TEMPLATE,
+        n_logistic=len(LOGISTIC),
+        n_repetitions=few if few == many else f"{few} to {many}",
+        estimates="\n".join(
+            f"* *{name}*: {meaning}." if meaning else f"* *{name}*." for name, meaning in MEANINGS.items()
+        ),
+        first_shown=SHOWN_BESIDE[0],
+        second_shown=SHOWN_BESIDE[1],
+        tables="\n\n".join(_of_group(title, rows) for title, rows in groups.items()),
+        problems="\n".join(_of_problems(frame)),
+        **_numbers(groups),
+    )
 
 
-def _says(groups: dict[str, pd.DataFrame]) -> list[str]:
-    """What helps and what does not, by the numbers of the cells; the page's test holds the words to them."""
+def _numbers(groups: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """What helps and what does not; the page's test holds its words to these numbers."""
     small, large = (groups[f"Logistic problems, n = {size}"] for size in (200, 4000))
     other = [groups[f"Problems of `benchmarks.problems`, n = {size}"] for size in (200, 4000)]
 
@@ -119,35 +86,45 @@ def _says(groups: dict[str, pd.DataFrame]) -> list[str]:
     def elsewhere(name: str) -> str:
         return " and ".join(duel(rows, name, MEAN) for rows in other)
 
-    there = " and ".join(f"{by_problem(rows, 'slope')[MEAN].median():.1f}" for rows in other)
-    return [
-        "Problems nearer:farther by mean absolute error, and the median gain, for n = 200 and 4000,",
-        "against the mean of grown-out trees where nothing else is said.",
+    return {
+        "train_auc": typical("train_auc"),
+        "slope": typical("slope"),
+        "spike": typical("spike"),
+        "chosen": both(CHOSEN),
+        "pool": both(POOL),
+        "both": both(BOTH),
+        "both_against_chosen": both(BOTH, CHOSEN),
+        "spike_pool": typical("spike", POOL),
+        "spike_both": typical("spike", BOTH),
+        "plausibility": both("plausibility"),
+        "laplace": both("laplace"),
+        "m_estimate": both("m-estimate"),
+        "spike_out_of_bag": typical("spike", OUT_OF_BAG),
+        "out_of_bag": both(OUT_OF_BAG),
+        "calibrated": both(CALIBRATED),
+        "calibrated_excess": both(CALIBRATED, measure="excess"),
+        "pooling": both("pooling"),
+        "slope_elsewhere": " and ".join(f"{by_problem(rows, 'slope')[MEAN].median():.1f}" for rows in other),
+        "large_elsewhere": elsewhere("mean, leaves of 20"),
+        "calibrated_elsewhere": elsewhere(CALIBRATED),
+        "pool_elsewhere": elsewhere(POOL),
+        "oracle": both(ORACLE, BOTH),
+    }
+
+
+def _of_group(title: str, rows: pd.DataFrame) -> str:
+    """The section of problems of a kind and size."""
+    lines = [
+        f"## {title}",
         "",
-        "* **The spikes are there.** On the logistic problems the mean of grown-out trees has a training AUC of",
-        f"  {typical('train_auc')} and is too sure (slope {typical('slope')}).",
-        f"  It errs {typical('spike')} times as much at training instances as at others.",
-        "* **What helps there.** Larger leaves, of a size chosen out of bag:",
-        f"  {both(CHOSEN)}. The learned pool on the grown-out forest: {both(POOL)}. Most of all both together:",
-        f"  {both(BOTH)}, and {both(BOTH, CHOSEN)} against the chosen size alone.",
-        f"  Some of the spike stays in the learned pool ({typical('spike', POOL)}), little with both",
-        f"  ({typical('spike', BOTH)}).",
-        f"* **What helps a little there.** The plausibility mean: {both('plausibility')}. With many instances",
-        f"  Laplace's estimate, {both('laplace')}, and the m-estimate, {both('m-estimate')}.",
-        "* **What does not help there.** Out-of-bag counts take the spike away",
-        f"  ({typical('spike', OUT_OF_BAG)}), but are not told apart from the mean: {both(OUT_OF_BAG)}.",
-        f"  Nor is the calibrated mean: {both(CALIBRATED)}. Its excess log loss is smaller:",
-        f"  {both(CALIBRATED, measure='excess')}.",
-        f"  Pooling is far too sure: {both('pooling')}.",
-        "* **On the problems of `benchmarks.problems`**, whose classes lie further apart, much is the other way round.",
-        f"  The mean is not sure enough (slope {there}), and errs less at training instances than at others.",
-        f"  Leaves of 20 make it worse, {elsewhere('mean, leaves of 20')}; calibration helps,",
-        f"  {elsewhere(CALIBRATED)}. The learned pool helps here, too: {elsewhere(POOL)}.",
-        "* **What no forest gives.** A model of the right form is nearer on most logistic problems. Logistic",
-        f"  regression against the learned pool with the chosen size: {both(ORACLE, BOTH)}.",
+        f"Medians over {rows['problem'].nunique()} problems, of means over repetitions. *Nearer:farther*: problems "
+        "where the mean absolute",
+        f"error is smaller and larger than that of *{MEAN}*; **bold** where a signed-rank test tells the two apart",
+        "(p < .05, not corrected for the number of comparisons).",
         "",
-        "Not tried: other numbers of trees, predictors of pure noise, binary predictors.",
+        *_of_methods(rows),
     ]
+    return "\n".join(lines)
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
