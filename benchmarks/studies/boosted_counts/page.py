@@ -1,14 +1,17 @@
 """The page of the study of boosted models and leaf counts: tables made of its cells."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.pages import filled
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc import compare
 
+TEMPLATE = Path(__file__).with_name("page.md")
 MEANINGS = {
     "own": "the model's own probability, boosted on three quarters of the training rows",
     "own, all rows": "the same settings on all training rows: nothing is held out",
@@ -37,50 +40,26 @@ AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    n_sets, n_two = (frame[rows]["set"].nunique() for rows in (frame["n_classes"] > 1, frame["n_classes"] == 2))
-    trees = np.median([record["trees"] for record in found.values()])
-    lines = [
-        "# What leaf counts add to a boosted model",
-        "",
-        f"Made by `python -m benchmarks boosted_counts --data FOLDER`: {n_sets} data sets ({n_two} of two classes),",
-        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of "
-        "`cells.jsonl.gz`.",
-        "Histogram-based gradient boosting of scikit-learn, its defaults and early stopping",
-        f"({trees:.0f} trees in the median).",
-        "A quarter of the training rows is held out from boosting: they calibrate, and are counted in the leaves.",
-        "",
-        "Wins:losses over sets, of means over folds; the median gain, relative for losses; **bold** where a signed-",
-        "rank test over the sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of",
-        "more classes is one against the rest.",
-        "",
-        *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
-    ]
-    for measure, title in TITLES.items():
-        lines += ["", f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)]
-    return "\n".join([*lines, "", *_says(frame)]) + "\n"
-
-
-def _says(frame: pd.DataFrame) -> list[str]:
-    """The question, and the numbers that answer it."""
     clipped = lambda first, second: duel(frame, first, second, "log_loss_clipped")  # noqa: E731
-    return [
-        "## What it says",
-        "",
-        "By log loss (clipped at 1e-6; no probability here is less), wins:losses and median gain:",
-        "",
-        f"* Counts alone, against the model's own probability, calibrated: the mean of counts"
-        f" {clipped('mean of counts', 'own, calibrated')}, the learned pool"
-        f" {clipped('learned pool', 'own, calibrated')}.",
-        "* What counts add to a model that the same rows have calibrated in the same way, the blends against `own,"
-        f" scaled`: the mean of counts {clipped('own and mean of counts', 'own, scaled')}, the learned pool"
-        f" {clipped('own and learned pool', 'own, scaled')}; by AUC"
-        f" {duel(frame, 'own and learned pool', 'own, scaled', 'auc')}.",
-        f"* What holding a quarter of the rows out costs: boosting on all rows, against `own`,"
-        f" {clipped('own, all rows', 'own')}; against the best blend"
-        f" {clipped('own, all rows', 'own and learned pool')}.",
-        "",
-        "Not tried: counts of several models that are cross-fitted, so that no row is held out of the final one.",
+    sections = [
+        "\n".join([f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)])
+        for measure, title in TITLES.items()
     ]
+    return filled(
+        TEMPLATE,
+        n_sets=frame["set"].nunique(),
+        n_two=frame[frame["n_classes"] == 2]["set"].nunique(),
+        n_trees=np.median([record["trees"] for record in found.values()]),
+        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
+        tables="\n\n".join(sections),
+        mean_alone=clipped("mean of counts", "own, calibrated"),
+        pool_alone=clipped("learned pool", "own, calibrated"),
+        mean_added=clipped("own and mean of counts", "own, scaled"),
+        pool_added=clipped("own and learned pool", "own, scaled"),
+        pool_added_auc=duel(frame, "own and learned pool", "own, scaled", "auc"),
+        all_rows=clipped("own, all rows", "own"),
+        all_rows_against_blend=clipped("own, all rows", "own and learned pool"),
+    )
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:

@@ -1,14 +1,17 @@
 """The page of the study of learning, made of its cells."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from benchmarks.pages import filled
 from benchmarks.studies.learning.instead import instead_section
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, table
 from benchmarks.studies.learning.noise import noise_section
 
+TEMPLATE = Path(__file__).with_name("page.md")
 TITLES = {
     "other-sets": "Random forests, grown out, on sets that nothing here was developed on",
     "development": "Random forests, grown out, on the sets of development, by both clips",
@@ -37,62 +40,22 @@ MEANINGS = {
     "CalibratedClassifierCV, isotonic": "scikit-learn's, five forests, with isotonic regression",
     "HistGradientBoosting": "scikit-learn's, as it comes",
 }
-TRIED = """
-## What was tried against the pool's worst sets
-
-In a trial beside the study: log loss as a share of that of `P`, five folds of wine, balance-scale and dermatology, two
-of autos, breast-w, cmc, glass, heart-c, hepatitis, ionosphere, sonar, spect, tic-tac-toe, vehicle-statlog and wdbc; the
-median is of the fifteen. What is chosen or averaged is the pool and `P`.
-
-|  | median | wine | balance-scale | dermatology |
-|---|---|---|---|---|
-| the pool | 0.958 | 1.227 | 1.161 | 1.131 |
-| the one that is better in a cross-validation | 0.976 | 1.119 | 1.000 | 1.044 |
-| the pool, unless `P` is better there by a standard error | 0.976 | 1.242 | 1.000 | 1.131 |
-| an average, weighted there, with a prior worth one row each | 0.967 | 1.081 | 1.001 | 1.051 |
-| the same, worth four rows | 0.970 | 1.073 | 1.007 | 1.048 |
-| the pool with a number per class for its odds against the others | 0.955 | 1.290 | 0.962 | 1.129 |
-
-A prior of the pool's numbers four times as strong: wine 1.158, but balance-scale 1.269 and dermatology 1.170. Adopted
-is the average with a prior worth one row each: `stack_combiners`. With the calibrated means of `default_candidates` for
-`P` it is at 1.139 on wine and 1.070 on dermatology (the choice: 1.200 and 1.081), where a fold has one or two errors.
-An average costs more on small sets that the pool does well on (ionosphere 0.842 to 0.876): it is no default.
-
-The cells of bootstrapped forests are of learning before its rows were taken in parts, which changes nothing of so
-few rows but the steps: on wine and dermatology the pool's log loss differs by .2 % at most. Those of trees that saw
-the whole sample are newer, and have the average (`blend`) and the adaptive sets as further rows.
-"""
 
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
-    parts = [part for part in TITLES if any(cell.part == part for cell in found)]
-    lines = [
-        "# What learning the combination brings",
-        "",
-        "Made by `python -m benchmarks learning --data FOLDER`; "
-        "every (set, fold) is a line of `cells.jsonl.gz`. Forests of",
-        "200 trees, folds of a five-fold cross-validation of at most 4000 rows; everything is learned on training rows",
-        "whose counts do not know their labels. Wins : losses over sets, of means over folds; the median relative gain",
-        "of log loss and Brier score, the median difference of the others; **bold** where a signed-rank test over the",
-        "sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more classes is one",
-        "against the rest; u65 and u80 are of the sets with the highest expected utility. Log loss takes a probability",
-        "below 1e-15 for 1e-15; *clipped*, below 1e-6 for 1e-6. The mean gives many a zero, so that its log loss, and",
-        "what is gained over it, depends on that number. The sets that nothing was developed on stand first.",
-        "",
-        "Conformal sets break ties at random. Cells from before their seed was set would not come out the same twice:",
-        "all that are kept are of that kind, and differ in those rows alone.",
-        "",
-    ]
-    run = {name for cell, record in found.items() if cell.part in TITLES for name in record["methods"]}
-    lines += [f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run]
-    for part in parts:
-        lines += ["", *_part(part, {cell: record for cell, record in found.items() if cell.part == part})]
+    by_part = {part: {cell: record for cell, record in found.items() if cell.part == part} for part in TITLES}
+    sections = [_part(part, cells) for part, cells in by_part.items() if cells]
     if any(cell.part == "instead" for cell in found):
-        lines += ["", *instead_section(found)]
+        sections.append(instead_section(found))
     if noise := {cell: record for cell, record in found.items() if cell.part == "noise"}:
-        lines += ["", *noise_section(noise)]
-    return "\n".join(lines) + "\n" + TRIED
+        sections.append(noise_section(noise))
+    run = {name for cells in by_part.values() for record in cells.values() for name in record["methods"]}
+    return filled(
+        TEMPLATE,
+        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run),
+        sections="\n\n".join("\n".join(lines) for lines in sections),
+    )
 
 
 def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
