@@ -18,29 +18,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
 PACKED, RUNNING = "cells.jsonl.gz", "cells.jsonl"
 Key = tuple[str | int, ...]
-
-
-class Study(NamedTuple):
-    """A study as a command: what it takes of options, what it runs, and the page that it writes of all its cells."""
-
-    options: argparse.ArgumentParser
-    run: Callable[[argparse.Namespace], None]
-    """Runs the cells that are missing, part by part."""
-    write_page: Callable[[Path], None]
-    """Makes page, tables and figures of the cells in a folder."""
-
-    def __call__(self, argv: Sequence[str]) -> None:
-        """Run what is missing, unless the page alone is asked for; then write the page."""
-        args = self.options.parse_args(argv)
-        if not args.page_only:
-            self.run(args)
-        self.write_page(args.out)
 
 
 def study_options(

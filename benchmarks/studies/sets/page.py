@@ -1,14 +1,17 @@
 """The page of the study of sets: tables made of its cells."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from benchmarks.pages import filled
 from benchmarks.studies.sets.likelihood import NAMES, likelihood_section
 from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table, text_rows
 from benchmarks.studies.sets.vote import vote_section
 
+TEMPLATE = Path(__file__).with_name("page.md")
 MEANINGS = {
     "one class, …": "the most probable class, always",
     "u65, …; u80, …": "the set of highest expected utility (`decisions.expected_utility_set`)",
@@ -37,30 +40,21 @@ def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     everything = table(found)
     frame = everything[~everything["method"].isin(NAMES)]
-    two, more = frame[frame["n_classes"] == 2], frame[frame["n_classes"] > 2]
-    lines = [
-        "# Sets: which to use when",
-        "",
-        f"Made by `python -m benchmarks sets --data FOLDER`: {frame['set'].nunique()} data sets"
-        f" ({two['set'].nunique()} of two classes), two folds of a",
-        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of "
-        "`cells.jsonl.gz`. All methods answer",
-        "from one random forest of 100 trees with scikit-learn's defaults, those held out from a second one.",
-        "",
-        *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
-        "",
-        "Where a conformal set is empty, the most probable class is the set. Sets from relative likelihood, and from",
-        "decalibrated probabilities, have [a section](#relative-likelihood-and-decalibration) of their own, and so",
-        "have [learned votes](#learned-votes).",
-        *_by_need_section(frame),
-        *_medians_section("Two classes", two),
-        *_medians_section("Three classes and more", more),
-        *_wins_section(frame),
-        *_promise_section(frame),
-        *likelihood_section(everything),
-        *vote_section(found),
-    ]
-    return "\n".join(lines) + "\n"
+    two = frame[frame["n_classes"] == 2]
+    by_size = {"Two classes": two, "Three classes and more": frame[frame["n_classes"] > 2]}
+    further = [*likelihood_section(everything), *vote_section(found)]
+    return filled(
+        TEMPLATE,
+        n_sets=frame["set"].nunique(),
+        n_two=two["set"].nunique(),
+        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
+        by_need="\n".join(by_need(frame)),
+        medians="\n\n".join(_medians(title, rows) for title, rows in by_size.items() if len(rows)),
+        wins="\n\n".join(_wins(frame, kind) for kind in WORTH),
+        promises=_promises(frame),
+        further="\n".join(further).strip("\n"),
+        **_numbers(frame),
+    )
 
 
 def chosen(frame: pd.DataFrame) -> dict[str, str]:
@@ -93,69 +87,63 @@ def by_need(frame: pd.DataFrame) -> list[str]:
     return text_rows([head, ["---"] * len(head), *body])
 
 
-def _by_need_section(frame: pd.DataFrame) -> list[str]:
-    more = frame[frame["n_classes"] > 2]
+def _numbers(frame: pd.DataFrame) -> dict[str, Any]:
+    """What the page says of the methods that were chosen for a need, and of the others."""
+    two = frame[frame["n_classes"] == 2]
     by_class, _, plain = chosen(frame).values()
     kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"  # noqa: E731
     against = lambda first, second, measure: duel(frame, first, second, measure)  # noqa: E731
-    smaller = compared(frame, "conformal, held-out", "conformal, oob", "size")
-    lines = [
-        "",
-        "## By need",
-        "",
-        *by_need(frame),
-        "",
-        "Medians over the sets. The code is in [decisions](../../../docs/decisions.md#which-sets-when). How they were",
-        "chosen, on the sets that they are shown for:",
-        "",
-        "* *A class not to be missed*: the best mean u80 of the methods that keep 90 % of at least 95 % of the classes,"
-        f" which is all that chance leaves. `{by_class}` keeps {classes(by_class)}; plain conformal sets (`{plain}`)"
-        f" {classes(plain)}, the cautious forest (oob, s = 1) {classes('cautious, oob, s = 1')} and with s = 2"
-        f" {classes('cautious, oob, s = 2')}, the most probable class {classes('one class, mean')}. Against s = 2"
-        f" it is {against(by_class, 'cautious, oob, s = 2', 'u65')} by u65 and"
-        f" {against(by_class, 'cautious, oob, s = 2', 'u80')} by u80. The promise is proved for rows held out alone;"
-        f" they cost: `by class, held-out` against it, by u80, {against('by class, held-out', by_class, 'u80')}.",
-        "* *Decide as often as it pays*: the best mean u65. `u65, learned` wins against always deciding (`one class,"
-        f" learned`) {against('u65, learned', 'one class, learned', 'u65')}; against the cautious forest (oob, s = 1)"
-        f" {against('u65, learned', 'cautious, oob, s = 1', 'u65')}; against the mean's"
-        f" {against('u65, learned', 'u65, mean', 'u65')}. By u80, `u80, learned`"
-        f" {against('u80, learned', 'one class, learned', 'u80')},"
-        f" {against('u80, learned', 'cautious, oob, s = 1', 'u80')} and"
-        f" {against('u80, learned', 'u80, mean', 'u80')}. Take 65 or 80 by what a right set of two is worth.",
-        "* *A guarantee*: the best mean u80 of those with a proof."
-        f" It was kept on {kept.loc['conformal, held-out', 'kept']} of {frame['set'].nunique()} sets. Calibrated out of"
-        f" bag, where there is no proof, 90 % were kept on {kept.loc['conformal, oob', 'kept']}; sets are smaller on"
-        f" {smaller[0]} and larger on {smaller[1]}, u65 {against('conformal, oob', 'conformal, held-out', 'u65')}.",
-        "",
-        "What is worth less than `u65, learned`, by u65:",
-        "",
-        "* Cautious forests at s = 1:"
-        f" {against('cautious, oob, s = 1', 'u65, learned', 'u65')} with out-of-bag counts,"
-        f" {against('cautious, in-bag, s = 1', 'u65, learned', 'u65')} in-bag, where of two classes they"
-        f" hardly ever abstain; at s = 2 {against('cautious, oob, s = 2', 'u65, learned', 'u65')} out of bag. By u80"
-        " against `u80, learned`, of two classes, s = 2 out of bag is "
-        f"{duel(frame[frame['n_classes'] == 2], 'cautious, oob, s = 2', 'u80, learned', 'u80')}.",
-        f"* Dominance of intervals at s = 1: {against('intervals, oob, s = 1', 'u65, learned', 'u65')} with out-of-bag"
-        f" counts, {against('intervals, in-bag, s = 1', 'u65, learned', 'u65')} in-bag.",
-    ]
-    if not more.empty:
-        coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
-        lines.append(
-            f"* Adaptive sets, which cover {coverage:.3f} in the median where 90 % are promised:"
-            f" {duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
-            f" {duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
-        )
-    return lines
+    n_smaller, n_larger, *_ = compared(frame, "conformal, held-out", "conformal, oob", "size")
+    return {
+        "by_class": by_class,
+        "plain": plain,
+        "kept_by_class": classes(by_class),
+        "kept_plain": classes(plain),
+        "kept_cautious": classes("cautious, oob, s = 1"),
+        "kept_cautious_2": classes("cautious, oob, s = 2"),
+        "kept_one": classes("one class, mean"),
+        "by_class_u65": against(by_class, "cautious, oob, s = 2", "u65"),
+        "by_class_u80": against(by_class, "cautious, oob, s = 2", "u80"),
+        "held_out_u80": against("by class, held-out", by_class, "u80"),
+        "learned_one": against("u65, learned", "one class, learned", "u65"),
+        "learned_cautious": against("u65, learned", "cautious, oob, s = 1", "u65"),
+        "learned_mean": against("u65, learned", "u65, mean", "u65"),
+        "learned_one_80": against("u80, learned", "one class, learned", "u80"),
+        "learned_cautious_80": against("u80, learned", "cautious, oob, s = 1", "u80"),
+        "learned_mean_80": against("u80, learned", "u80, mean", "u80"),
+        "n_kept_held_out": kept.loc["conformal, held-out", "kept"],
+        "n_kept_oob": kept.loc["conformal, oob", "kept"],
+        "n_smaller": n_smaller,
+        "n_larger": n_larger,
+        "oob_u65": against("conformal, oob", "conformal, held-out", "u65"),
+        "cautious_oob": against("cautious, oob, s = 1", "u65, learned", "u65"),
+        "cautious_inbag": against("cautious, in-bag, s = 1", "u65, learned", "u65"),
+        "cautious_2": against("cautious, oob, s = 2", "u65, learned", "u65"),
+        "cautious_2_80": duel(two, "cautious, oob, s = 2", "u80, learned", "u80"),
+        "intervals_oob": against("intervals, oob, s = 1", "u65, learned", "u65"),
+        "intervals_inbag": against("intervals, in-bag, s = 1", "u65, learned", "u65"),
+        "adaptive": _adaptive(frame[frame["n_classes"] > 2]),
+    }
 
 
-def _medians_section(title: str, frame: pd.DataFrame) -> list[str]:
-    if frame.empty:
-        return []
+def _adaptive(more: pd.DataFrame) -> str:
+    """The line on adaptive sets, which are for three classes and more; empty where there is no set of them."""
+    if more.empty:
+        return ""
+    coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
+    return (
+        f"\n* Adaptive sets, which cover {coverage:.3f} in the median where 90 % are promised:"
+        f" {duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
+        f" {duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
+    )
+
+
+def _medians(title: str, frame: pd.DataFrame) -> str:
+    """The section of the sets of two classes, or of more."""
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
     body = [[name, *(digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
-    return [
-        "",
+    lines = [
         f"## {title}",
         "",
         f"Medians over {frame['set'].nunique()} sets. *Worst class*, *worst size*: the least coverage of a class, and"
@@ -165,26 +153,21 @@ def _medians_section(title: str, frame: pd.DataFrame) -> list[str]:
         "",
         *text_rows([["", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS)), *body]),
     ]
+    return "\n".join(lines)
 
 
-def _wins_section(frame: pd.DataFrame) -> list[str]:
-    lines = [
-        "",
-        "## Wins",
-        "",
-        "Wins:losses over sets, and the median gain; **bold** where a signed-rank test tells the two apart (p < .05,",
-        "not corrected for the number of comparisons). Adaptive sets: three classes and more.",
+def _wins(frame: pd.DataFrame, kind: str) -> str:
+    """The section of wins by one utility."""
+    body = [
+        [name, *(duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
+        for name in frame["method"].unique()
     ]
-    for kind in WORTH:
-        body = [
-            [name, *(duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
-            for name in frame["method"].unique()
-        ]
-        lines += ["", f"### By {kind}", "", *text_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])]
-    return lines
+    rows = text_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])
+    return "\n".join([f"### By {kind}", "", *rows])
 
 
-def _promise_section(frame: pd.DataFrame) -> list[str]:
+def _promises(frame: pd.DataFrame) -> str:
+    """On how many sets, and for how many classes, each method keeps 90 %."""
     sums = frame.groupby("method", sort=False)[["kept", "n_classes_kept", "n_classes_told"]].sum()
     n_sets = frame.groupby("method")["set"].nunique()
     body = [
@@ -196,14 +179,4 @@ def _promise_section(frame: pd.DataFrame) -> list[str]:
         ]
         for name, row in sums.iterrows()
     ]
-    return [
-        "",
-        "## Is 90 % kept?",
-        "",
-        "On how many sets, and for how many classes of them, coverage is not told apart from 90 % or more: so few hits",
-        "or fewer have a probability of 5 % at least (binomial, both folds' test rows). By that error alone 95 % pass",
-        "where coverage is just 90 %; chance among the calibration rows comes on top. *Proved*: whether theory",
-        "promises it, over all rows, and of *by class* for each class. The rest show what they happen to cover.",
-        "",
-        *text_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]),
-    ]
+    return "\n".join(text_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]))
