@@ -21,8 +21,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import load
-from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
-from jaxunc.transduction._presorted import as_queries, presort
+from jaxunc.transduction import as_queries, leave_one_out_leaf_counts, presort, transductive_leaf_counts
 
 from .machine import about, peak_bytes, publish
 from .measure import timed

@@ -33,8 +33,7 @@ from benchmarks.studies.costa2013.pools import (
 )
 from benchmarks.studies.costa2013.reading import filled
 from benchmarks.studies.costa2013.sets import fold_of
-from jaxunc.transduction import as_queries, counts_of, presort, settings_of
-from jaxunc.transduction._pairs import Pairs
+from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
 
 
 class PathCell(NamedTuple):
