@@ -33,7 +33,7 @@ from benchmarks.studies.sets.vote import (
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
-DECISIONS = Path(study.__file__).parents[1] / "docs" / "decisions.md"
+DECISIONS = Path(study.__file__).parents[3] / "docs" / "decisions.md"
 
 
 @pytest.fixture(scope="module")
