@@ -124,7 +124,7 @@ def _how_to_read() -> str:
         f"**Bold**: a signed-rank test over the sets tells the two apart (p < {LEVEL:g}; Holm-corrected, against the "
         "mean for all methods at a leaf size, else for the leaf sizes).\n\n"
         "A verdict *holds* where ranks, counts and medians point the way that the paper says, by the rules in "
-        f"`busch2021_reading.py`; it adds *{NOT_SIGNIFICANT}* where methods are compared and no comparison behind it "
+        f"`reading.py`; it adds *{NOT_SIGNIFICANT}* where methods are compared and no comparison behind it "
         "is told apart by its test. Verdicts on ranks, on a single set and on reference methods are not tested.\n\n"
         "`maximum` and `mixture-maximum` are of cells in which leaves of equal extremity spoke for class 1. The rules "
         "now answer 0 there, or take the first; in grown-out random forests on 23 other sets that moved the AUC of "

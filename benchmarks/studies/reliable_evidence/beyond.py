@@ -1,6 +1,6 @@
 """The study of reliable evidence beyond two classes and in-bag counts: more classes, out-of-bag counts, random trees.
 
-    python -m benchmarks reliable_evidence [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks reliable_evidence --parts classes oob random-trees [--data FOLDER] [--sets NAME ...]
 
 The rules of `methods` on the sets of `benchmarks.studies.rules`, forests of 100 trees, three leaf sizes, two folds of a
 five-fold cross-validation:

@@ -33,9 +33,8 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
         "Busch et al. 2021 leave open whether aspects of reliable classification (Senge et al. 2014) help evidence",
         f"accumulation. Made by `python -m benchmarks reliable_evidence`: {frame['set'].nunique()} data sets of two",
         "classes, with the folds and forests of [the study of rules](../rules/README.md): random forests and extremely",
-        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. "
-        "`python -m benchmarks reliable_evidence`",
-        "adds [sets of more classes](#more-classes), [out-of-bag counts](#out-of-bag-counts) and",
+        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. Further parts of the study",
+        "add [sets of more classes](#more-classes), [out-of-bag counts](#out-of-bag-counts) and",
         "[random decision trees](#random-decision-trees).",
         "",
         "A leaf's degrees of support π(+), π(−) give its doubts, epistemic u_e = min π and aleatoric u_a = 1 - max π.",

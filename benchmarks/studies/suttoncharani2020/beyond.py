@@ -1,6 +1,6 @@
 """What Sutton-Charani 2020 names and does not study: more classes, ensembles, other classifiers that count.
 
-    python -m benchmarks suttoncharani2020 [--data FOLDER] [--parts PART ...]
+    python -m benchmarks suttoncharani2020 --parts classes ensembles counting [--data FOLDER]
 
 Everything in float64, from the library's public functions. Measures are the log loss (probabilities below 1e-6 count as
 1e-6) and the Brier score, summed over the classes. Three parts:
@@ -180,7 +180,8 @@ def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
     parts = [
         "## What the paper names and does not study",
-        "Made by `python -m benchmarks suttoncharani2020`. The Brier score is summed over the classes, "
+        "Made by `python -m benchmarks suttoncharani2020 --parts classes ensembles counting`. The Brier score is summed "
+        "over the classes, "
         "probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said where a two-sided sign "
         f"test over the sets rejects chance at {LEVEL} by log loss and by Brier score alike: all of eight sets, ten of "
         "twelve. That was fixed when single folds of six sets had been seen. What is smoothed how: "

@@ -1,6 +1,6 @@
 """What Sutton-Charani 2020 left open, on its own sets: gains of cuts, likelihood-based beliefs, distances.
 
-    python -m benchmarks suttoncharani2020 [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks suttoncharani2020 --parts open [--data FOLDER] [--sets NAME ...]
 
 The study's protocol once: one ten-fold cross-validation in float64, with the folds of the study's
 first. Trees of its six complexities are grown in six ways (`grow_by_gain`). In the leaves of each:
@@ -215,7 +215,7 @@ def section(finished: Records) -> str:
     agree = _orders_agree(finished)
     parts = [
         "## What the paper left open",
-        "Made by `python -m benchmarks suttoncharani2020`: the protocol once, a single ten-fold "
+        "Made by `python -m benchmarks suttoncharani2020 --parts open`: the protocol once, a single ten-fold "
         f"cross-validation of {_how_many(finished)} ({', '.join(finished)}; `banknote-eb` is `banknote-damaged`). "
         "Counts are sets where the first is better. *Helps* and *harms* are said where log loss and Brier score agree "
         "on all sets, as a two-sided sign test at .05 asks of six; with fewer even that could be chance. Differences "
