@@ -15,7 +15,7 @@ COPIED = (
     *("docs", "notebooks", "benchmarks/results", "benchmarks/studies"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff"),
 )
-IGNORED = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "cells.*", "page.md", "*.py")
+IGNORED = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "cells.*", "page.md")
 
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT)]
 

@@ -180,9 +180,9 @@ def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
     parts = [
         "## What the paper names and does not study",
-        "Made by `python -m benchmarks suttoncharani2020 --parts classes ensembles counting`. The Brier score is summed "
-        "over the classes, "
-        "probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said where a two-sided sign "
+        "Made by `python -m benchmarks suttoncharani2020 --parts classes ensembles counting`. The Brier score is "
+        "summed over the classes, probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said "
+        "where a two-sided sign "
         f"test over the sets rejects chance at {LEVEL} by log loss and by Brier score alike: all of eight sets, ten of "
         "twelve. That was fixed when single folds of six sets had been seen. What is smoothed how: "
         "`benchmarks/studies/suttoncharani2020/beyond_methods.py`.",
