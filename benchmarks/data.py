@@ -19,9 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxunc.tables import Levels
-from jaxunc.tables._levels import level_codes
-
 KNOWN: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data_sets.json").read_text(encoding="utf-8"))
 """The sets that can be fetched: {name: OpenML's id, sizes, and the positive of two classes}."""
 
@@ -105,7 +102,8 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
 
 
 def _positions(column: pd.Series, levels: list[str]) -> np.ndarray:
-    return level_codes(column, Levels(tuple(levels), has_missing=False))
+    """The position of each word among the levels; -1 for one that is missing or no level."""
+    return pd.Index(levels, dtype=object).get_indexer(column.astype(object))
 
 
 def _positive_last(labels: list[str], positive: str | None) -> list[str]:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 STAGED = ROOT / "build" / "site-source"
-COPIED = ("docs", "notebooks", "benchmarks/results", "README.md", ".github/CONTRIBUTING.md", "CITATION.cff")
-IGNORED = shutil.ignore_patterns("cells", "__pycache__", ".ipynb_checkpoints", "*.jsonl")
+COPIED = (
+    *("docs", "notebooks", "benchmarks/results", "benchmarks/studies"),
+    *("README.md", ".github/CONTRIBUTING.md", "CITATION.cff"),
+)
+IGNORED = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "cells.*", "page.md")
 
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT)]
 

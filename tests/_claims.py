@@ -11,18 +11,20 @@ import numpy as np
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+STUDIES = ROOT / "benchmarks" / "studies"
 
 
 @cache
 def results(name: str) -> dict[str, Any]:
     """The contents of a file of results."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    path = STUDIES / name / f"{name}.json" if (STUDIES / name).is_dir() else RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
 def page_of(name: str) -> str:
     """A page that a study writes from its cells."""
-    return (RESULTS / name / "README.md").read_text(encoding="utf-8")
+    return (STUDIES / name / "README.md").read_text(encoding="utf-8")
 
 
 def same(said: float, measured: float, decimals: int) -> bool:

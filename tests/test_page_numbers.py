@@ -187,7 +187,7 @@ def test_what_learning_brings():
 
 
 def test_the_fewest_trees():
-    page = page_of("stopping")
+    page = page_of("voting")
     told = re.search(r"The trees are ([\d.]+) of those of the bound at \.99 in the median, ([\d.]+) at most", page)
     VOTING.says(
         "it takes # of the trees of the bound at .99 in the median, and # at most", map(float, told.groups()), 2
@@ -294,7 +294,7 @@ def test_each_notebook_and_study_is_listed():
     listed = set(re.findall(r"^\* \[.*?\]\(\.\./(notebooks/\S+?\.ipynb)\)", page_text("docs/tutorials.md"), re.M))
     assert listed == {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
     told, run = (
-        set(re.findall(r"benchmarks/results/([\w/]+?)(?:/README)?\.md", page_text(f"docs/{name}.md")))
+        set(re.findall(r"benchmarks/studies/([\w/]+?)(?:/README)?\.md", page_text(f"docs/{name}.md")))
         for name in ("explanations/studies", "how_to/reproduce")
     )
     assert told - run == {"open_questions"}  # the one page that no study writes

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests._claims import RESULTS, Page, page_of, ratios, results, rounded, same
+from tests._claims import Page, page_of, ratios, results, rounded, same
 
 pytestmark = pytest.mark.once
 
@@ -43,7 +43,7 @@ def test_where_it_loses():
 
 
 def test_which_combiner_when():
-    page = (RESULTS / "rules.md").read_text(encoding="utf-8")
+    page = page_of("rules")
     for size in (1, 4, 16):
         assert (
             re.search(rf"^\| in-bag, {size} (\| .*)$", page, re.M)[1]

@@ -15,12 +15,13 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc.inference import _walk
 from jaxunc.voting import BoundVote, bind_vote
-from jaxunc.voting._stopping_rules import NEVER
 
 from .machine import about, publish
 from .measure import Times, interleaved, ratio, spread, summary
 
 CONFIDENCE = 0.99
+NEVER = 2**30
+"""More votes than there are: no poll stops by them."""
 N_FEATURES, N_GROWN = 30, 20_000
 SIZES = (1000, 10_000, 100_000)
 FORESTS = {

@@ -69,7 +69,7 @@ class CautiousForestClassifier(CountedForest):
     -----
     **Which counts.** In the bag that grew it, every leaf of a grown-out tree is pure and holds an instance at least:
     with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests
-    (``benchmarks/results/zhang2021/README.md``) equal masses at s = 1 then decide on everything. With out-of-bag counts
+    (``benchmarks/studies/zhang2021/README.md``) equal masses at s = 1 then decide on everything. With out-of-bag counts
     they decide on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by
     how small leaves are, never by how mixed. With leaves of five instances or more the two differ less.
 

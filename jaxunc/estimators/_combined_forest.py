@@ -119,13 +119,13 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     part: see `jaxunc.bind`.
 
     **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
-    random forests (``benchmarks/results/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
+    random forests (``benchmarks/studies/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
     median (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on
     16 against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
     without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
     Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
     the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/results/rules.md``), and decides and ranks as the mean does, which is ``"probability"``.
+    (``benchmarks/studies/rules/README.md``), and decides and ranks as the mean does, which is ``"probability"``.
 
     Examples
     --------

@@ -99,7 +99,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     one, but for ``progress``. No instances are an answer without rows.
 
     Pooled leaves are the default because they do better than the mean of Laplace's estimates. By ten folds of 48 sets
-    they win 39 by Brier score, 35 by AUC and 37 by AUC reliability (``benchmarks/results/costa2013``). A pool has the
+    they win 39 by Brier score, 35 by AUC and 37 by AUC reliability (``benchmarks/studies/costa2013``). A pool has the
     inserted instances in it, one of each class, so that no class has probability 0.
 
     References
@@ -271,7 +271,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     anything fits every label, and answers 1/k by ``"pnml"``. Of the k nearest neighbours the inserted instance is
     the first, and ``"pnml"`` is Laplace's estimate of the k - 1 others.
 
-    It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/results/costa2013``) the mean
+    It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/studies/costa2013``) the mean
     improved the log loss of naive Bayes, nearest neighbours and trees; smoothing a tree's counts did more; forests
     became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks import boosted_counts as study
-from benchmarks.boosted_counts_page import compared, page, table
-from benchmarks.learning_methods import plain_measures
+from benchmarks.studies.boosted_counts import run as study
+from benchmarks.studies.boosted_counts.page import compared, page, table
+from benchmarks.studies.learning.methods import plain_measures
 
 pytestmark = pytest.mark.once
 

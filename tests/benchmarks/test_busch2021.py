@@ -9,15 +9,26 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.data import KNOWN, DataSet
-from benchmarks.papers import busch2021 as study
-from benchmarks.papers import busch2021_figures
-from benchmarks.papers.busch2021_duels import Duel, Results, against_the_mean, signed
-from benchmarks.papers.busch2021_figures import simulated_ensembles, simulated_leaves, write_pictures
-from benchmarks.papers.busch2021_means import means, rank_table, rank_tables, single_trees, with_references
-from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from benchmarks.papers.busch2021_page import study_page
-from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, _tested, findings
+from benchmarks.studies.busch2021 import figures as busch2021_figures
+from benchmarks.studies.busch2021 import run as study
+from benchmarks.studies.busch2021.figures import simulated_ensembles, simulated_leaves, write_pictures
+from benchmarks.studies.busch2021.methods import METHODS, PAPER
+from benchmarks.studies.busch2021.numbers import (
+    Duel,
+    Results,
+    against_the_mean,
+    means,
+    rank_table,
+    rank_tables,
+    signed,
+    single_trees,
+    with_references,
+)
+from benchmarks.studies.busch2021.page import study_page
+from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, findings
 from jaxunc import compare
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -50,28 +61,21 @@ def small(monkeypatch):
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    run = []
+    ran = []
 
     def run_cell(cell, data):
-        run.append(cell)
+        ran.append(cell)
         names = ["mean"] if cell.kind.endswith("-mean") else FEW
         return {"methods": {name: [0.5, (cell.repeat + 2 * cell.fold) / 8] for name in names}}
 
     monkeypatch.setattr(study, "run_cell", run_cell)
-    parts = ("trees", "references", "transfer")
-    whole = study.run_all(parts, ["sonar"], None, tmp_path / "whole")
+    whole = ends_with_the_same_bytes(
+        lambda folder: study.run_all(("trees", "references", "transfer"), ["sonar"], None, folder),
+        ran,
+        tmp_path,
+        lambda line: line.replace(b"[0.5,", b"["),
+    )
     assert len(whole) == 4 + 8 + 4
-    study.run_all(parts, ["sonar"], None, tmp_path / "parts")
-    path = tmp_path / "parts" / "cells" / "trees-sonar.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    damaged = lines[1].replace(b"[0.5,", b"[")
-    for begun in (lines[0] + lines[1][:40], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + damaged + lines[2]):
-        path.write_bytes(begun)
-        run.clear()
-        assert study.run_all(parts, ["sonar"], None, tmp_path / "parts") == whole
-        assert run == list(whole)[1:4], "what follows the damage is run again, and nothing else"
-        for file in (tmp_path / "whole" / "cells").iterdir():
-            assert (tmp_path / "parts" / "cells" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):

@@ -7,17 +7,12 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_bags as bags
-from benchmarks.papers import costa2013_methods as methods
-from benchmarks.papers import costa2013_numbers as numbers
-from benchmarks.papers import costa2013_own as own
-from benchmarks.papers import costa2013_page as page
-from benchmarks.papers import costa2013_reading as reading
-from benchmarks.papers import costa2013_sets as sets
-from benchmarks.papers import costa2013_tables as tables
-from benchmarks.papers.costa2013_batch import batch_certainty
+from benchmarks.studies.costa2013 import methods, numbers, page, reading, sets
+from benchmarks.studies.costa2013 import run as study
+from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -47,11 +42,11 @@ def test_folds():
 
 def test_bags_are_grown_without_their_instance(small):
     n = len(small.y)
-    rows = bags.drawn_outside(np.random.default_rng(0), n, 4)
+    rows = methods.drawn_outside(np.random.default_rng(0), n, 4)
     outside = np.array([np.bincount(row, minlength=n) == 0 for row in rows])
     assert outside.sum(axis=0).min() == 4
     assert outside[:-1].sum(axis=0).min() == 3, "no more samples than it takes"
-    counts = bags.left_out_counts(small, 4)
+    counts = methods.left_out_counts(small, 4)
     assert counts.shape == (n, 4, 3)
     chosen = np.flatnonzero(outside[:, 7])[:4]
     forest = ju.transduction.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
@@ -59,7 +54,7 @@ def test_bags_are_grown_without_their_instance(small):
 
 
 def test_own_thresholds_are_those_of_whole_trees(small):
-    counts = own.own_threshold_counts(small)
+    counts = methods.own_threshold_counts(small)
     for i in (0, 11, 23):
         for label in range(3):
             y = small.y.copy()
@@ -67,8 +62,8 @@ def test_own_thresholds_are_those_of_whole_trees(small):
             tree = ju.transduction.grow_greedy_trees(small.X, y, nominal=small.nominal)
             np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
     without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
-    assert own.agreeing(counts) > own.agreeing(without)
-    assert own.agreeing(np.array([[[2, 0], [0, 2]], [[2, 0], [3, 0]]])) == 0.5
+    assert methods.agreeing(counts) > methods.agreeing(without)
+    assert methods.agreeing(np.array([[[2, 0], [0, 2]], [[2, 0], [3, 0]]])) == 0.5
 
 
 def test_a_cell_of_each_protocol(small):
@@ -105,34 +100,20 @@ def _record(cell, place):
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     monkeypatch.setattr(study, "load", lambda name, folder: None)
-    run = []
+    ran = []
 
     def run_cell(cell, data):
-        run.append(cell)
+        ran.append(cell)
         return _record(cell, sets.SETS.index(cell.data))
 
     monkeypatch.setattr(study, "run_cell", run_cell)
-    names = list(sets.SETS[:8])
-    whole = study.run_all(
-        names,
-        None,
-        tmp_path,
-    )
-    path = tmp_path / "cells" / "iris.jsonl"
-    content = path.read_bytes()
-    lines = content.splitlines(keepends=True)
-    for begun in (lines[0], lines[0] + lines[1][:40], lines[0] + lines[2], lines[0] + b"{}\n"):
-        path.write_bytes(begun)
-        run.clear()
-        assert study.run_all(names, None, tmp_path) == whole
-        assert run == study.cells("iris")[1:]
-        assert path.read_bytes() == content
-    study.write_page(tmp_path)
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    ends_with_the_same_bytes(lambda folder: study.run_all(sets.SETS[:8], None, folder), ran, tmp_path)
+    study.write_page(tmp_path / "whole")
+    text = (tmp_path / "whole" / "README.md").read_text(encoding="utf-8")
     assert "8 sets" in text
     assert " nan" not in text
     for number in (3, 4, 5, 6):
-        assert (tmp_path / f"figure-{number}.svg").stat().st_size > 3000
+        assert (tmp_path / "whole" / f"figure-{number}.svg").stat().st_size > 3000
 
 
 def test_duels():
@@ -155,9 +136,9 @@ def test_lines_are_broken_anew():
 
 
 def test_tables_of_the_paper():
-    assert all(of.wins + of.ties + of.losses == 48 for of in tables.DUELS.values())
-    for measure, rival in tables.DUELS:
-        means = tables.AVERAGES[measure]
+    assert all(of.wins + of.ties + of.losses == 48 for of in numbers.DUELS.values())
+    for measure, rival in numbers.DUELS:
+        means = numbers.AVERAGES[measure]
         assert (means["tpce"] < means[rival]) == (measure == "brier")
 
 

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_branches as branches
-from benchmarks.papers import costa2013_branches_section
-from benchmarks.papers.costa2013_lazy import lazy_leaf_counts
-from benchmarks.papers.costa2013_paths import finished_paths
-from benchmarks.papers.costa2013_soft import soft_readings
+from benchmarks.studies.costa2013 import branches
+from benchmarks.studies.costa2013 import run as study
+from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
+from benchmarks.studies.costa2013.paths import finished_paths
 from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -137,4 +135,4 @@ def test_cells_agree_with_those_of_paths():
 
 def test_the_section_is_that_of_the_cells():
     text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert costa2013_branches_section.section(branches.finished_branches(study.RESULTS)) in text
+    assert branches.section(branches.finished_branches(study.RESULTS)) in text

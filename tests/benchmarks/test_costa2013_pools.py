@@ -1,18 +1,15 @@
 """The study of pools of transduction's leaves: readings against independent sums, its cells, and its section."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.papers import costa2013 as study
-from benchmarks.papers import costa2013_learned as learned
-from benchmarks.papers import costa2013_pools as pools
-from benchmarks.papers import costa2013_pools_cells as cells
-from benchmarks.papers import costa2013_pools_section as section
+from benchmarks.studies.costa2013 import pools
+from benchmarks.studies.costa2013 import run as study
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -80,19 +77,19 @@ def test_bags_are_means_over_bootstrap_samples(small, monkeypatch):
 
 def test_a_cell_of_each_protocol(small, monkeypatch):
     monkeypatch.setattr(pools, "BAG", 2)
-    for run in cells.RUNS:
-        cell = cells.PoolCell("labor", run)
-        record = learned.run_cell(cell, small)
-        assert cells.is_sound(record, cell)
+    for run in pools.RUNS:
+        cell = pools.PoolCell("labor", run)
+        record = pools.run_cell(cell, small)
+        assert pools.is_sound(record, cell)
         for name, of in record.items():
             if name not in ("n", "classes"):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:4]), name
-    assert set(section.READINGS) | {"venn_abers", "tree", "n", "classes"} == set(record)
+    assert set(pools.READINGS) | {"venn_abers", "tree", "n", "classes"} == set(record)
 
 
 def test_cells_agree_with_those_of_the_paper():
-    found = cells.finished_pools(study.RESULTS)
+    found = pools.finished_pools(study.RESULTS)
     assert len(found) >= 7
     for name, record in found.items():
         loo = study.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
@@ -102,25 +99,20 @@ def test_cells_agree_with_those_of_the_paper():
 
 def test_the_section_is_that_of_the_cells():
     text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert section.section(cells.finished_pools(study.RESULTS)) in text
+    assert pools.section(pools.finished_pools(study.RESULTS)) in text
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(learned, "load", lambda name, folder: small)
-    rng, run = np.random.default_rng(3), []
+    monkeypatch.setattr(pools, "load", lambda name, folder: small)
+    ran = []
 
     def run_cell(cell, data):
-        run.append(cell)
-        names = [*section.READINGS, "venn_abers", "tree"]
+        ran.append(cell)
+        names = [*pools.READINGS, "venn_abers", "tree"]
+        rng = np.random.default_rng([ord(cell.data[0]), ord(cell.protocol[0])])
         return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in names}}
 
-    monkeypatch.setattr(learned, "run_cell", run_cell)
-    learned.run_all(["iris", "labor"], None, tmp_path)
-    path = tmp_path / "pools" / "labor.jsonl"
-    path.write_bytes(path.read_bytes()[:-5])
-    run.clear()
-    learned.run_all(["iris", "labor"], None, tmp_path)
-    assert run == [cells.PoolCell("labor", "five")]
-    assert [json.loads(line)["cell"] for line in path.read_text().splitlines()] == [["loo"], ["five"]]
-    assert "of 2 sets (iris, labor)" in " ".join(section.section(cells.finished_pools(tmp_path)).split())
+    monkeypatch.setattr(pools, "run_cell", run_cell)
+    ends_with_the_same_bytes(lambda folder: pools.run_all(["iris", "labor"], None, folder), ran, tmp_path)
+    assert "of 2 sets (iris, labor)" in " ".join(pools.section(pools.finished_pools(tmp_path / "whole")).split())

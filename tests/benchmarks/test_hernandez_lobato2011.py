@@ -5,15 +5,13 @@ import numpy as np
 import pytest
 
 from benchmarks.data import DataSet
-from benchmarks.papers import hernandez_lobato2011 as study
-from benchmarks.papers import hernandez_lobato2011_circle as circle
-from benchmarks.papers import hernandez_lobato2011_constant as constant
-from benchmarks.papers import hernandez_lobato2011_measures as of_cells
-from benchmarks.papers import hernandez_lobato2011_page as page
-from benchmarks.papers import hernandez_lobato2011_problems as problems
-from benchmarks.papers import hernandez_lobato2011_tables as tables
-from benchmarks.papers import hernandez_lobato2011_votes as votes_of
+from benchmarks.studies.hernandez_lobato2011 import numbers as of_cells
+from benchmarks.studies.hernandez_lobato2011 import page
+from benchmarks.studies.hernandez_lobato2011 import run as study
+from benchmarks.studies.hernandez_lobato2011 import votes as votes_of
 from jaxunc import voting
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -23,18 +21,17 @@ SETTINGS = study.Settings(trees=15, infinite=40, confidence=0.9)
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Few instances, few trees at a time, and programs that other tests want too."""
-    monkeypatch.setattr(problems, "N_TRAIN", 60)
-    monkeypatch.setattr(problems, "N_TEST", 40)
+    monkeypatch.setattr(votes_of, "N_TRAIN", 60)
+    monkeypatch.setattr(votes_of, "N_TEST", 40)
     monkeypatch.setattr(votes_of, "CHUNK", 25)
-    monkeypatch.setattr(circle, "CHUNK", 25)
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
 
 
 def test_splits(monkeypatch):
     rng = np.random.default_rng(0)
     data = DataSet("wine", rng.normal(size=(100, 3)), rng.integers(0, 3, 100), ("a", "b", "c"), None, (), {})
-    monkeypatch.setattr(problems, "load", lambda name, folder: data)
-    stored = problems.problem("wine", None)
+    monkeypatch.setattr(votes_of, "load", lambda name, folder: data)
+    stored = votes_of.problem("wine", None)
     assert stored.n_classes == 3
     first, other = stored.split(0), stored.split(1)
     assert [len(part) for part in first] == [67, 67, 33, 33]
@@ -42,15 +39,15 @@ def test_splits(monkeypatch):
     assert sorted(both[:, 0]) == sorted(data.X[:, 0])
     assert not np.array_equal(first.X_test, other.X_test)
     np.testing.assert_array_equal(stored.split(0).X_train, first.X_train)
-    drawn = problems.problem("led", None)
+    drawn = votes_of.problem("led", None)
     assert drawn.n_classes == 10
     assert [len(part) for part in drawn.split(0)] == [60, 60, 40, 40]
     assert not np.array_equal(drawn.split(0).X_test, drawn.split(1).X_test)
-    assert len(problems.PROBLEMS) == 15
+    assert len(votes_of.PROBLEMS) == 15
 
 
 def test_votes_are_those_of_scikit_learns_trees():
-    split = problems.problem("waveform", None).split(0)
+    split = votes_of.problem("waveform", None).split(0)
     model = votes_of.grow(split, "forest", 9, 5)
     votes = votes_of.tree_votes(votes_of.ju.from_sklearn(model), split.X_test)
     X = split.X_test.astype(np.float32)
@@ -62,7 +59,7 @@ def test_votes_are_those_of_scikit_learns_trees():
 
 
 def test_votes_from_outside_and_of_the_large_ensemble():
-    split = problems.problem("waveform", None).split(0)
+    split = votes_of.problem("waveform", None).split(0)
     votes = votes_of.vote(split, 3, "bagging", 9, 60, [0, 0])
     assert votes.polled.shape == (40, 9)
     assert votes.reference.shape == (40, 3)
@@ -108,7 +105,7 @@ def test_measures_from_their_definition():
 @pytest.mark.parametrize(("name", "n_classes"), [("twonorm", 2), ("waveform", 3)])
 def test_a_cell(name, n_classes):
     cell = study.Cell(name, 0, "forest")
-    found = study.run_cell(cell, problems.problem(name, None), SETTINGS)
+    found = study.run_cell(cell, votes_of.problem(name, None), SETTINGS)
     assert study._is_sound(found, cell)
     assert found["n"] == 40
     assert (found["exact"] == found["bound"]) or n_classes > 2
@@ -120,20 +117,20 @@ def test_a_cell(name, n_classes):
     assert settled == sorted(settled, reverse=True), "more confidence settles less"
     assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]
     assert all(0 <= found["doubt"][rule] <= found[rule][0] for rule in of_cells.RULES)
-    again = study.run_cell(cell, problems.problem(name, None), SETTINGS)
+    again = study.run_cell(cell, votes_of.problem(name, None), SETTINGS)
     assert again == found
 
 
 def test_the_circle(monkeypatch):
-    for module in (circle, study):
+    for module in (votes_of, study):
         monkeypatch.setattr(module, "N_GRID", 5)
-    monkeypatch.setattr(circle, "AXIS", np.linspace(-1, 1, 5))
-    split = circle.circle(0)
+    monkeypatch.setattr(votes_of, "AXIS", np.linspace(-1, 1, 5))
+    split = votes_of.circle(0)
     assert split.X_test[:5, 0].tolist() == [-1, -0.5, 0, 0.5, 1], "a row is a height"
     assert split.y_test.reshape(5, 5)[2].tolist() == [1, 0, 0, 0, 1]
     outside = (split.X_train**2).sum(axis=1) > 2 / np.pi
     assert (split.y_train != outside).sum() == 15
-    needed = circle.trees_needed(0, 60, 0.9)
+    needed = votes_of.trees_needed(0, 60, 0.9)
     assert len(needed) == 25
     assert set(needed) <= {-1, *range(3, 61)}
 
@@ -156,30 +153,41 @@ def _record(cell, settings=SETTINGS):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    run = []
+    ran = []
 
     def run_cell(cell, of, settings):
-        run.append(cell)
+        ran.append(cell)
         return _record(cell)
 
     monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = study.run_all(["twonorm"], None, tmp_path / "whole", 2, SETTINGS)
+    whole = ends_with_the_same_bytes(
+        lambda folder: study.run_all(["twonorm"], None, folder, 2, SETTINGS),
+        ran,
+        tmp_path,
+        lambda line: line.replace(b"[20,80,", b"[20,", 1),
+    )
     assert [cell[1:] for cell in whole] == [(0, "bagging"), (0, "forest"), (1, "bagging"), (1, "forest")]
-    study.run_all(["twonorm"], None, tmp_path / "parts", 1, SETTINGS)
-    path = tmp_path / "parts" / "cells" / "twonorm.jsonl"
-    lines = (tmp_path / "whole" / "cells" / "twonorm.jsonl").read_bytes().splitlines(keepends=True)
-    assert path.read_bytes() == b"".join(lines[:2])
-    short = lines[1].replace(b"[20,80,", b"[20,", 1)
-    for begun in (lines[0], lines[0] + lines[1][:90], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + short):
-        path.write_bytes(begun)
-        run.clear()
-        assert study.run_all(["twonorm"], None, tmp_path / "parts", 2, SETTINGS) == whole
-        assert run == list(whole)[1:]
-        assert path.read_bytes() == b"".join(lines)
-    run.clear()
-    study.run_all(["twonorm"], None, tmp_path / "parts", 1, SETTINGS)
-    assert not run
-    assert path.read_bytes() == b"".join(lines), "fewer repetitions take none away"
+    ran.clear()
+    study.run_all(["twonorm"], None, tmp_path / "whole", 1, SETTINGS)
+    assert not ran
+    assert len(study.journal(tmp_path / "whole", "twonorm").found) == 4, "fewer repetitions take none away"
+
+
+def test_led_by_trees_that_give_up_is_a_part(tmp_path, monkeypatch):
+    ran = []
+
+    def run_constant(repeat, settings):
+        ran.append(repeat)
+        return {"n": 40, "bound": [20, 80, 5, 2, 1, 6, 5, 4 + repeat]}
+
+    def run(folder):
+        parts = ["--parts", "constant", "--repetitions", "3", "--out", str(folder)]
+        study.run(study.options().parse_args(parts))
+        return list(study.constant_journal(folder).found.values())
+
+    monkeypatch.setattr(study, "run_constant", run_constant)
+    found = ends_with_the_same_bytes(run, ran, tmp_path, lambda line: line.replace(b"[20,", b"["))
+    assert [record["bound"][-1] for record in found] == [4, 5, 6]
 
 
 def test_settings_are_kept(tmp_path):
@@ -191,9 +199,9 @@ def test_settings_are_kept(tmp_path):
 
 
 def test_from_trees_to_the_page(tmp_path, monkeypatch):
-    for module in (circle, study, page.figures):
+    for module in (votes_of, study, page.figures):
         monkeypatch.setattr(module, "N_GRID", 5)
-    for module in (circle, page.figures):
+    for module in (votes_of, page.figures):
         monkeypatch.setattr(module, "AXIS", np.linspace(-1, 1, 5))
     study.settle(tmp_path, SETTINGS)
     study.run_all(["led", "twonorm", "circle"], None, tmp_path, 1, SETTINGS)
@@ -224,11 +232,11 @@ def test_rates():
 
 
 def test_tables_of_the_paper():
-    assert {kind: len(rows) for kind, rows in tables.PAPER.items()} == {"bagging": 15, "forest": 14}
-    assert set(tables.PAPER["bagging"]) == set(problems.PROBLEMS)
-    assert set(problems.PROBLEMS) - set(tables.PAPER["forest"]) == {"wine"}
-    assert tables.PAPER["bagging"]["liver"].disagreement == (1.1, 1.2)
-    for rows in tables.PAPER.values():
+    assert {kind: len(rows) for kind, rows in of_cells.PAPER.items()} == {"bagging": 15, "forest": 14}
+    assert set(of_cells.PAPER["bagging"]) == set(votes_of.PROBLEMS)
+    assert set(votes_of.PROBLEMS) - set(of_cells.PAPER["forest"]) == {"wine"}
+    assert of_cells.PAPER["bagging"]["liver"].disagreement == (1.1, 1.2)
+    for rows in of_cells.PAPER.values():
         for row in rows.values():
             assert row.disagreement[0] < row.disagreement_fixed[0], "as the paper finds everywhere"
             assert row.error[0] <= row.error_fixed[0]
@@ -256,7 +264,7 @@ def test_what_the_page_says(kept):
         for kind in of_cells.KINDS
     }
     bound = np.concatenate([values["bound", kind] for kind in of_cells.KINDS])
-    printed = np.array([[mean for mean, _ in row] for rows in tables.PAPER.values() for row in rows.values()])
+    printed = np.array([[mean for mean, _ in row] for rows in of_cells.PAPER.values() for row in rows.values()])
     for column, most in ((0, 1.0), (1, 0.5)):
         ours = np.delete(bound[:, column], 29)  # the paper's second table has no wine
         assert np.median(np.abs(ours - printed[:, column])) < most
@@ -273,15 +281,15 @@ def test_what_the_page_says(kept):
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
     settings = study.kept_settings(study.RESULTS)._asdict()
-    text = page.study_page(*kept, settings, tmp_path, study.constant(study.RESULTS))
+    text = page.study_page(*kept, settings, tmp_path, list(study.constant_journal(study.RESULTS).found.values()))
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_trees_that_make_leaves_of_constant_features():
     """By all features each pattern is a leaf; a node whose only try is constant is one with all that is in it."""
-    split = problems.problem("led", None).split(0)
+    split = votes_of.problem("led", None).split(0)
     bag = np.random.default_rng(3).integers(0, 60, 60)
-    votes = constant.tree_votes(split, 10, 7, np.random.default_rng(3))
+    votes = study.constant_votes(split, 10, 7, np.random.default_rng(3))
     checked = 0
     for x, vote in zip(split.X_test, votes, strict=True):
         same = split.y_train[bag][np.all(split.X_train[bag] == x, axis=1)]
@@ -290,7 +298,7 @@ def test_trees_that_make_leaves_of_constant_features():
             checked += 1
     assert checked > 10
     alike = split._replace(X_train=np.ones_like(split.X_train))
-    votes = constant.tree_votes(alike, 10, 1, np.random.default_rng(3))
+    votes = study.constant_votes(alike, 10, 1, np.random.default_rng(3))
     assert set(votes) == {np.bincount(split.y_train[bag]).argmax()}
-    few = constant.tree_votes(split, 10, 1, np.random.default_rng(3))
+    few = study.constant_votes(split, 10, 1, np.random.default_rng(3))
     assert len(set(few)) > 1

@@ -8,14 +8,24 @@ from scipy.stats import wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks import learning
-from benchmarks.learning_instead import INSTEAD, out_of_bag, stable_isotonic
-from benchmarks.learning_instead_page import GROUPS, beside_instead
-from benchmarks.learning_methods import MEASURES, best_calibrator, conformal_sets, isotonic, measures
-from benchmarks.learning_noise import NOISE, NOISE_SETS
-from benchmarks.learning_page import page
-from benchmarks.learning_tables import duel, how_many, paired, table
-from benchmarks.venn_abers import merged_pair, merged_pairs, venn_abers_pair
+from benchmarks.studies.learning import run as learning
+from benchmarks.studies.learning.instead import GROUPS, INSTEAD, beside_instead, out_of_bag, stable_isotonic
+from benchmarks.studies.learning.methods import (
+    MEASURES,
+    best_calibrator,
+    conformal_sets,
+    duel,
+    how_many,
+    isotonic,
+    measures,
+    merged_pair,
+    merged_pairs,
+    paired,
+    table,
+    venn_abers_pair,
+)
+from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
+from benchmarks.studies.learning.page import page
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks import reliable_beyond as beyond
-from benchmarks import reliable_evidence as study
-from benchmarks.reliable_evidence_page import MEASURES, against, by_set, page, table
-from benchmarks.reliable_rules import MEANINGS, rules_of
+from benchmarks.studies.reliable_evidence import beyond
+from benchmarks.studies.reliable_evidence import run as study
+from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
+from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, page, table
 
 pytestmark = pytest.mark.once
 
@@ -87,7 +87,7 @@ def test_rejection_is_by_what_it_says():
 
 
 def test_the_forests_are_those_of_the_study_of_rules():
-    rows = json.loads((study.RESULTS.parent / "rules.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((study.RESULTS.parent / "rules" / "rules.json").read_text(encoding="utf-8"))["rows"]
     known = {tuple(row[:1] + row[2:6]): row[6:9] for row in rows}
     frame = table(study.kept(study.RESULTS))
     for measure, at in (("accuracy", 0), ("auc", 1), ("brier", 2)):
@@ -142,7 +142,7 @@ def test_what_the_page_says_everywhere():
 
 @pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
-    text = page(study.kept(study.RESULTS), study.beyond(study.RESULTS))
+    text = page(study.kept(study.RESULTS), {part: beyond.kept(study.RESULTS, part) for part in beyond.KINDS})
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 

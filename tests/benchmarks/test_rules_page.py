@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import rules
-from benchmarks.rules_page import against_the_mean, by_set, rules_page, told_apart, winner
+from benchmarks.studies.rules import run as rules
+from benchmarks.studies.rules.page import against_the_mean, by_set, rules_page, told_apart, winner
 from jaxunc import compare
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -55,13 +55,15 @@ def test_the_page_and_its_pictures(tmp_path):
         [made_up(), made_up(n_classes=3, seed=1).replace({"set": "set-"}, {"set": "more-"}, regex=True)]
     )
     rules.write(everything, tmp_path)
-    page = (tmp_path / "rules.md").read_text(encoding="utf-8")
+    rules.write_page(tmp_path)
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "nan" not in page
     for picture in ("rules-auc.svg", "rules-brier.svg"):
         assert picture in page
         assert (tmp_path / picture).stat().st_size > 1000
     again = tmp_path / "again"
     rules.write(everything, again)
+    rules.write_page(again)
     for path in again.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 
@@ -69,7 +71,7 @@ def test_the_page_and_its_pictures(tmp_path):
 @pytest.fixture(scope="module")
 def readme():
     """What the page of rules says, whose table is that of the README."""
-    root = rules.RESULTS.parents[1]
+    root = rules.RESULTS.parents[2]
     short, whole = (
         (root / name).read_text(encoding="utf-8").split("## Which rule when")[1].split("## The one idea")[0]
         for name in ("README.md", "docs/rules.md")
@@ -91,11 +93,11 @@ def cells(line):
 
 
 def test_the_committed_page_is_that_of_the_committed_numbers(measured):
-    assert rules_page(measured) == (rules.RESULTS / "rules.md").read_text(encoding="utf-8")
+    assert rules_page(measured) == (rules.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_the_readme_is_that_of_the_page(readme):
-    page = (rules.RESULTS / "rules.md").read_text(encoding="utf-8").split("## More than two")[0]
+    page = (rules.RESULTS / "README.md").read_text(encoding="utf-8").split("## More than two")[0]
     found = [cells(line) for line in readme.splitlines() if re.match(r"\| \d+ \|", line)]
     expected = [cells(line) for line in page.splitlines() if line.startswith("| in-bag, ")]
     assert [["in-bag, " + row[0], *row[1:]] for row in found] == expected

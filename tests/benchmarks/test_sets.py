@@ -11,15 +11,13 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks import sets as study
-from benchmarks.learning import Rows
-from benchmarks.likelihood_intervals import decalibrate, dirichlet_lower, dominating, profile_lower
-from benchmarks.sets_likelihood import NAMES, as_arrays, bounds, chosen, members_of, most_probable_of
-from benchmarks.sets_measures import compared, is_kept, measures, table
-from benchmarks.sets_methods import counted, methods, plain_sets
-from benchmarks.sets_page import by_need, page
-from benchmarks.sets_steps_page import steps_section
-from benchmarks.sets_vote import (
+from benchmarks.studies.learning.run import Rows
+from benchmarks.studies.sets import run as study
+from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
+from benchmarks.studies.sets.likelihood import NAMES, as_arrays, bounds, chosen, members_of, most_probable_of
+from benchmarks.studies.sets.methods import compared, counted, is_kept, measures, methods, plain_sets, table
+from benchmarks.studies.sets.page import by_need, page
+from benchmarks.studies.sets.vote import (
     MASSES,
     STEP_NAMES,
     STRENGTHS,
@@ -29,12 +27,13 @@ from benchmarks.sets_vote import (
     learned,
     reading,
     sloped,
+    steps_section,
+    vote_section,
 )
-from benchmarks.sets_vote_page import vote_section
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
-DECISIONS = Path(study.__file__).parents[1] / "docs" / "decisions.md"
+DECISIONS = Path(study.__file__).parents[3] / "docs" / "decisions.md"
 
 
 @pytest.fixture(scope="module")

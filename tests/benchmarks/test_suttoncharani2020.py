@@ -8,9 +8,10 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import DataSet
-from benchmarks.papers import suttoncharani2020 as study
-from benchmarks.papers import suttoncharani2020_page as page
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import methods as study
+from benchmarks.studies.suttoncharani2020 import page, run, trees
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -22,7 +23,7 @@ def small(monkeypatch):
     y = rng.integers(0, 2, 120)
     X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
     data = DataSet("banana", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(study, "load", lambda name, folder: data)
+    monkeypatch.setattr(run, "load", lambda name, folder: data)
     monkeypatch.setattr(study, "N_REPEATS", 1)
     monkeypatch.setattr(study, "N_FOLDS", 3)
     monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
@@ -74,26 +75,21 @@ def test_a_cell(small):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
-    run = []
+    ran = []
 
     def run_cell(cell, data):
-        run.append(cell)
+        ran.append(cell)
         intervals = {key: [0.25, 0.5] for key in study.INTERVALS}
         one = {**{key: [0.5, 0.25, cell.fold / 8] for key in study.ESTIMATES}, "leaves": 2, "prior": [1.0, 1.0, 0]}
         return {"trees": {key: {**one, "intervals": intervals} for key in study.TREES}}
 
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = study.run_all(["banana"], None, tmp_path / "whole")
+    def run_all(folder):
+        run.run(run.options().parse_args(["--sets", "banana", "--parts", "main", "--out", str(folder)]))
+        return study.journal(folder, "banana").found
+
+    monkeypatch.setattr(run, "run_cell", run_cell)
+    whole = ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))
     assert len(whole) == 3
-    study.run_all(["banana"], None, tmp_path / "parts")
-    path = tmp_path / "parts" / "cells" / "banana.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    for begun in (lines[0] + lines[1][:90], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + b"\xff\n" + lines[2]):
-        path.write_bytes(begun)
-        run.clear()
-        assert study.run_all(["banana"], None, tmp_path / "parts") == whole
-        assert run == list(whole)[1:]
-        assert path.read_bytes() == (tmp_path / "whole" / "cells" / "banana.jsonl").read_bytes()
 
 
 def test_running_means_are_undone():
@@ -105,7 +101,7 @@ def test_running_means_are_undone():
 @pytest.fixture(scope="module")
 def kept():
     """The committed cells."""
-    sets = {n: study.journal(study.RESULTS, n).found for n in study.SETS}
+    sets = {n: study.journal(run.RESULTS, n).found for n in study.SETS}
     return {name: list(found.values()) for name, found in sets.items()}
 
 
@@ -163,5 +159,5 @@ def test_what_the_page_says(kept):
 
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, study.SETS, tmp_path, study.further_sections(kept, study.RESULTS))
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    text = page.study_page(kept, study.SETS, tmp_path, run.further_sections(kept, run.RESULTS))
+    assert text == (run.RESULTS / "README.md").read_text(encoding="utf-8")

@@ -6,11 +6,9 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import DataSet
-from benchmarks.papers import suttoncharani2020_beyond as study
-from benchmarks.papers import suttoncharani2020_beyond_methods as methods
-from benchmarks.papers import suttoncharani2020_beyond_page as page
-from benchmarks.papers import suttoncharani2020_distances as distances
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import beyond as study
+from benchmarks.studies.suttoncharani2020 import beyond_methods as methods
+from benchmarks.studies.suttoncharani2020 import distances, trees
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -31,7 +29,7 @@ def test_a_cell(small, part):
     for ways in found.values():
         assert all(0 < loss < 14 and 0 < brier < 2 for loss, brier in ways.values())
     if part == "ensembles":
-        assert {*page.FORESTS, "mean", "pooling", "mean, all rows"} == set(found["forest"])
+        assert {*study.FORESTS, "mean", "pooling", "mean, all rows"} == set(found["forest"])
     else:
         assert all(set(ways) == set(methods.WAYS) for ways in found.values())
 
@@ -82,11 +80,11 @@ def test_neighbours_of_training_rows_are_others(small):
 
 def test_verdicts():
     ten = np.array([1.0] * 10 + [-1.0] * 2)
-    assert page.verdict(np.array([ten, ten])) == "helps"
-    assert page.verdict(np.array([-ten, -ten])) == "harms"
+    assert study.verdict(np.array([ten, ten])) == "helps"
+    assert study.verdict(np.array([-ten, -ten])) == "harms"
     nine = np.array([1.0] * 9 + [-1.0] * 3)
-    assert page.verdict(np.array([ten, nine])) == "does not help reliably"
-    assert page.verdict(np.array([ten, -ten])) == "does not help reliably"
+    assert study.verdict(np.array([ten, nine])) == "does not help reliably"
+    assert study.verdict(np.array([ten, -ten])) == "does not help reliably"
 
 
 def test_distances_to_the_perfect_loss():

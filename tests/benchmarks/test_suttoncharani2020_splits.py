@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.papers import suttoncharani2020_open_page as page
-from benchmarks.papers import suttoncharani2020_splits as splits
-from benchmarks.papers import suttoncharani2020_trees as trees
+from benchmarks.studies.suttoncharani2020 import left_open as page
+from benchmarks.studies.suttoncharani2020 import trees
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -19,7 +18,7 @@ def data():
 
 
 def test_without_a_prior_it_is_cart(data):
-    own, cart = splits.grow(*data, "raw"), trees.grow(*data)
+    own, cart = trees.grow_by_gain(*data, "raw"), trees.grow(*data)
     for cp in (0.0, 0.01):
         a, b = trees.prune(own, cp), trees.prune(cart, cp)
         np.testing.assert_array_equal(a.counts[a.place(data[0])], b.counts[b.place(data[0])])
@@ -39,7 +38,7 @@ def test_the_best_cut_by_the_definition(data, prior):
         return impurity(y) - sum(map(impurity, sides)) if min(map(len, sides)) >= trees.MIN_LEAF else -np.inf
 
     most = max(gain(f, v) for f in range(3) for v in X[:, f])
-    cut = splits.best_cut(X, y, splits.corrected_impurity(*prior))
+    cut = trees.best_cut(X, y, trees.corrected_impurity(*prior))
     if cut is None:
         assert most < 1e-8
     else:
@@ -60,7 +59,7 @@ def _evidential(labels, weight):
 def test_the_evidential_impurity_by_the_definition(weight):
     for ones in (0, 1, 5, 12):
         labels = np.arange(12) < ones
-        assert splits.evidential_impurity(weight)(12, ones) == pytest.approx(_evidential(labels, weight))
+        assert trees.evidential_impurity(weight)(12, ones) == pytest.approx(_evidential(labels, weight))
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.25])
@@ -72,13 +71,13 @@ def test_the_best_evidential_cut(data, weight):
         sides = [_evidential(side, weight) for side in (y[left], y[~left]) if len(side) >= trees.MIN_LEAF]
         return _evidential(y, weight) - sum(sides) if len(sides) == 2 else -np.inf
 
-    cut = splits.best_cut(X, y, splits.evidential_impurity(weight))
+    cut = trees.best_cut(X, y, trees.evidential_impurity(weight))
     assert gain(*cut) == pytest.approx(max(gain(f, v) for f in range(3) for v in X[:, f]))
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.25])
 def test_what_a_node_more_costs(weight):
-    impurity = splits.evidential_impurity(weight)
+    impurity = trees.evidential_impurity(weight)
     for share in (0.0, 0.2, 0.5):
         entropy = -sum(p * np.log2(p) for p in (share, 1 - share) if p)
         cost = 2 * impurity(500, 500 * share) - impurity(1000, 1000 * share)
@@ -89,20 +88,20 @@ def test_what_a_node_more_costs(weight):
 def test_entropy_trees_are_those_of_scikit_learn(data):
     theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
     theirs.fit(*data)
-    ours = trees.prune(splits.grow(*data, splits.ENTROPY), 0.0)
+    ours = trees.prune(trees.grow_by_gain(*data, trees.ENTROPY), 0.0)
     expected = trees.prune(theirs, 0.0)
     np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
 
 
 def test_evidential_trees_are_smaller(data):
     noise = np.random.default_rng(2).normal(size=(300, 1))
-    sizes = [splits.grow(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
+    sizes = [trees.grow_by_gain(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
     assert sizes[0] < sizes[1] / 2
 
 
-@pytest.mark.parametrize("growth", [*splits.GROWTHS, *splits.EVIDENTIAL, splits.ENTROPY])
+@pytest.mark.parametrize("growth", [*trees.GROWTHS, *trees.EVIDENTIAL, trees.ENTROPY])
 def test_leaves_hold_their_counts(data, growth):
-    tree = splits.grow(*data, growth)
+    tree = trees.grow_by_gain(*data, growth)
     pruned = trees.prune(tree, 0.0)
     place = pruned.place(data[0])
     for row, counts in enumerate(pruned.counts):
@@ -110,8 +109,8 @@ def test_leaves_hold_their_counts(data, growth):
 
 
 def test_a_single_leaf_has_no_prior():
-    assert splits.prior_of(np.array([[3, 7]])) == (0.0, 0.0)
-    assert min(splits.prior_of(np.array([[3, 7], [20, 1], [5, 5]]))) > 0
+    assert trees.prior_of(np.array([[3, 7]])) == (0.0, 0.0)
+    assert min(trees.prior_of(np.array([[3, 7], [20, 1], [5, 5]]))) > 0
 
 
 def test_verdicts():

@@ -11,10 +11,19 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from benchmarks import true_probabilities as study
-from benchmarks.true_measures import calibration_slope, expected_auc, expected_log_loss, measures, observed_auc
-from benchmarks.true_page import MEANINGS, compared, draw, page, table
-from benchmarks.true_problems import LOGISTIC, PROBLEMS, Drawn, spread_and_intercept
+from benchmarks.studies.true_probabilities import run as study
+from benchmarks.studies.true_probabilities.methods import (
+    LOGISTIC,
+    PROBLEMS,
+    Drawn,
+    calibration_slope,
+    expected_auc,
+    expected_log_loss,
+    measures,
+    observed_auc,
+    spread_and_intercept,
+)
+from benchmarks.studies.true_probabilities.page import MEANINGS, compared, draw, page, table
 
 pytestmark = pytest.mark.once
 

@@ -63,7 +63,7 @@ def test_the_mean_is_scikit_learns_forest(data):
 @pytest.mark.parametrize("is_binary", [True, False])
 def test_the_default_rule_is_no_worse_than_the_mean_by_the_committed_numbers(is_binary):
     """What the class says of it, from the file behind ``rules.md``: grown-out forests, in-bag counts."""
-    table = json.loads((Path(__file__).parents[2] / "benchmarks/results/rules.json").read_text())
+    table = json.loads((Path(__file__).parents[2] / "benchmarks/studies/rules/rules.json").read_text())
     frame = pd.DataFrame(table["rows"], columns=table["columns"])
     frame = frame[(frame["counts"] == "inbag") & (frame["leaf_size"] == 1) & ((frame["n_classes"] == 2) == is_binary)]
     rule = "mixture"  # where nothing is learned

@@ -1,0 +1,159 @@
+"""Cells of studies: kept in one compressed file each, written as a study goes, and not run again.
+
+A cell is one unit of work of a study: a forest on a fold of a data set, say. What is found of it is a line
+
+    {"cell": [part, data set, …], …}
+
+The committed lines of a study lie in ``cells.jsonl.gz`` of its folder, sorted by cell. A run appends each cell that it
+finishes to ``cells.jsonl`` beside it. The end of a run packs both into the first, which has the same bytes whether the
+run was interrupted or not (if the same zlib packs them). A line that was cut off, or does not hold what its study
+expects, counts as not there: its cell is run again.
+"""
+
+import argparse
+import functools
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+PACKED, RUNNING = "cells.jsonl.gz", "cells.jsonl"
+Key = tuple[str | int, ...]
+
+
+def study_options(
+    about: str, results: Path, sets: Iterable[str] | None = None, parts: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """The options of a study: where data lie, which sets and parts to run, and where cells and pages go."""
+    name = results.name
+    parser = argparse.ArgumentParser(f"python -m benchmarks {name}", description=about.splitlines()[0])
+    if sets is not None:
+        sets = list(dict.fromkeys(sets))
+        parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
+        parser.add_argument("--sets", nargs="+", choices=sets, default=sets, metavar="NAME", help="only these sets")
+    if parts := list(parts):
+        parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="only these parts")
+    parser.add_argument("--page-only", action="store_true", help="run nothing: write the page from the cells")
+    parser.add_argument("--out", type=Path, default=results, help="folder of cells, page and figures")
+    return parser
+
+
+class Journal:
+    """The finished cells of one data set and part of a study, in the order of ``wanted``.
+
+    Parameters
+    ----------
+    folder
+        The study's folder of results.
+    part
+        The part's name, the first entry of each cell's key. None if the cells' first fields are their whole key.
+    wanted
+        All cells that belong there, named tuples with a field ``data``, the name of their data set.
+    is_sound
+        Whether a record is a whole one of a cell. It may raise what damaged records raise when they are read.
+    """
+
+    def __init__(self, folder: Path, part: str | None, wanted: Sequence[Any], is_sound: Callable[[dict, Any], bool]):
+        self.folder, self.part, self.wanted = folder, part, wanted
+        lines = _lines(folder)
+        self.found = {
+            cell: record
+            for cell in wanted
+            if (line := lines.get(self._key(cell))) and (record := _sound(line, cell, is_sound)) is not None
+        }
+
+    def add(self, cell: Any, record: dict) -> None:
+        """Write a finished cell."""
+        self.found[cell] = record
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / RUNNING
+        cut_off = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
+        with path.open("a", encoding="utf-8") as file:
+            line = json.dumps({"cell": self._key(cell), **record}, separators=(",", ":"))
+            file.write("\n" * cut_off + line + "\n")
+
+    def _key(self, cell: Any) -> Key:
+        return tuple(cell) if self.part is None else (self.part, *cell)
+
+
+def keys(folder: Path) -> Iterator[Key]:
+    """The keys of all cells that a folder holds."""
+    yield from _lines(folder)
+
+
+def pack(folder: Path) -> None:
+    """Take the cells of a run into the compressed file."""
+    if not (folder / RUNNING).exists():
+        return
+    lines = _lines(folder)
+    ordered = sorted(lines, key=lambda key: [(isinstance(entry, int), entry) for entry in key])
+    content = b"".join(lines[key] + b"\n" for key in ordered)
+    partial = folder / f"{PACKED}.partial"
+    partial.write_bytes(gzip.compress(content, mtime=0))
+    partial.replace(folder / PACKED)
+    (folder / RUNNING).unlink()
+
+
+def _lines(folder: Path) -> dict[Key, bytes]:
+    """{key: line} of all cells that are kept; of two lines with a key the later one."""
+    packed, running = folder / PACKED, folder / RUNNING
+    found: dict[Key, bytes] = {}
+    if packed.exists():
+        status = packed.stat()
+        found |= _unpacked(packed, status.st_mtime_ns, status.st_size)
+    if running.exists():
+        found |= _by_key(running.read_bytes())
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _unpacked(path: Path, mtime: int, size: int) -> dict[Key, bytes]:
+    return _by_key(gzip.decompress(path.read_bytes()))
+
+
+def _by_key(content: bytes) -> dict[Key, bytes]:
+    found = {}
+    for line in content.splitlines():
+        try:
+            found[tuple(json.loads(line)["cell"])] = line
+        except (ValueError, KeyError, TypeError):  # a line that was cut off
+            continue
+    return found
+
+
+def _sound(line: bytes, cell: Any, is_sound: Callable[[dict, Any], bool]) -> dict | None:
+    record = json.loads(line)
+    del record["cell"]
+    try:
+        return record if is_sound(record, cell) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def run_missing(
+    journals: Mapping[str, Journal], load: Callable[[str], Any], run_cell: Callable[[Any, Any], dict]
+) -> dict[Any, dict]:
+    """Run what is missing and pack it, with progress and the time to go on standard error; returns everything."""
+    found: dict[Any, dict] = {}
+    left = sum(len(journal.wanted) - len(journal.found) for journal in journals.values())
+    done, start = 0, time.perf_counter()
+    for name, journal in journals.items():
+        missing = [cell for cell in journal.wanted if cell not in journal.found]
+        data = load(missing[0].data) if missing else None
+        for cell in missing:
+            journal.add(cell, run_cell(cell, data))
+            done += 1
+            minutes = (time.perf_counter() - start) / 60
+            said = f"{name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
+            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
+        found |= journal.found
+        if missing:
+            jax.clear_caches()  # programs of all sets together are more than an operating system maps for one process
+    for folder in {journal.folder for journal in journals.values()}:
+        pack(folder)
+    return found

@@ -1,0 +1,176 @@
+"""What do leaf counts add to a boosted model? Held-out counts of its leaves against its own probability, and both.
+
+    python -m benchmarks boosted_counts [--data FOLDER] [--sets NAME ...]
+
+Histogram-based gradient boosting with early stopping and scikit-learn's defaults, on the sets of
+`benchmarks.studies.rules`: at most 2000 rows, two folds of a five-fold cross-validation. A quarter of the training rows
+is held out from boosting. These rows calibrate the model's own probability, are counted in its leaves, and what is
+learned is learned from them: each through counts without itself.
+
+A cell (`benchmarks.cells`) is a fold of a set.
+"""
+
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.boosted_counts.page import page
+from benchmarks.studies.learning.methods import best_calibrator, isotonic, plain_measures
+from benchmarks.studies.learning.run import Rows, load_rows
+from benchmarks.studies.rules.run import SETS
+
+N_FOLDS, N_RUN, MOST_ROWS, HELD_OUT = 5, 2, 2000, 0.25
+LEAST = 1e-4
+"""What probabilities are clipped to before a blend takes their logarithms."""
+TAKES = "35 data sets, two folds each"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """One fold of a set."""
+
+    data: str
+    fold: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"methods": {method: measures}, "trees": number, "seconds": seconds, "rows": [boosted, held out, classes]}."""
+    start = time.perf_counter()
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
+    train, test = list(folds)[cell.fold]
+    X_test, y_test = data.X[test], data.y[test]
+    fit, held = train_test_split(train, test_size=HELD_OUT, stratify=data.y[train], random_state=cell.fold)
+    X, y = data.X[held], data.y[held]
+    model = _boosted(cell, data, fit)
+    own_held, own = model.predict_proba(X), model.predict_proba(X_test)
+    found = {
+        "own": own,
+        "own, all rows": _boosted(cell, data, train).predict_proba(X_test),
+        "own, isotonic": isotonic(own_held, y)(own),
+        "own, calibrated": best_calibrator(own_held, y)(own),
+        "own, scaled": blended([own_held], y)([own]),
+    }
+    trees = ju.from_sklearn_values(model).trees
+    counts = _Counts(trees, X, y, X_test)
+    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(counts.forest.prior, float)), counts.rows).combiner
+    found |= counts.answers(_rules(counts.forest) | {"learned pool": pool})
+    for name, rule in (("mean of counts", ju.Mean()), ("learned pool", pool)):
+        both = blended([own_held, counts.answers_without_own(rule)], y)
+        found[f"own and {name}"] = both([own, found[name]])
+    return {
+        "methods": {name: plain_measures(_as_shares(shares), y_test) for name, shares in found.items()},
+        "trees": trees.n_trees,
+        "seconds": round(time.perf_counter() - start, 2),
+        "rows": [len(fit), len(held), int(data.y.max()) + 1],
+    }
+
+
+def _boosted(cell: Cell, data: Rows, rows: np.ndarray) -> HistGradientBoostingClassifier:
+    model = HistGradientBoostingClassifier(early_stopping=True, random_state=cell.fold)
+    return model.fit(data.X[rows], data.y[rows])
+
+
+class _Counts:
+    """Held-out rows counted in the leaves of a boosted model."""
+
+    def __init__(self, trees: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray):
+        self.forest = ju.count_leaves(trees, X, y)
+        self.rows = ju.learning.oob_dataset(self.forest, X, y, source="leave_one_out")
+        self._X_test = X_test
+
+    def answers(self, rules: dict[str, ju.Combiner]) -> dict[str, np.ndarray]:
+        """Probabilities of the test rows."""
+        found = ju.bind(self.forest, rules).probability(self._X_test)
+        return {name: np.asarray(shares, float) for name, shares in found.items()}
+
+    def answers_without_own(self, rule: ju.Combiner) -> np.ndarray:
+        """Probabilities of the held-out rows, each by counts without itself."""
+        return np.asarray(self.rows.answer(rule).probability, float)[: self.rows.n]
+
+
+def _rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
+    rules: dict[str, ju.Combiner] = {"mean of counts": ju.Mean(), "pooling of counts": ju.Pooling()}
+    return rules | ({"plausibility of counts": ju.Mean(ju.scorers.plausibility)} if forest.n_classes == 2 else {})
+
+
+def blended(held: list[np.ndarray], y: np.ndarray):
+    """Return softmax(Σ_k a_k log p_k + b) of probabilities p_k, with a and b learned from held-out rows.
+
+    It starts as the first of them, and has the weak prior that calibrators have.
+    """
+    n_classes = held[0].shape[1]
+    features, own, n = np.stack([_logs(one) for one in held]), np.eye(n_classes)[y], len(y)
+    start = np.concatenate([np.eye(len(held))[0], np.zeros(n_classes)])
+    strength = np.repeat([1.0, 0.25], [len(held), n_classes])
+
+    def loss(numbers):
+        """With its slope."""
+        logs = _mixed(features, numbers)
+        off = numbers - start
+        slope = np.exp(logs) - own
+        by_scale = np.sum(features * slope, axis=(1, 2))
+        value = -np.sum(logs * own) + 0.5 * np.sum(strength * off**2)
+        return value / n, (np.concatenate([by_scale, slope.sum(axis=0)]) + strength * off) / n
+
+    numbers = minimize(loss, start, jac=True, method="L-BFGS-B").x
+    return lambda given: np.exp(_mixed(np.stack([_logs(one) for one in given]), numbers))
+
+
+def _logs(shares: np.ndarray) -> np.ndarray:
+    return np.log(np.clip(shares, LEAST, 1))
+
+
+def _mixed(features: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return log_softmax(np.tensordot(numbers[: len(features)], features, 1) + numbers[len(features) :], axis=1)
+
+
+def _as_shares(shares: np.ndarray) -> np.ndarray:
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def rows_of(name: str, folder: str | None) -> Rows:
+    """The rows of the study of learning, 2000 of them at most."""
+    data = load_rows(name, folder)
+    if len(data.y) <= MOST_ROWS:
+        return data
+    kept = np.random.default_rng(0).permutation(len(data.y))[:MOST_ROWS]
+    kept = kept[np.bincount(data.y[kept], minlength=data.y.max() + 1)[data.y[kept]] >= N_FOLDS]
+    return Rows(data.X[kept], np.unique(data.y[kept], return_inverse=True)[1])
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    cells = [Cell(name, fold) for fold in range(N_RUN)]
+    sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])  # noqa: E731
+    return Journal(out, None, cells, sound)
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in SETS for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
+    run_missing({name: journal(args.out, name) for name in args.sets}, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,202 @@
+"""The means of every set, methods compared on them, and what a comparison is called."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.studies.busch2021.methods import METHODS, PAPER
+from jaxunc import compare
+
+BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
+BASELINE, LEVEL = "probability", 0.05
+DECIMALS = 6
+"""Differences below 10^-6 are ties: in counts of sets, in tests and in ranks."""
+
+
+class Results:
+    """Means of every set, with the comparisons that findings need."""
+
+    def __init__(self, everything: pd.DataFrame, ratios: Mapping[str, float]):
+        self.trees = everything[everything["part"] == "trees"]
+        self.references = everything[everything["part"] == "references"]
+        self.ratios = ratios
+        self.leaf_sizes = sorted(self.trees["leaf_size"].unique())
+        self.small, self.large = self.leaf_sizes[:2], self.leaf_sizes[-2:]
+
+    def values(self, measure: str, leaf_size: int) -> pd.DataFrame:
+        """``[sets methods]``."""
+        here = self.trees[self.trees["leaf_size"] == leaf_size]
+        return here.pivot(index="set", columns="method", values=measure)
+
+    def reference(self, kind: str, measure: str, leaf_size: int) -> pd.Series:
+        """Of each set that has it."""
+        here = self.references[(self.references["kind"] == kind) & (self.references["leaf_size"] == leaf_size)]
+        return here.set_index("set")[measure]
+
+    def leaders(self, measure: str, methods=PAPER) -> dict[int, str]:
+        """The method with the best average rank, for each leaf size."""
+        best = {}
+        for leaf_size in self.leaf_sizes:
+            values = self.values(measure, leaf_size)[list(methods)]
+            ranks = compare.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+            best[leaf_size] = list(methods)[int(np.argmin(ranks))]
+        return best
+
+    def duels(self, measure: str, first: str, second: str = BASELINE, sets=None) -> dict[int, "Duel"]:
+        """``first`` against ``second`` for each leaf size, over all sets or some.
+
+        Against the mean of probabilities p is that of `against_the_mean`; else Holm's over the leaf sizes.
+        """
+        if second == BASELINE and sets is None:
+            return {n: against_the_mean(self.values(measure, n)[list(METHODS)])[first] for n in self.leaf_sizes}
+        pairs = {n: self.values(measure, n)[[first, second]] for n in self.leaf_sizes}
+        if sets is not None:
+            pairs = {n: pair.loc[[name for name in pair.index if name in sets]] for n, pair in pairs.items()}
+        return _told_apart(pairs, first, second)
+
+    def against_reference(self, kind: str, first: str, sets) -> dict[int, "Duel"]:
+        """``first`` against a reference by accuracy, for each leaf size, over those of ``sets`` that have it."""
+        pairs = {}
+        for n in self.leaf_sizes:
+            both = {"first": self.values("accuracy", n)[first], "reference": self.reference(kind, "accuracy", n)}
+            pairs[n] = pd.DataFrame(both).dropna().filter(items=list(sets), axis=0)
+        return _told_apart(pairs, "first", "reference")
+
+    def sets_between(self, low: float, high: float) -> list[str]:
+        """Sets whose share of class 1 lies between."""
+        return [name for name in self.trees["set"].unique() if low <= self.ratios[name] <= high]
+
+
+class Duel(NamedTuple):
+    """On how many sets one is better and worse, the median gain, and the p-value of a test, if there was one."""
+
+    better: int
+    worse: int
+    gain: float
+    p: float = 1.0
+
+    @classmethod
+    def of(cls, difference: pd.Series, p: float = 1.0) -> "Duel":
+        """From the differences on the sets; ties count for nobody."""
+        least = 10.0**-DECIMALS
+        return cls(int((difference >= least).sum()), int((difference <= -least).sum()), float(difference.median()), p)
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the test finds a difference."""
+        return self.p < LEVEL
+
+    def __str__(self) -> str:
+        text = f"{self.better}:{self.worse} ({signed(self.gain)})"
+        return f"**{text}**" if self.is_told_apart else text
+
+
+def _told_apart(pairs: Mapping[int, pd.DataFrame], first: str, second: str) -> dict[int, Duel]:
+    """Duels of two columns for each leaf size; p is Holm's over the leaf sizes."""
+    p_values = compare.holm(np.array([signed_rank(pair[[first, second]]) for pair in pairs.values()]))
+    return {
+        n: Duel.of(pair[first] - pair[second], float(p)) for (n, pair), p in zip(pairs.items(), p_values, strict=True)
+    }
+
+
+def signed(gain: float) -> str:
+    """A gain with four places: 0 for a tie, and what would round to nothing as less than .0001."""
+    if abs(gain) < 10.0**-DECIMALS:
+        return "0"
+    return "<.0001" if abs(gain) < 0.5e-4 else f"{gain:+.4f}"
+
+
+def signed_rank(pair: pd.DataFrame) -> float:
+    """p of the signed-rank test of two columns; 1 where there are no two rows to test."""
+    if len(pair) < 2:
+        return 1.0
+    tests = compare.pairwise_wilcoxon(pair.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+    return float(tests.p_values[0, 1])
+
+
+def against_the_mean(values: pd.DataFrame) -> dict[str, Duel]:
+    """Every method of ``values [sets methods]`` against the mean of probabilities; p is Holm's over the methods."""
+    others = [name for name in values if name != BASELINE]
+    p_values = compare.holm(np.array([signed_rank(values[[name, BASELINE]]) for name in others]))
+    return {name: Duel.of(values[name] - values[BASELINE], float(p)) for name, p in zip(others, p_values, strict=True)}
+
+
+def listed(duels: Mapping[int, Duel]) -> str:
+    """A duel for each leaf size."""
+    return ", ".join(f"leaf {n}: {duel}" for n, duel in duels.items())
+
+
+# What the cells of the study of Busch et al. 2021 come to: means over repetitions and folds, and ranks over sets.
+
+MEASURES = {"auc": "AUC", "accuracy": "accuracy"}
+REFERENCES = {"random-forest-mean": "random forest", "single-tree-mean": "single tree"}
+
+
+def means(found: dict) -> pd.DataFrame:
+    """A row per part, set, kind of trees, leaf size and method: means over repetitions and folds."""
+    rows = [
+        (cell.part, cell.data, cell.kind, cell.n_trees, cell.leaf_size, method, *values)
+        for cell, record in found.items()
+        for method, values in record["methods"].items()
+    ]
+    keys = ["part", "set", "kind", "n_trees", "leaf_size", "method"]
+    groups = pd.DataFrame(rows, columns=[*keys, *MEASURES]).groupby(keys, sort=False)
+    return groups.mean().assign(n_cells=groups.size()).reset_index()
+
+
+def single_trees(found: dict, sets: Sequence[str]) -> pd.DataFrame:
+    """A row per set and leaf size: mean and standard deviation of the accuracies of an ensemble's single trees."""
+    rows = [
+        (cell.data, cell.leaf_size, *record["trees"][:2])
+        for cell, record in found.items()
+        if cell.part == "trees" and cell.data in sets
+    ]
+    groups = pd.DataFrame(rows, columns=["set", "leaf_size", "mean", "std"]).groupby(["set", "leaf_size"], sort=False)
+    return groups.mean().reset_index()
+
+
+def rank_tables(everything: pd.DataFrame, ratios: dict[str, float]) -> dict[str, pd.DataFrame]:
+    """Of Figures 3 and 6, by the name of the picture."""
+    rows, methods = with_references(everything)
+    tables = {f"figure-3-{measure}": rank_table(rows, measure, methods) for measure in MEASURES}
+    for name, sets in balance(rows, ratios).items():
+        if len(sets) > 1:
+            tables[f"figure-6-{name}"] = rank_table(rows[rows["set"].isin(sets)], "accuracy", methods)
+    return tables
+
+
+def balance(rows: pd.DataFrame, ratios: dict[str, float]) -> dict[str, list[str]]:
+    """The sets of Figure 6."""
+    low, high = BALANCED
+    names = rows["set"].unique()
+    return {
+        "even": [name for name in names if low <= ratios[name] <= high],
+        "uneven": [name for name in names if not IMBALANCED[0] <= ratios[name] <= IMBALANCED[1]],
+    }
+
+
+def by_set(rows: pd.DataFrame, measure: str, leaf_size: int, methods: Sequence[str]) -> pd.DataFrame:
+    """``[sets methods]`` at a leaf size."""
+    here = rows[rows["leaf_size"] == leaf_size]
+    return here.pivot(index="set", columns="method", values=measure)[list(methods)]
+
+
+def with_references(everything: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The paper's study with a random forest and a single tree as further methods, on the sets that have them."""
+    trees = everything[everything["part"] == "trees"]
+    others = everything[everything["part"] == "references"]
+    others = others.assign(method=others["kind"].map(REFERENCES))
+    if others.empty:
+        return trees, list(PAPER)
+    sets = set(trees["set"]) & set(others["set"])
+    both = pd.concat([trees, others])
+    return both[both["set"].isin(sets)], [*PAPER, *REFERENCES.values()]
+
+
+def rank_table(rows: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.DataFrame:
+    """``[methods leaf sizes]``: average ranks among all pairs of a method and a leaf size, as in Figures 3 and 6."""
+    values = rows[rows["method"].isin(methods)].pivot(index="set", columns=["method", "leaf_size"], values=measure)
+    ranks = compare.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+    return pd.Series(ranks, values.columns).unstack("leaf_size").loc[list(methods)]

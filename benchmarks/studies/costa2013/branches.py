@@ -1,0 +1,367 @@
+"""Lazy trees and several branches, which Costa, Verwer and Blockeel 2013 name beside their own method.
+
+    python -m benchmarks costa2013 --parts branches [--data FOLDER] [--sets NAME ...]
+
+Lazy trees grow one path for one instance. A tree that is read over several branches sends an instance near a threshold
+to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them, were chosen before any result was
+seen, and not changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.cells import Journal, run_missing
+from benchmarks.data import DataSet, load
+from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
+from benchmarks.studies.costa2013.numbers import Duel, p_in_words
+from benchmarks.studies.costa2013.page import table
+from benchmarks.studies.costa2013.pools import (
+    N_FOLDS,
+    POOL_MEASURES,
+    SMALL,
+    TITLES,
+    Measures,
+    duel,
+    pooled,
+    scored,
+    values,
+)
+from benchmarks.studies.costa2013.reading import filled
+from benchmarks.studies.costa2013.sets import NOMINAL_ONLY, fold_of
+from jaxunc import transduction
+from jaxunc.transduction import (
+    Presorted,
+    Queries,
+    as_queries,
+    checked_limits,
+    find_cuts,
+    grow_greedy_tree,
+    own_queries,
+    presort,
+    value_counts,
+)
+
+RUN = tuple(name for name in SMALL if name != "arrhythmia")
+"""The sets that are run; the one left out has 279 features, and each step of a lazy path looks at all."""
+WIDTHS = {"narrow": 0.1, "wide": 0.5}
+"""Half the width of a threshold, in standard deviations of the node's training instances."""
+
+
+class BranchCell(NamedTuple):
+    """A set."""
+
+    data: str
+
+
+def run_cell(cell: BranchCell, data: DataSet) -> dict:
+    """{reading: `POOL_MEASURES`}, with the set's sizes."""
+    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+
+
+def cross_validated(data: DataSet) -> Measures:
+    """Measures of all instances, each as a test instance of one of five folds."""
+    fold = fold_of(data.y, N_FOLDS)
+    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
+    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
+    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+
+
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+    classes, y = np.unique(data.y[train], return_inverse=True)
+    X, X_test, nominal = data.X[train], data.X[test], data.nominal
+    counts = transduction.transductive_leaf_counts(X, y, X_test, nominal=nominal, inductive=True)
+    lazy = lazy_leaf_counts(X, y, X_test, nominal)
+    probs = {
+        "tree_laplace": laplace(counts[:, -1:]),
+        "lazy_laplace": laplace(lazy[:, -1:]),
+        "tpce": laplace(counts[:, :-1]),
+        "lazy_tpce": laplace(lazy[:, :-1]),
+        "tpce_pool": pooled(counts[:, :-1]),
+        "lazy_pool": pooled(lazy[:, :-1]),
+    }
+    probs["tpce_pool_tree"] = (probs["tpce_pool"] + probs["tree_laplace"]) / 2
+    for name, width in WIDTHS.items():
+        probs[f"soft_{name}"], probs[f"fuzzy_{name}"] = soft_readings(X, y, X_test, nominal, width)
+        probs[f"tpce_pool_{name}"] = (probs["tpce_pool"] + probs[f"soft_{name}"]) / 2
+    return {name: widened(of.round(DECIMALS), classes, len(data.class_labels)) for name, of in probs.items()}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cell of a set."""
+    return Journal(out, "branches", [BranchCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[BranchCell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished_branches(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {"five": record}} of the sets that are finished."""
+    found = {name: journal(out, name).found for name in SMALL}
+    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+
+
+# Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.
+#
+# At each node the test is taken whose branch *of the instance* tells most. The classes of the node are weighted to be
+# equally likely, so a gain is the logarithm of their number less the entropy of the branch's weights. Of equal gains
+# the branch of most instances wins, then the first numeric feature at its lowest threshold, then the first nominal
+# value.
+#
+# What differs from the paper: numbers are cut between any two values of the node in place of being made discrete
+# beforehand; a nominal test is one value against the rest; there is no cache and no vote of tests of almost equal gain;
+# and a missing number lies below all others, as in the library's trees. A branch has `LEAST` instances at least.
+
+LEAST = 2
+"""Instances of a branch, the inserted one among them: the setting of the other trees of the study."""
+UNIT = 1e-10
+"""Gains are compared in whole multiples of this many bits."""
+
+
+def lazy_leaf_counts(X, y, X_test, nominal) -> np.ndarray:
+    """Leaf counts ``[instances labels+1 classes]``, the inserted instance counted; with no label at last.
+
+    A path ends where the node is pure with the instance or without it, has less than twice `LEAST` instances, or no
+    branch gains.
+    """
+    sample = presort(X, y, nominal)
+    queries, k = as_queries(X_test, sample), sample.n_classes
+    found = np.zeros((queries.n * (k + 1), k), int)
+    waiting = {b"": (sample.order, np.arange(sample.n), np.arange(len(found)))}
+    while waiting:
+        below: dict[bytes, tuple] = {}
+        for order, members, pairs in waiting.values():
+            for chosen, some in _branches(sample, queries, order, members, pairs, found):
+                key = np.sort(chosen).tobytes()
+                if key in below:
+                    below[key] = (*below[key][:2], np.concatenate([below[key][2], some]))
+                else:
+                    among = np.zeros(sample.n, bool)
+                    among[chosen] = True
+                    below[key] = (order[among[order]].reshape(len(order), len(chosen)), members[among[members]], some)
+        waiting = below
+    return found.reshape(queries.n, k + 1, k)
+
+
+def _branches(sample: Presorted, queries: Queries, order, members, pairs, found):
+    """Yield the instances of each branch that pairs take, with these; the counts of the others are written down."""
+    k = sample.n_classes
+    totals = np.bincount(sample.label[members], minlength=k)
+    units = np.vstack([np.eye(k, dtype=int), np.zeros(k, int)])
+    found[pairs] = totals + units[pairs % (k + 1)]
+    if np.count_nonzero(totals) < 2:
+        return
+    cuts = find_cuts(sample, order, False)
+    counts = value_counts(sample, members).reshape(k, -1) if len(sample.nominal) else np.zeros((k, 0), int)
+    inside = np.hstack([cuts.below, counts]).astype(int)
+    for label in np.unique(pairs % (k + 1)):
+        some = pairs[pairs % (k + 1) == label]
+        with_instance = totals + units[label]
+        if with_instance.sum() < 2 * LEAST:
+            continue
+        scores = [branch_scores(of, with_instance, units[label]) for of in (inside, totals[:, None] - inside)]
+        who = some // (k + 1)
+        is_inside = np.hstack(
+            [
+                queries.value[who][:, cuts.row] <= cuts.threshold,
+                (queries.code[who][:, :, None] == np.arange(sample.n_codes)).reshape(len(who), -1),
+            ]
+        )
+        score = np.where(is_inside, scores[0], scores[1])
+        if not score.shape[1]:
+            continue
+        test = score.argmax(axis=1)
+        place = np.arange(len(some))
+        gains, sides = score[place, test] >= 0, is_inside[place, test]
+        for number, side in set(zip(test[gains].tolist(), sides[gains].tolist(), strict=True)):
+            chosen = _chosen(sample, cuts, order, members, number)
+            yield chosen if side else np.setdiff1d(members, chosen), some[gains & (test == number) & (sides == side)]
+
+
+def branch_scores(branch: np.ndarray, totals: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Scores of branches ``[classes tests]`` by gain, then size; -1 where a branch is too small or gains nothing."""
+    branch = branch + unit[:, None]
+    size = branch.sum(axis=0)
+    weight = branch / np.maximum(totals, 1)[:, None]
+    share = weight / np.maximum(weight.sum(axis=0), 1e-300)
+    entropy = -(share * np.log2(np.where(share > 0, share, 1))).sum(axis=0)
+    gain = np.rint((np.log2(np.count_nonzero(totals)) - entropy) / UNIT).astype(np.int64)
+    return np.where((size >= LEAST) & (gain > 0), gain * (totals.sum() + 1) + size, -1)
+
+
+def _chosen(sample: Presorted, cuts, order, members, number: int) -> np.ndarray:
+    """The instances inside of a test."""
+    if number < len(cuts.row):
+        return order[cuts.row[number], : cuts.size[number]]
+    row, code = divmod(number - len(cuts.row), sample.n_codes)
+    return members[sample.code[row, members] == code]
+
+
+# A tree read over several branches: an instance near a threshold goes to both sides, in shares.
+#
+# The share of the left side falls linearly from 1 to 0 across the threshold, over a width that is a part of the
+# standard deviation of the node's training instances (Quinlan's soft thresholds have widths of their own). Nominal
+# tests and missing values stay as they are.
+
+
+def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """Laplace's estimates of all leaves by the shares of an instance: of their own counts, and of soft counts.
+
+    Soft counts are the training instances' own shares.
+    """
+    sample = presort(X, y, nominal)
+    tree = grow_greedy_tree(sample, checked_limits("boundary", 2))
+    halves = half_widths(sample, tree, width)
+    share, known = (shares(of, sample, tree, halves) for of in (as_queries(X_test, sample), own_queries(sample)))
+    leaf = np.array(tree.child) == np.arange(len(tree.child))
+    soft = known.T @ np.eye(sample.n_classes)[sample.label]
+    return tuple(share[:, leaf] @ laplace_of(of[leaf]) for of in (np.array(tree.counts, float), soft))
+
+
+def laplace_of(counts: np.ndarray) -> np.ndarray:
+    """Laplace's estimate ``[leaves classes]``."""
+    return (counts + 1) / (counts.sum(axis=1, keepdims=True) + counts.shape[1])
+
+
+def half_widths(sample: Presorted, tree, width: float) -> np.ndarray:
+    """Half the width of each node's threshold: so many standard deviations of the known values at the node."""
+    hard = shares(own_queries(sample), sample, tree, np.zeros(len(tree.child)))
+    found, row_of = np.zeros(len(tree.child)), {f: row for row, f in enumerate(sample.numeric.tolist())}
+    for node, feature in enumerate(tree.feature):
+        if tree.child[node] != node and feature in row_of:
+            values = sample.value[row_of[feature], hard[:, node] > 0]
+            known = values[np.isfinite(values)]
+            found[node] = width * known.std() if len(known) else 0
+    return found
+
+
+def shares(queries: Queries, sample: Presorted, tree, halves: np.ndarray) -> np.ndarray:
+    """Shares of instances at nodes ``[instances nodes]``; with no widths, 1 on the path and 0 elsewhere."""
+    found = np.zeros((queries.n, len(tree.child)))
+    found[:, 0] = 1
+    row_of = {f: row for row, f in enumerate(sample.numeric.tolist())}
+    code_of = {f: row for row, f in enumerate(sample.nominal.tolist())}
+    for node, first in enumerate(tree.child):  # children lie behind their parents
+        if first == node:
+            continue
+        feature, t = tree.feature[node], tree.threshold[node]
+        if feature in row_of:
+            x, half = queries.value[:, row_of[feature]], halves[node]
+            left = (x <= t).astype(float)
+            if half > 0 and np.isfinite(t):
+                left = np.clip((t + half - x) / (2 * half), 0, 1)
+        else:
+            left = (queries.code[:, code_of[feature]] <= t).astype(float)
+        found[:, first] += found[:, node] * left
+        found[:, first + 1] += found[:, node] * (1 - left)
+    return found
+
+
+# The section on lazy trees and several branches of the page of Costa, Verwer and Blockeel 2013, made of its cells.
+
+Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""{set: {"five": record}} of the sets that are finished."""
+READINGS = {
+    "tree_laplace": "tree, Laplace",
+    "soft_narrow": "tree, soft, narrow",
+    "soft_wide": "tree, soft, wide",
+    "fuzzy_narrow": "tree, soft counts, narrow",
+    "fuzzy_wide": "tree, soft counts, wide",
+    "lazy_laplace": "lazy tree, Laplace",
+    "tpce": "the paper's mean",
+    "lazy_tpce": "lazy, the paper's mean",
+    "tpce_pool": "transduction, pooled",
+    "lazy_pool": "lazy, pooled",
+    "tpce_pool_tree": "half pooled, half tree",
+    "tpce_pool_narrow": "half pooled, half soft narrow tree",
+    "tpce_pool_wide": "half pooled, half soft wide tree",
+}
+DUELS = (
+    *(("lazy_laplace", "tree_laplace"), ("lazy_tpce", "tpce"), ("lazy_pool", "tpce_pool")),
+    *(("lazy_pool", "lazy_laplace"), ("lazy_pool", "tree_laplace")),
+)
+SOFT_DUELS = (
+    *((f"{kind}_{width}", "tree_laplace") for kind in ("soft", "fuzzy") for width in WIDTHS),
+    *((f"{kind}_wide", "tpce_pool") for kind in ("soft", "fuzzy")),
+    *((f"tpce_pool_{width}", rival) for width in WIDTHS for rival in ("tpce_pool", "tpce_pool_tree")),
+)
+WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
+SECTION = """
+By `python -m benchmarks costa2013 --parts branches`, {folds} folds of each of {n} of the {all} sets up to 2000
+instances (not {missing}: left out before the run, for its many features). All settings were chosen before any result
+was seen, and none was changed after.
+"""
+LAZY = """
+A **lazy tree** (Friedman, Kohavi and Yun 1996) is one path for one instance: each node takes the test whose branch of
+the instance tells most, the classes of the node being weighted to be equally likely. Of equal gains the branch of most
+instances wins; a branch has two instances at least. Here numbers are cut between any two values of a node in place of
+being made discrete beforehand, a nominal test is one value against the rest, a missing number lies below all others,
+and there is no cache and no vote of tests of almost equal gain. With the instance inserted under each label there are k
+such paths, in which it counts.
+"""
+SOFT = """
+**Soft**: an instance near a threshold of the plain tree goes to both sides. The share of the left side falls linearly
+from 1 to 0, from {narrow} (narrow) or {wide} (wide) standard deviations of the node's training instances below the
+threshold to as much above it; nominal tests and missing values stay as they are. The leaves' Laplace estimates are
+weighted by the shares. *Soft counts*: the training instances are counted into the leaves by their own shares, which is
+the nearest to a fuzzy tree here: none is grown by fuzzy gains. The k trees of transduction are not read softly, since
+only the instance's path of each is made, and the other branches would have to be grown. In their place the pooled
+estimate and the tree's are averaged, beside the same with the tree as it is. Of the soft readings only the
+{numeric} sets with a numeric feature are compared.
+"""
+BESIDE = """
+Means over the {n} sets; in brackets the sets on which pooled leaves of transduction are beaten. Below them
+wins/ties/losses of the first, and p:
+"""
+
+
+def section(cells: Cells) -> str:
+    """The section, with its verdict."""
+    numeric = _numeric(cells)
+    missing = ", ".join(name for name in SMALL if name not in cells) or "none"
+    parts = ["## Lazy trees and several branches"]
+    parts.append(filled(SECTION.format(folds=N_FOLDS, n=len(cells), all=len(SMALL), missing=missing)))
+    parts += [filled(LAZY), filled(SOFT.format(**WIDTHS, numeric=len(numeric))), filled(BESIDE.format(n=len(cells)))]
+    return "\n\n".join([*parts, _means(cells), _table(cells), verdict(cells)])
+
+
+def verdict(cells: Cells) -> str:
+    """Each reading against its rival, in a list."""
+    lines = ["**So**:", ""]
+    for own, rival, found in _all(cells):
+        said = ", ".join(f"{TITLES[m]} {WORDS[of.verdict]} ({of.wins}:{of.losses})" for m, of in found.items())
+        lines.append(f"* {READINGS[own]}, against {READINGS[rival]}: {said}.")
+    return filled("\n".join(lines))
+
+
+def _numeric(cells: Cells) -> Cells:
+    return {name: of for name, of in cells.items() if name not in NOMINAL_ONLY}
+
+
+def _all(cells: Cells) -> list[tuple[str, str, dict[str, Duel]]]:
+    pairs = [(cells, *pair) for pair in DUELS] + [(_numeric(cells), *pair) for pair in SOFT_DUELS]
+    return [(own, rival, {m: duel(of, "five", m, own, rival) for m in TITLES}) for of, own, rival in pairs]
+
+
+def _means(cells: Cells) -> str:
+    lines = []
+    for name, said in READINGS.items():
+        line = [said]
+        for measure in TITLES:
+            wins = duel(cells, "five", measure, name, "tpce_pool").wins
+            mean = float(np.nanmean(values(cells, "five", name, measure)))
+            line.append(f"{mean:.4f}" + f" ({wins})" * (name != "tpce_pool"))
+        lines.append(line)
+    return table(["reading", *TITLES.values()], lines)
+
+
+def _table(cells: Cells) -> str:
+    lines = [
+        [f"{READINGS[own]}, against {READINGS[rival]}", *(f"{of.score}, {p_in_words(of.p)}" for of in found.values())]
+        for own, rival, found in _all(cells)
+    ]
+    return table(["", *TITLES.values()], lines)

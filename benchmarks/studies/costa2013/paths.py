@@ -1,0 +1,294 @@
+"""Nodes along the path, which Costa, Verwer and Blockeel 2013 name beside their own method, and both together.
+
+    python -m benchmarks costa2013 --parts paths [--data FOLDER] [--sets NAME ...]
+
+An instance's path goes from the root to its leaf. Three ways to mix the estimates of the nodes on it: all alike, each
+node's drawn towards its parent's, and the average over all prunings of the tree. On the plain tree and, but for the
+last one, on the trees of transduction. A cell has five folds of a set.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing
+from benchmarks.data import DataSet, load
+from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
+from benchmarks.studies.costa2013.numbers import p_in_words
+from benchmarks.studies.costa2013.page import table
+from benchmarks.studies.costa2013.pools import (
+    N_FOLDS,
+    POOL_MEASURES,
+    SMALL,
+    TITLES,
+    Measures,
+    duel,
+    pooled,
+    scored,
+    values,
+)
+from benchmarks.studies.costa2013.reading import filled
+from benchmarks.studies.costa2013.sets import fold_of
+from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
+
+
+class PathCell(NamedTuple):
+    """A set."""
+
+    data: str
+
+
+class NodePath(NamedTuple):
+    """The nodes from the root to the leaf of each instance; behind the leaf there are none."""
+
+    counts: np.ndarray
+    """``[instances nodes classes]``."""
+    is_there: np.ndarray
+    """``[instances nodes]``."""
+
+
+class RecordingPairs(Pairs):
+    """Pairs of an instance and a label that keep the counts of every node that they reach."""
+
+    def __init__(self, *given, **said):
+        super().__init__(*given, **said)
+        self.reached: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def waiting(self, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """Keep what is reached."""
+        self.reached.append(
+            (pairs, np.broadcast_to(self.with_instance(totals, pairs)[1], (len(pairs), len(self._unit[0]))))
+        )
+        return super().waiting(totals, pairs)
+
+    def paths(self) -> NodePath:
+        """Paths ``[instances * labels …]``, in the order of the pairs."""
+        reached = np.concatenate([pairs for pairs, _ in self.reached])
+        counts = np.concatenate([of for _, of in self.reached])
+        order = np.argsort(reached, kind="stable")
+        depth = np.arange(len(order)) - np.searchsorted(reached[order], reached[order])
+        found = np.zeros((self.n, depth.max() + 1, counts.shape[1]), int)
+        found[reached[order], depth] = counts[order]
+        is_there = np.zeros(found.shape[:2], bool)
+        is_there[reached[order], depth] = True
+        return NodePath(found, is_there)
+
+
+def transductive_paths(X, y, X_test, nominal) -> NodePath:
+    """Paths ``[instances labels nodes …]``, the inserted instance counted; with no label at last."""
+    sample = presort(X, y, nominal)
+    pairs = RecordingPairs(sample, as_queries(X_test, sample), settings_of(sample, "boundary", 2), True)
+    counts_of(pairs, "grouped")
+    found = pairs.paths()
+    return NodePath(*(of.reshape(len(X_test), pairs.n_labels, *of.shape[1:]) for of in found))
+
+
+def alike(path: NodePath) -> np.ndarray:
+    """The mean of Laplace's estimates of the nodes ``[… classes]``."""
+    estimate = (path.counts + 1) / (path.counts.sum(axis=-1, keepdims=True) + path.counts.shape[-1])
+    there = path.is_there[..., None]
+    return (estimate * there).sum(axis=-2) / there.sum(axis=-2)
+
+
+def drawn(path: NodePath) -> np.ndarray:
+    """The leaf's estimate, each node's being drawn to its parent's by as many instances as there are classes."""
+    k = path.counts.shape[-1]
+    found = np.full((*path.counts.shape[:-2], k), 1 / k)
+    for depth in range(path.counts.shape[-2]):
+        counts = path.counts[..., depth, :]
+        here = (counts + k * found) / (counts.sum(axis=-1, keepdims=True) + k)
+        found = np.where(path.is_there[..., depth, None], here, found)
+    return found
+
+
+def averaged_prunings(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
+    """The average over all prunings of a tree, weighted by their evidence ``[instances classes]``.
+
+    Each inner node is a leaf with probability one half beforehand; a leaf's evidence is that of a uniform prior over
+    its class probabilities, whose prediction is Laplace's estimate (Buntine 1992; Willems, Shtarkov, Tjalkens 1995).
+    """
+    counts, sides = node_counts(forest)
+    k = counts.shape[1]
+    evidence = gammaln(k) - gammaln(counts.sum(axis=1) + k) + gammaln(counts + 1).sum(axis=1)
+    weighted = evidence.copy()
+    for node in sorted(sides, reverse=True):  # children lie behind their parents
+        below = sum(weighted[side] for side in sides[node])
+        weighted[node] = np.logaddexp(evidence[node], below) - np.log(2)
+    stops = np.exp(evidence - weighted) / np.where(np.isin(np.arange(len(counts)), list(sides)), 2, 1)
+    estimate = (counts + 1) / (counts.sum(axis=1, keepdims=True) + k)
+    found, left = np.zeros((len(X), k)), np.ones(len(X))
+    for node, there in walked(forest, X):
+        found += np.where(there, left * stops[node], 0)[:, None] * estimate[node]
+        left = np.where(there, left * (1 - stops[node]), left)
+    return found
+
+
+def node_counts(forest: ju.Forest) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Class counts of all nodes of a tree, and the two sides of each test.
+
+    A nominal test is two tests in a row, which share the nodes behind: those of the second lie behind it side by side.
+    """
+    child = np.asarray(forest.trees.child)[0].tolist()
+    counts, sides = np.asarray(forest.counts)[0].astype(float), {}
+    reached = [0]
+    for node in reached:
+        if (first := child[node]) != node:
+            is_nominal = child[first] == first + 1
+            sides[node] = (first + is_nominal, first + is_nominal + 1)
+            reached += sides[node]
+    for node in sorted(sides, reverse=True):
+        counts[node] = sum(counts[side] for side in sides[node])
+    return counts, sides
+
+
+def walked(forest: ju.Forest, X: np.ndarray):
+    """Yield the nodes of each depth, and which instances have one there."""
+    _, sides = node_counts(forest)
+    parent = {side: node for node, both in sides.items() for side in both}
+    paths = []
+    for leaf in np.asarray(ju.leaf_index(forest, X))[:, 0].tolist():
+        path = [leaf]
+        while path[-1] in parent:
+            path.append(parent[path[-1]])
+        paths.append(path[::-1])
+    for depth in range(max(map(len, paths))):
+        yield (
+            np.array([path[min(depth, len(path) - 1)] for path in paths]),
+            np.array([depth < len(path) for path in paths]),
+        )
+
+
+def run_cell(cell: PathCell, data: DataSet) -> dict:
+    """{reading: `POOL_MEASURES`}, with the set's sizes."""
+    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+
+
+def cross_validated(data: DataSet) -> Measures:
+    """Measures of all instances, each as a test instance of one of five folds."""
+    fold = fold_of(data.y, N_FOLDS)
+    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
+    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
+    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+
+
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+    classes, y = np.unique(data.y[train], return_inverse=True)
+    path = transductive_paths(data.X[train], y, data.X[test], data.nominal)
+    told, plain = NodePath(*(of[:, :-1] for of in path)), NodePath(*(of[:, -1] for of in path))
+    counts, tree = _leaves(told), _leaves(plain)[:, None]
+    size = counts.sum(axis=-1, keepdims=True) + len(classes)
+    forest = ju.transduction.grow_greedy_trees(data.X[train], y, nominal=data.nominal)
+    probs = {
+        "tree_laplace": laplace(tree),
+        "tree_alike": alike(plain),
+        "tree_drawn": drawn(plain),
+        "tree_prunings": averaged_prunings(forest, data.X[test]),
+        "tpce": laplace(counts),
+        "tpce_alike": alike(told).mean(axis=1),
+        "tpce_drawn": drawn(told).mean(axis=1),
+        "tpce_pool": pooled(counts),
+        "tpce_pool_drawn": (drawn(told) * size).sum(axis=1) / size.sum(axis=1),
+    }
+    return {name: widened(of.round(DECIMALS), classes, len(data.class_labels)) for name, of in probs.items()}
+
+
+def _leaves(path: NodePath) -> np.ndarray:
+    """The counts of the last node of each path ``[… classes]``."""
+    last = path.is_there.sum(axis=-1)[..., None, None] - 1
+    return np.take_along_axis(path.counts, last, axis=-2)[..., 0, :]
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cell of a set."""
+    return Journal(out, "paths", [PathCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PathCell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished_paths(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {"five": record}} of the sets that are finished."""
+    found = {name: journal(out, name).found for name in SMALL}
+    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+
+
+# The section on nodes along the path of the page of Costa, Verwer and Blockeel 2013, made of its cells.
+
+Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""{set: {"five": record}} of the sets that are finished."""
+READINGS = {
+    "tree_laplace": "tree, Laplace",
+    "tree_alike": "tree, nodes of the path alike",
+    "tree_drawn": "tree, drawn towards the parent",
+    "tree_prunings": "tree, average over prunings",
+    "tpce": "the paper's mean",
+    "tpce_alike": "transduction, nodes of the paths alike",
+    "tpce_drawn": "transduction, drawn towards the parent",
+    "tpce_pool": "transduction, pooled",
+    "tpce_pool_drawn": "transduction, pooled, drawn towards the parent",
+}
+DUELS = (
+    *(("tree_alike", "tree_laplace"), ("tree_drawn", "tree_laplace"), ("tree_prunings", "tree_laplace")),
+    *(("tpce_alike", "tpce"), ("tpce_drawn", "tpce"), ("tpce_pool_drawn", "tpce_pool")),
+    *(("tpce_pool", "tree_prunings"), ("tpce_pool", "tree_drawn"), ("tpce_pool_drawn", "tree_prunings")),
+)
+WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
+SECTION = """
+The paper names other ways to better certainty: "combining the class distribution from different nodes in the path"
+(its reference 12), inner nodes, smoothing (its reference 1), and says that they "can be easily combined" with its own.
+By `python -m benchmarks costa2013 --parts paths`, {folds} folds of each of {n} sets up to 2000 instances. An instance's
+path leads from the root to its leaf; its nodes are read **alike** (the mean of their Laplace estimates), **drawn
+towards the parent** (n_c and as many instances as there are classes, split as the parent's estimate is, from the
+uniform one at the root down to the leaf), or as the **average over prunings** of the whole tree, weighted by their
+evidence under uniform priors, each node being a leaf with probability one half beforehand (Buntine 1992; context-tree
+weighting). That last one needs the nodes beside the path, which transduction never makes, so it is there for the plain
+tree alone. *Pooled, drawn* weighs the k drawn estimates by the sizes of their leaves. Means over the sets; in brackets
+the sets on which pooled leaves are beaten.
+"""
+BESIDE = """
+Wins/ties/losses of the first, and p:
+"""
+
+
+def section(cells: Cells) -> str:
+    """The section, with its verdict."""
+    parts = ["## Nodes along the path", filled(SECTION.format(folds=N_FOLDS, n=len(cells))), _means(cells)]
+    return "\n\n".join([*parts, BESIDE.strip(), _duels(cells), verdict(cells)])
+
+
+def verdict(cells: Cells) -> str:
+    """Each mixture against the same leaves without it, in a list."""
+    lines = ["**So**:", ""]
+    for own, rival in DUELS:
+        found = {m: duel(cells, "five", m, own, rival) for m in TITLES}
+        said = ", ".join(f"{TITLES[m]} {WORDS[of.verdict]} ({of.wins}:{of.losses})" for m, of in found.items())
+        lines.append(f"* {READINGS[own]}, against {READINGS[rival]}: {said}.")
+    return filled("\n".join(lines))
+
+
+def _means(cells: Cells) -> str:
+    lines = []
+    for name, said in READINGS.items():
+        line = [said]
+        for measure in TITLES:
+            wins = duel(cells, "five", measure, name, "tpce_pool").wins
+            mean = float(np.nanmean(values(cells, "five", name, measure)))
+            line.append(f"{mean:.4f}" + f" ({wins})" * (name != "tpce_pool"))
+        lines.append(line)
+    return table(["reading", *TITLES.values()], lines)
+
+
+def _duels(cells: Cells) -> str:
+    lines = []
+    for own, rival in DUELS:
+        found = [duel(cells, "five", measure, own, rival) for measure in TITLES]
+        lines.append(
+            [f"{READINGS[own]}, against {READINGS[rival]}", *(f"{of.score}, {p_in_words(of.p)}" for of in found)]
+        )
+    return table(["", *TITLES.values()], lines)

@@ -1,0 +1,114 @@
+"""The study of Costa, Verwer and Blockeel 2013: certainty of a tree by inserting the instance with each label.
+
+    python -m benchmarks costa2013 [--data FOLDER] [--sets NAME ...]
+
+Tables 1 to 3 and Figures 4 to 6 by leave-one-out up to 2000 instances, by ten-fold cross-validation above; all sets
+by ten folds as well, because leaving one out can tilt areas. Beyond the paper: Laplace-smoothed baselines, other
+read-outs of the leaves, the batch variant of its conclusion, Kukar and Kononenko's threshold, and what happens if the
+inserted instance makes thresholds (its Figure 3).
+
+Four further parts go beyond the paper: `pools`, `paths`, `branches` and `general`.
+
+A cell (`benchmarks.cells`) is a set and how it is cut up. The page and its figures are made of the cells.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.data import DataSet, load
+from benchmarks.studies.costa2013 import branches, general, paths, pools
+from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
+from benchmarks.studies.costa2013.page import study_page
+from benchmarks.studies.costa2013.sets import SETS, protocols
+
+TAKES = "48 data sets; the first part less than an hour of one core"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
+RUNS = {"loo": leave_one_out, "folds": cross_validated, "own": own_thresholds}
+
+
+class Cell(NamedTuple):
+    """A set and how it is cut up."""
+
+    data: str
+    protocol: str
+
+
+def cells(name: str) -> list[Cell]:
+    """All that is to be run on a set, in order."""
+    return [Cell(name, protocol) for protocol in protocols(name)]
+
+
+def run_cell(cell: Cell, data: DataSet) -> dict:
+    """{method: measures}, with the set's sizes."""
+    found = RUNS[cell.protocol](data)
+    return {"n": len(data.y), "features": data.X.shape[1], "classes": len(data.class_labels), **found}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    return Journal(out, "main", cells(name), _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    method = "tpce_own" if cell.protocol == "own" else "tpce"
+    return len(record[method]) == len(MEASURES) and record["classes"] > 1
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {protocol: record}} of the sets that are finished."""
+    kept = {name: journal(out, name).found for name in SETS}
+    return {
+        name: {cell.protocol: record for cell, record in found.items()}
+        for name, found in kept.items()
+        if len(found) == len(cells(name))
+    }
+
+
+def write_page(out: Path) -> None:
+    """The page of the sets that are finished, its figures, and the sections of what goes beyond the paper."""
+    found = finished(out)
+    if len(found) > 1:
+        (out / "README.md").write_text(study_page(found, out, further_sections(out)), encoding="utf-8")
+
+
+def further_sections(out: Path) -> list[str]:
+    """The sections of what goes beyond the paper: of each part of which two sets are finished."""
+    of_pools = pools.finished_pools(out)
+    found = [pools.section(of_pools)] if sum("five" in of for of in of_pools.values()) > 1 else []
+    further = (
+        (paths.section, paths.finished_paths(out)),
+        (branches.section, branches.finished_branches(out)),
+        (general.section, general.finished_general(out)),
+    )
+    return found + [section(of_part) for section, of_part in further if len(of_part) > 1]
+
+
+PARTS = {
+    "main": (run_all, SETS),
+    "pools": (pools.run_all, pools.SMALL),
+    "paths": (paths.run_all, pools.SMALL),
+    "branches": (branches.run_all, branches.RUN),
+    "general": (general.run_all, general.GENERAL_SETS),
+}
+"""The parts: what runs each of them, and on which sets."""
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS, PARTS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    for part in args.parts:
+        run_part, sets = PARTS[part]
+        run_part([name for name in args.sets if name in sets], args.data, args.out)

@@ -1,0 +1,177 @@
+"""Figures of the study of Hernández-Lobato et al. 2011."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
+from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
+from jaxunc import voting
+from jaxunc.compare import (
+    CriticalDifferenceDisplay,
+    PolledDisplay,
+    SettledDisplay,
+    TreesNeededDisplay,
+    VotePathsDisplay,
+    average_ranks,
+    cliques,
+    lines_for,
+    nemenyi_difference,
+)
+
+SIZES = (1, 5, 25, 100, 10_000)
+SHARES = (0.501, 0.601, 0.701)
+N_WALK = 200
+RIVALS = (5, 3, 2, 1)
+OF_FIGURE_6 = ("pima", "waveform")
+OF_FIGURE_7 = ("liver", "led", "spam", "threenorm")
+
+
+def draw_all(finished: Mapping[str, Any], needed: Sequence, settings: Mapping[str, Any], errors, out: Path) -> None:
+    """Every figure that there are cells for."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "jaxunc", "font.size": 9}):
+        draw_majority(out / "figure-1.svg")
+        draw_bound(out / "figure-2.svg")
+        draw_walks(settings["confidence"], out / "figure-3.svg")
+        if needed:
+            draw_circle(np.array(needed), settings, out / "figure-4.png")
+        draw_ranks(errors, out / "figure-5.svg")
+        draw_settled(finished, settings["confidence"], out / "figure-6.svg")
+        draw_polled(finished, out / "figure-7.svg")
+
+
+def draw_majority(path: Path) -> None:
+    """The probability that an ensemble votes for a class, against that of its trees."""
+    p = np.linspace(0, 1, 201)
+    looks = lines_for([f"t = {t}" for t in SIZES])
+    ax = _axes(path, (4.2, 3.0))
+    for t, (name, look) in zip(SIZES, looks.items(), strict=True):
+        chance = np.asarray(voting.majority_probability(jnp.asarray(p), t))
+        ax.plot(p, chance, color=look.color, linestyle=look.dashes, label=name)
+    ax.set(xlabel="p, the probability that a tree votes for class 1", ylabel="probability of predicting class 1")
+    ax.legend(frameon=False)
+    _save(ax.figure, path)
+
+
+def draw_bound(path: Path) -> None:
+    """The exact probability and its lower bound, against the votes for a class."""
+    own = np.arange(16)
+    counts = np.column_stack([own, np.tile(RIVALS, (len(own), 1))])
+    ax = _axes(path, (4.2, 3.0))
+    for (name, look), method in zip(lines_for(["exact", "lower bound"]).items(), ("exact", "bound"), strict=True):
+        probability = np.asarray(voting.win_probability(jnp.asarray(counts), method=method))[:, 0]
+        ax.plot(own, probability, label=name, **look.keywords())
+    ax.set(xlabel="votes for the class", ylabel="probability to win", ylim=(0, 1))
+    ax.legend(frameon=False)
+    _save(ax.figure, path)
+
+
+def draw_walks(confidence: float, path: Path) -> None:
+    """Three instances' votes, and where they are settled."""
+    rng = np.random.default_rng(1)
+    trees = np.arange(1, N_WALK + 1)
+    votes = np.array([rng.random(N_WALK) < p for p in SHARES])
+    stopped = voting.stop_after((~votes).astype(np.int32), 2, confidence=confidence)
+    names = [f"p = {p}" for p in SHARES]
+    polled, settled = np.asarray(stopped.n_trees_used).tolist(), np.asarray(stopped.settled).tolist()
+    least = np.asarray(voting.critical_votes(N_WALK, confidence), float)[1:]
+    ax = _axes(path, (5.2, 3.2))
+    VotePathsDisplay(
+        dict(zip(names, np.cumsum(votes, axis=1) / trees, strict=True)),
+        np.where(least < 0, np.nan, least) / trees,
+        {name: t for name, t, there in zip(names, polled, settled, strict=True) if there},
+    ).plot(ax)
+    ax.set_ylim(0.2, 1.02)
+    ax.legend(frameon=False, ncols=2)
+    _save(ax.figure, path)
+
+
+def draw_circle(needed: np.ndarray, settings: Mapping[str, Any], path: Path) -> None:
+    """Mean trees polled, and how often all of them did not do, over the square."""
+    from matplotlib.figure import Figure
+
+    settled = needed >= 0
+    times = settled.sum(axis=0)
+    mean = np.where(times > 0, np.where(settled, needed, 0).sum(axis=0) / np.maximum(times, 1), np.nan)
+    figure = Figure(figsize=(8.4, 3.5), layout="constrained")
+    maps = (
+        (mean, "mean trees polled", True),
+        (1 - times / len(needed), f"not settled by {settings['infinite']} trees", False),
+    )
+    angle = np.linspace(0, 2 * np.pi, 200)
+    for place, (values, measure, logarithmic) in enumerate(maps):
+        ax = figure.add_subplot(1, 2, place + 1)
+        grid = values.reshape(N_GRID, N_GRID)
+        TreesNeededDisplay(AXIS, AXIS, grid, measure=measure).plot(ax, logarithmic=logarithmic)
+        ax.plot(RADIUS * np.cos(angle), RADIUS * np.sin(angle), color="white", linewidth=0.8)
+        ax.set_aspect("equal")
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+
+
+def draw_ranks(errors: Mapping[str, np.ndarray], path: Path) -> None:
+    """Average ranks of fixed-size, instance-based and large ensembles."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 2.2), layout="constrained")
+    for place, (kind, values) in enumerate(errors.items()):
+        ax = figure.add_subplot(1, 2, place + 1)
+        ax.set_title(KINDS[kind], fontsize=10)
+        ranks = average_ranks(values, larger_is_better=False)
+        difference = nemenyi_difference(3, len(values)) if len(values) > 1 else None
+        groups = () if difference is None else cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
+        CriticalDifferenceDisplay(["FS", "IB", "infinite"], ranks.tolist(), groups, difference).plot(ax)
+    _save(figure, path)
+
+
+def draw_settled(finished: Mapping[str, Any], confidence: float, path: Path) -> None:
+    """Share settled against the confidence."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.0), layout="constrained")
+    there = [name for name in OF_FIGURE_6 if name in finished]
+    for place, name in enumerate(there):
+        ax = figure.add_subplot(1, len(there), place + 1)
+        shares = {}
+        for kind, said in KINDS.items():
+            records = of_kind(finished[name], kind)
+            n_settled = np.sum([record["confidences"] for record in records], axis=0)[:, 0]
+            shares[said] = n_settled / sum(record["n"] for record in records)
+        SettledDisplay(CONFIDENCES, shares, marked=confidence).plot(ax)
+        ax.set_title(name, fontsize=10)
+        ax.legend(frameon=False, loc="lower left")
+    _save(figure, path)
+
+
+def draw_polled(finished: Mapping[str, Any], path: Path) -> None:
+    """How many trees the instances took, of bagging."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
+    there = [name for name in OF_FIGURE_7 if name in finished]
+    for place, name in enumerate(there):
+        ax = figure.add_subplot(2, 2, place + 1)
+        records = of_kind(finished[name], "bagging")
+        polled = np.sum([record["polled"] for record in records], axis=0)
+        PolledDisplay(polled, int(sum(record["n"] for record in records) - polled.sum())).plot(ax)
+        ax.set_yscale("log")
+        ax.set_title(name, fontsize=10)
+    _save(figure, path)
+
+
+def _axes(path: Path, size: tuple[float, float]):
+    """Axes of a figure of their own."""
+    from matplotlib.figure import Figure
+
+    ax = Figure(figsize=size, layout="constrained").add_subplot()
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def _save(figure, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None})

@@ -1,0 +1,275 @@
+"""The study of Hernández-Lobato, Martínez-Muñoz and Suárez 2011: votes that stop, against ensembles of infinite size.
+
+    python -m benchmarks hernandez_lobato2011 [--data FOLDER] [--sets NAME ...] [--repetitions 10]
+        [--infinite 2000] [--trees 101] [--confidence 0.99]
+
+Tables 2 and 3: trees are polled until the vote is settled, ``--trees`` at most (instance-based, IB), or as many for
+all instances as that takes in the mean (fixed-size, FS); a large ensemble of ``--infinite`` further trees stands for
+one without end. Beyond the paper: the exact probability in place of the bound, and priors fitted on the votes that the
+training instances get from trees grown without them. ``circle`` is the problem of Figure 4.
+
+The part ``votes`` has a cell (`benchmarks.cells`) for each set, repetition and kind of ensemble. More repetitions add
+to those that are there; other settings want another folder. The part ``constant`` is led by trees that give up, which
+scikit-learn's forests do not do (`constant_votes`).
+"""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.cells import Journal, keys, run_missing, study_options
+from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, N_MARGINS, RULES
+from benchmarks.studies.hernandez_lobato2011.page import study_page
+from benchmarks.studies.hernandez_lobato2011.votes import (
+    KINDS,
+    N_GRID,
+    PROBLEMS,
+    Problem,
+    Split,
+    Votes,
+    counted,
+    problem,
+    trees_needed,
+    vote,
+)
+from jaxunc import voting
+
+CIRCLE = "circle"
+SETS = (*PROBLEMS, CIRCLE)
+TAKES = "10 data sets and six problems that are drawn; ensembles of 2101 trees"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
+
+
+class Settings(NamedTuple):
+    """What is the same in all cells of a folder."""
+
+    trees: int = 101
+    infinite: int = 2000
+    confidence: float = 0.99
+
+
+class Cell(NamedTuple):
+    """An ensemble of one kind on one split."""
+
+    data: str
+    repeat: int
+    kind: str
+
+
+def cells(name: str, n_repeats: int) -> list[Cell]:
+    """All that is to be run on a set, in order: more repetitions come after fewer."""
+    kinds = ("bagging",) if name == CIRCLE else tuple(KINDS)
+    return [Cell(name, repeat, kind) for repeat in range(n_repeats) for kind in kinds]
+
+
+def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
+    """{rule: the measures of the page}, the priors, and what the figures want; of the circle, trees needed."""
+    if cell.data == CIRCLE:
+        return {"needed": trees_needed(cell.repeat, settings.infinite, settings.confidence)}
+    split, seed = of.split(cell.repeat), [cell.repeat, list(KINDS).index(cell.kind)]
+    votes = vote(split, of.n_classes, cell.kind, settings.trees, settings.infinite, seed)
+    priors = {
+        "fitted": _rounded(voting.fit_vote_prior(votes.outside)),
+        "symmetric": _rounded(voting.fit_vote_prior(votes.outside, symmetric=True)),
+    }
+    found: dict = {"n": len(split.y_test), "prior": priors, "doubt": {}}
+    for rule, (criterion, prior) in RULES.items():
+        alpha = 1.0 if prior is None else np.array(priors[prior])
+        stopped = voting.stop_after(
+            votes.polled, of.n_classes, confidence=settings.confidence, criterion=criterion, prior=alpha
+        )
+        found[rule] = measures(stopped, votes, split.y_test)
+        found["doubt"][rule] = doubt(stopped, votes)
+        if rule == "bound":
+            found |= beside(stopped, votes, split.y_test)
+    found["confidences"] = [settled_at(votes, of.n_classes, confidence) for confidence in CONFIDENCES]
+    return found
+
+
+def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
+    """`MEASURES` of the instances that were settled: how many, trees polled in all, size of FS, and what went wrong."""
+    settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_trees_used)
+    n, n_polled = int(settled.sum()), int(polled[settled].sum())
+    size = max(1, -(-n_polled // max(n, 1)))
+    fixed = counted(votes.polled[:, :size], votes.reference.shape[1]).argmax(axis=1)
+    infinite, found = votes.reference.argmax(axis=1), np.asarray(stopped.predicted)
+    apart = [answer != infinite for answer in (fixed, found)]
+    wrong = [answer != y for answer in (fixed, found, infinite)]
+    return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
+
+
+def beside(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
+    """Errors of the large ensemble on all instances, how many trees the settled ones took, and margins."""
+    n_polled = np.asarray(stopped.n_trees_used)[np.asarray(stopped.settled)]
+    top = np.sort(votes.reference, axis=1)
+    margins = (top[:, -1] - top[:, -2]) / votes.reference.sum(axis=1)
+    return {
+        "errors": int((votes.reference.argmax(axis=1) != y).sum()),
+        "polled": np.bincount(n_polled, minlength=votes.polled.shape[1] + 1)[1:].tolist(),
+        "margins": np.histogram(margins, N_MARGINS, (0, 1))[0].tolist(),
+    }
+
+
+def doubt(stopped: voting.StoppingResult, votes: Votes) -> float:
+    """In how many of the settled instances the large ensemble is expected, at most, to differ from the infinite one."""
+    sure = np.asarray(voting.win_probability(jnp.asarray(votes.reference))).max(axis=1)
+    return _rounded([(1 - sure)[np.asarray(stopped.settled)].sum()])[0]
+
+
+def settled_at(votes: Votes, n_classes: int, confidence: float) -> list[int]:
+    """How many instances are settled at that confidence, and how many of them disagree with the large ensemble."""
+    stopped = voting.stop_after(votes.polled, n_classes, confidence=confidence)
+    settled = np.asarray(stopped.settled)
+    apart = np.asarray(stopped.predicted) != votes.reference.argmax(axis=1)
+    return [int(settled.sum()), int(apart[settled].sum())]
+
+
+def _rounded(values) -> list[float]:
+    return [float(f"{float(v):.6g}") for v in values]
+
+
+def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
+    """The finished cells of a set; of as many repetitions as are wanted, or as there are if they are more."""
+    there = [key[2] + 1 for key in keys(out) if key[:2] == ("votes", name)]
+    return Journal(out, "votes", cells(name, max(n_repeats, *there, 0)), _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    if cell.data == CIRCLE:
+        return len(record["needed"]) == N_GRID**2
+    sizes = {len(record[rule]) for rule in RULES}
+    of_figures = len(record["confidences"]) == len(CONFIDENCES) and len(record["margins"]) == N_MARGINS
+    return sizes == {len(MEASURES)} and of_figures and sum(record["polled"]) == record["bound"][0]
+
+
+def settle(out: Path, settings: Settings) -> None:
+    """Write the settings where there are none; an error where there are others."""
+    path = out / "settings.json"
+    if path.exists() and (there := kept_settings(out)) != settings:
+        raise SystemExit(f"{out} holds cells of {there}, not of {settings}: name another folder (--out).")
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings._asdict()) + "\n", encoding="utf-8")
+
+
+def kept_settings(out: Path) -> Settings:
+    """The settings of the cells that are there."""
+    return Settings(**json.loads((out / "settings.json").read_text(encoding="utf-8")))
+
+
+def run_all(
+    sets: Sequence[str], data_folder: str | None, out: Path, n_repeats: int, settings: Settings
+) -> dict[Cell, dict]:
+    """Run what is missing; returns everything."""
+    journals = {name: journal(out, name, n_repeats) for name in sets}
+    return run_missing(
+        journals,
+        lambda name: None if name == CIRCLE else problem(name, data_folder),
+        lambda cell, of: run_cell(cell, of, settings),
+    )
+
+
+def finished(out: Path) -> dict[str, Mapping[Cell, dict]]:
+    """{set: its cells}, of whole repetitions."""
+    kept = {}
+    for name in SETS:
+        found = journal(out, name).found
+        whole = [cell for cell in found if all(cell._replace(kind=kind) in found for _, _, kind in cells(name, 1))]
+        if whole:
+            kept[name] = {cell: found[cell] for cell in whole}
+    return kept
+
+
+def write_page(out: Path) -> None:
+    """The page of what is finished, and its figures."""
+    found = finished(out)
+    circles = found.pop(CIRCLE, {})
+    if found:
+        needed = [record["needed"] for record in circles.values()]
+        page = study_page(found, needed, kept_settings(out)._asdict(), out, list(constant_journal(out).found.values()))
+        (out / "README.md").write_text(page, encoding="utf-8")
+
+
+def constant_votes(split: Split, n_classes: int, n_tries: int, rng: np.random.Generator) -> np.ndarray:
+    """The votes for the test instances of one tree that gives up; features are 0 or 1.
+
+    Where a feature that a node draws is constant among its instances, scikit-learn draws another one in its place.
+    Breiman's program, and R's, use up a try: a node all of whose tries are constant becomes a leaf. On led, with seven
+    features of two values, that is often so: its row of the paper is not reproduced by scikit-learn's forests.
+    """
+    bag = rng.integers(0, len(split.y_train), len(split.y_train))
+    X, labels = split.X_train[bag] > 0.5, np.eye(n_classes)[split.y_train[bag]]
+    X_test, votes = split.X_test > 0.5, np.zeros(len(split.X_test), int)
+
+    def grow(rows: np.ndarray, asked: np.ndarray) -> None:
+        if not len(asked):
+            return
+        counts = labels[rows].sum(axis=0)
+        drawn = rng.choice(X.shape[1], n_tries, replace=False)
+        ones = X[rows][:, drawn].T @ labels[rows]
+        varies = (ones.sum(axis=1) > 0) & (ones.sum(axis=1) < len(rows))
+        if np.count_nonzero(counts) == 1 or not varies.any():
+            votes[asked] = counts.argmax()
+            return
+        ones = ones[varies]
+        # The purest split by Gini's index: the largest sum over sides of the squared counts by the side's size.
+        sides = ones, counts - ones
+        purity = sum((side**2).sum(axis=1) / side.sum(axis=1) for side in sides)
+        best = drawn[varies][purity.argmax()]
+        for value in (False, True):
+            grow(rows[X[rows, best] == value], asked[X_test[asked, best] == value])
+
+    grow(np.arange(len(bag)), np.arange(len(X_test)))
+    return votes
+
+
+def run_constant(repeat: int, settings: Settings) -> dict:
+    """The number of test instances, and `MEASURES` of led by trees that give up."""
+    of = problem("led", None)
+    split, rng = of.split(repeat), np.random.default_rng([repeat, 2])
+    n_tries = int(split.X_train.shape[1] ** 0.5)
+    grown = lambda n: np.stack([constant_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)  # noqa: E731
+    polled, reference = grown(settings.trees).astype(np.int32), counted(grown(settings.infinite), of.n_classes)
+    stopped = voting.stop_after(polled, of.n_classes, confidence=settings.confidence)
+    votes = Votes(polled, np.zeros((0, of.n_classes), int), reference)
+    return {"n": len(split.y_test), "bound": measures(stopped, votes, split.y_test)}
+
+
+class ConstantCell(NamedTuple):
+    """A repetition of led by trees that give up."""
+
+    data: str
+    repeat: int
+
+
+def constant_journal(out: Path, n_repeats: int = 0) -> Journal:
+    """The finished repetitions of led by trees that give up."""
+    there = [key[2] + 1 for key in keys(out) if key[0] == "constant"]
+    wanted = [ConstantCell("led", repeat) for repeat in range(max(n_repeats, *there, 0))]
+    return Journal(out, "constant", wanted, lambda record, _: len(record["bound"]) == len(MEASURES))
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    found, usual = study_options(__doc__, RESULTS, SETS, ("votes", "constant")), Settings()
+    found.add_argument("--repetitions", type=int, default=10, help="splits of each set (default 10; the paper 100)")
+    found.add_argument("--infinite", type=int, default=usual.infinite, help="trees that stand for infinitely many")
+    found.add_argument("--trees", type=int, default=usual.trees, help="trees that are polled at most")
+    found.add_argument("--confidence", type=float, default=usual.confidence, help="at which a vote is settled")
+    return found
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    settings = Settings(args.trees, args.infinite, args.confidence)
+    settle(args.out, settings)
+    if "votes" in args.parts:
+        run_all(args.sets, args.data, args.out, args.repetitions, settings)
+    if "constant" in args.parts and "led" in args.sets:
+        journal = constant_journal(args.out, args.repetitions)
+        run_missing({"led, constant": journal}, lambda _: None, lambda cell, _: run_constant(cell.repeat, settings))

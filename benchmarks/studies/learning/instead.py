@@ -1,0 +1,325 @@
+"""Tuned forests, calibrators and weighted trees: what users would do instead of learning the combination.
+
+A part of `benchmarks.studies.learning`, on its sets and folds. Everything is chosen on training rows, out of bag.
+
+**Tuned.** 24 candidates: least leaf 1, 2, 4, 8, 16, 32; columns per split the root of their number, a quarter, a half,
+all (fewer where these are the same number). First each is grown with 50 trees (25 of more than 50 000 cells of data).
+The two best by the mean's out-of-bag log loss, the two best by that of the mean with a temperature, and scikit-learn's
+own settings are then grown with all 200 trees, and the best of these is taken. Log loss is clipped at 1e-6.
+
+**Calibrated.** Temperature (the best of four clips) or isotonic regression, whichever has the smaller log loss in a
+five-fold cross-validation over out-of-bag answers.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+
+import jaxunc as ju
+from benchmarks.studies.learning.methods import (
+    CLIPS,
+    best_calibrator,
+    duel,
+    fit_calibrator,
+    how_many,
+    isotonic,
+    largest,
+    markdown,
+    measures,
+    merged_pair,
+    merged_pairs,
+    table,
+    venn_abers_pair,
+)
+
+INSTEAD = {
+    "tuned mean": "the mean of a forest tuned for it",
+    "tuned mean, calibrated": "the same forest, with a temperature or isotonic regression",
+    "tuned mean, P": "the same forest, with the best of sixteen calibrators",
+    "tuned and calibrated jointly": "the forest that is best once calibrated, by the calibrated answer's loss",
+    "pool, tuned": "`LearnedPool`, both counts, on the forest tuned for its mean",
+    "Venn-Abers": "the mean, and the inductive Venn-Abers predictor of its out-of-bag scores",
+    "cross Venn-Abers": "five forests of 100 trees, each calibrated by the fifth of the rows that it lacks",
+    "CaliForest": "the mean, and isotonic regression that weighs rows by how far their out-of-bag trees agree",
+    "trees by Brier, isotonic": "trees weighted by one over their out-of-bag Brier score, then isotonic regression",
+}
+"""The methods, and what they are."""
+LEAST_LEAVES = (1, 2, 4, 8, 16, 32)
+SHARES: tuple[Any, ...] = ("sqrt", 0.25, 0.5, 1.0)
+N_TREES, N_SEARCH_TREES, N_CROSS_TREES = 200, 50, 100
+MANY_CELLS = 50_000
+LEAST = 1e-6
+PRIOR_SHAPE, PRIOR_SCALE = 100.0, 25.0
+"""Of CaliForest's prior of a row's variance; those of its authors' code."""
+
+Calibrate = Callable[[np.ndarray], np.ndarray]
+
+
+class OutOfBag(NamedTuple):
+    """Answers of trees for the rows that their bags lack."""
+
+    probability: np.ndarray
+    """``[rows classes]`` The mean over those trees."""
+    variance: np.ndarray
+    """``[rows classes]`` And their variance."""
+    n_trees: np.ndarray
+    """``[rows]`` How many there are."""
+    weights: np.ndarray
+    """``[trees]`` One over a tree's Brier score on those rows."""
+    weighted: np.ndarray
+    """``[rows classes]`` The mean by these weights."""
+
+
+def run_instead(X, y, X_test, y_test, fold: int) -> dict:
+    """{"methods": {method: measures}, "seconds": {what: seconds}, "chosen": {what: what was chosen}, "rows"}."""
+    n_classes = int(y.max()) + 1
+    seconds: dict[str, float] = {}
+    base = _grown(X, y, fold, N_TREES, 1, "sqrt")
+    own = out_of_bag(base, X, y)
+    mean = base.predict_proba(X_test)
+    found: dict[str, np.ndarray] = {"mean": mean}
+    start = time.perf_counter()
+    finalists = _finalists(X, y, fold)
+    tuned = min(finalists, key=lambda one: _loss(one.own, y))
+    answers = tuned.model.predict_proba(X_test)
+    found["tuned mean"] = answers
+    seconds["tune"] = time.perf_counter() - start
+    found["tuned mean, calibrated"] = tuned.calibrate(answers)
+    found["tuned mean, P"] = best_calibrator(tuned.own, y)(answers)
+    joint = min(finalists, key=lambda one: one.calibrated_loss)
+    found["tuned and calibrated jointly"] = joint.calibrate(joint.model.predict_proba(X_test))
+    start = time.perf_counter()
+    rows = ju.learning.oob_dataset(tuned.model, X, y, counts="both")
+    pool = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner
+    found["pool, tuned"] = np.asarray(rows.bind(pool).probability(X_test), float)
+    seconds["pool, tuned"] = time.perf_counter() - start
+    start = time.perf_counter()
+    found["Venn-Abers"] = _venn_abers([(own.probability, y, mean)], n_classes)
+    seconds["Venn-Abers"] = time.perf_counter() - start
+    start = time.perf_counter()
+    found["cross Venn-Abers"] = _venn_abers(list(_cross(X, y, X_test, fold)), n_classes)
+    seconds["cross Venn-Abers"] = time.perf_counter() - start
+    found["CaliForest"] = stable_isotonic(own, y)(mean)
+    trees = np.stack([tree.predict_proba(np.asarray(X_test, np.float32)) for tree in base.estimators_])
+    weighted = np.tensordot(own.weights / own.weights.sum(), trees, 1)
+    found["trees by Brier, isotonic"] = isotonic(own.weighted, y)(weighted)
+    return {
+        "methods": {name: measures(probs, y_test) for name, probs in found.items()},
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "chosen": {"tuned": [tuned.least_leaf, tuned.share, tuned.kind], "joint": [joint.least_leaf, joint.share]},
+        "rows": [len(y), n_classes],
+    }
+
+
+def out_of_bag(model: RandomForestClassifier, X, y) -> OutOfBag:
+    """Out-of-bag answers of a fitted forest; training rows that no bag lacks are answered by even shares."""
+    X, truth = np.ascontiguousarray(X, np.float32), np.eye(model.n_classes_)[y]
+    n_trees, total = np.zeros(len(y)), np.zeros(len(y))
+    sums, squares, weighted = (np.zeros(truth.shape) for _ in range(3))
+    weights = []
+    for tree, bag in zip(model.estimators_, model.estimators_samples_, strict=True):
+        out = np.ones(len(y), bool)
+        out[bag] = False
+        shares = tree.predict_proba(X[out], check_input=False)
+        weight = 1 / max(np.mean(np.sum((shares - truth[out]) ** 2, axis=1)), 1e-3)
+        weights.append(weight)
+        n_trees[out] += 1
+        total[out] += weight
+        sums[out] += shares
+        squares[out] += shares**2
+        weighted[out] += weight * shares
+    seen, even = (n_trees > 0)[:, None], 1 / model.n_classes_
+    n, total = np.maximum(n_trees, 1)[:, None], np.where(seen, total[:, None], 1)
+    probability = np.where(seen, sums / n, even)
+    variance = np.maximum(squares / n - (sums / n) ** 2, 0)
+    return OutOfBag(probability, variance, n_trees, np.array(weights), np.where(seen, weighted / total, even))
+
+
+def stable_isotonic(own: OutOfBag, y) -> Calibrate:
+    """CaliForest's calibration (Park and Ho 2020): isotonic regression in which rows that trees agree on count more.
+
+    A row of n out-of-bag trees with variance v has the weight (100 + n/2) / (25 + n v/2): the mean precision by a gamma
+    prior. Each class against the rest, clipped to 1/(rows + 2) and normalised, as `isotonic`.
+    """
+    n_classes, least = own.probability.shape[1], 1 / (len(y) + 2)
+    n = own.n_trees[:, None]
+    weights = (PRIOR_SHAPE + n / 2) / (PRIOR_SCALE + n * own.variance / 2)
+    fits = [
+        IsotonicRegression(out_of_bounds="clip").fit(own.probability[:, c], y == c, weights[:, c])
+        for c in range(n_classes)
+    ]
+
+    def calibrated(probability: np.ndarray) -> np.ndarray:
+        shares = np.stack([fit.predict(probability[:, c]) for c, fit in enumerate(fits)], axis=1)
+        shares = np.clip(shares, least, 1 - least)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    return calibrated
+
+
+class _Finalist(NamedTuple):
+    """Settings with all trees, and the calibrator that is better for them."""
+
+    least_leaf: int
+    share: Any
+    model: RandomForestClassifier
+    own: np.ndarray
+    kind: str
+    calibrated_loss: float
+    calibrate: Calibrate
+
+
+def _finalists(X, y, fold: int) -> list[_Finalist]:
+    n_trees = N_SEARCH_TREES // (2 if X.size > MANY_CELLS else 1)
+    losses, calibrated = {}, {}
+    for settings in _candidates(X.shape[1]):
+        own = out_of_bag(_grown(X, y, fold, n_trees, *settings), X, y).probability
+        losses[settings] = _loss(own, y)
+        calibrated[settings] = _loss(_temperature(own, y)(own), y)
+    best = [sorted(of, key=lambda one, of=of: of[one])[:2] for of in (losses, calibrated)]
+    finalists = []
+    for least_leaf, share in dict.fromkeys([(1, "sqrt"), *best[0], *best[1]]):
+        model = _grown(X, y, fold, N_TREES, least_leaf, share)
+        own = out_of_bag(model, X, y).probability
+        finalists.append(_Finalist(least_leaf, share, model, own, *_simple_calibrator(own, y)))
+    return finalists
+
+
+def _candidates(n_columns: int) -> list[tuple[int, Any]]:
+    """Least leaves and columns per split, without those that are the same number of columns."""
+    by_number = {int(np.sqrt(n_columns)) if s == "sqrt" else max(1, int(s * n_columns)): s for s in reversed(SHARES)}
+    return [(leaf, share) for leaf in LEAST_LEAVES for share in by_number.values()]
+
+
+def _grown(X, y, fold: int, n_trees: int, least_leaf: int, share) -> RandomForestClassifier:
+    model = RandomForestClassifier(n_trees, min_samples_leaf=least_leaf, max_features=share, random_state=fold)
+    return model.fit(X, y)
+
+
+def _loss(probability: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.mean(np.log(np.clip(probability[np.arange(len(y)), y], LEAST, 1))))
+
+
+def _temperature(probability: np.ndarray, y: np.ndarray) -> Calibrate:
+    return min((fit_calibrator("temperature", clip, probability, y) for clip in CLIPS), key=lambda one: one.loss)
+
+
+def _simple_calibrator(own: np.ndarray, y: np.ndarray) -> tuple[str, float, Calibrate]:
+    """Temperature or isotonic regression, by cross-validation: name, loss, and what was fitted on all rows."""
+    kinds: dict[str, Callable] = {"temperature": _temperature, "isotonic": isotonic}
+    folds = list(KFold(5, shuffle=True, random_state=0).split(own))
+    losses = {
+        name: float(
+            np.average([_loss(fit(own[a], y[a])(own[b]), y[b]) for a, b in folds], weights=[len(b) for _, b in folds])
+        )
+        for name, fit in kinds.items()
+    }
+    best = min(losses, key=lambda name: losses[name])
+    return best, losses[best], kinds[best](own, y)
+
+
+def _cross(X, y, X_test, fold: int):
+    """Five parts of the rows, each answered by a forest of the others: what Venn-Abers predictors calibrate."""
+    n_parts = min(5, int(np.bincount(y).min()))
+    for a, b in StratifiedKFold(n_parts, shuffle=True, random_state=fold).split(X, y):
+        model = _grown(X[a], y[a], fold, N_CROSS_TREES, 1, "sqrt")
+        yield model.predict_proba(X[b]), y[b], model.predict_proba(X_test)
+
+
+def _venn_abers(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_classes: int) -> np.ndarray:
+    """Each class against the rest, normalised; of two classes the second alone."""
+    columns = []
+    for c in [1] if n_classes == 2 else range(n_classes):
+        pairs = [venn_abers_pair(own[:, c], y == c, new[:, c]) for own, y, new in parts]
+        columns.append(merged_pair(*pairs[0]) if len(pairs) == 1 else merged_pairs(pairs))
+    if n_classes == 2:
+        return np.stack([1 - columns[0], columns[0]], axis=1)
+    shares = np.stack(columns, axis=1)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+# The section of the study of learning on what users would do instead, made of its cells.
+
+GROUPS = {
+    "other-sets": "On sets that nothing here was developed on",
+    "development": "On the sets of development",
+}
+"""Parts whose sets and folds these methods are run on."""
+WHAT_INSTEAD = """\
+## Against what users would do instead
+
+First on the sets that nothing here was developed on, then on those of development: on the folds of the first two parts
+of this page, whose methods stand beside. Each row: how the method of the column did against it, as in the tables
+before: wins : losses over sets, the median relative gain, **bold** by the signed-rank test.
+
+Forests are tuned out of bag: least leaf 1 to 32, columns per split the root of their number, a quarter, a half, all.
+The 24 candidates (fewer where columns coincide) are first grown with 50 trees (25 of more than 50 000 cells of data).
+The best two by the mean's log loss, the best two by that of the mean with a temperature, and scikit-learn's own
+settings are then grown with 200. Temperature or isotonic regression is chosen by a cross-validation of the calibrator
+over out-of-bag answers. Both take a probability below 1e-6 for 1e-6.
+
+Venn-Abers predictors (Vovk, Petej and Fedorova 2015) take each class against the rest. Isotonic regression with the
+new row as a negative gives p0, as a positive p1; the answer is p1 / (1 - p0 + p1), normalised. The cross ones average
+p1 and 1 - p0 over parts, geometrically. CaliForest (Park and Ho 2020) weighs a row of n out-of-bag trees whose answers
+have the variance v by (100 + n/2) / (25 + n v/2), as its authors' code does: it weighs rows, not trees. Isotonic
+regressions are clipped to 1/(n + 2).
+
+The means of this part are scikit-learn's own, in float64. The row `mean` is the library's in float32, of a version
+that gave 7e-9 where scikit-learn has 0: compare these two by the loss that takes 1e-6.
+"""
+
+
+def beside_instead(found: Mapping[Any, dict], part: str) -> dict[Any, dict]:
+    """What users would do instead, on the sets of a part, with that part's methods of the same folds."""
+    joined = {}
+    for cell, record in found.items():
+        beside = found.get(cell._replace(part=part)) if cell.part == "instead" else None
+        if beside is not None:
+            joined[cell] = {**record, "methods": record["methods"] | beside["methods"]}
+    return joined
+
+
+def instead_section(found: Mapping[Any, dict]) -> list[str]:
+    """Its section of the page."""
+    lines = [WHAT_INSTEAD, *(f"* *{name}*: {meaning}." for name, meaning in INSTEAD.items())]
+    for part, title in GROUPS.items():
+        if joined := beside_instead(found, part):
+            lines += ["", f"### {title}", "", how_many(joined), *_group(joined)]
+    return lines
+
+
+def _group(joined: Mapping[Any, dict]) -> list[str]:
+    frame, lines = table(joined), []
+    shown = ("log_loss_clipped", "log_loss", "brier")
+    titles = ("log loss, below 1e-6 taken for 1e-6", "log loss, 1e-15", "Brier score")
+    for ours, text, others in (
+        ("pool", "The learned pool on the forest as it comes", ["mean", "P", "isotonic", "blend", *INSTEAD]),
+        ("pool, tuned", "The learned pool on the forest tuned for its mean", ["mean", "P", "pool", *list(INSTEAD)[:4]]),
+        ("tuned mean", "The tuned mean", ["mean", "P", "isotonic"]),
+        ("tuned mean, P", "The tuned mean and the best of sixteen calibrators", ["P", "tuned mean, calibrated"]),
+        ("isotonic", "Plain isotonic regression", list(INSTEAD)[5:]),
+    ):
+        lines += ["", f"{text} (`{ours}`):", ""]
+        body = [[f"`{m}`", *(duel(frame, ours, m, measure) for measure in shown)] for m in others if m != ours]
+        lines += markdown([f"`{ours}` against", *titles], body)
+    worst = largest(frame, "pool", "tuned mean, P", "log_loss_clipped")
+    lines += ["", f"Largest log loss of `pool` as a share of that of `tuned mean, P`: {worst}."]
+    return [*lines, "", _choices(joined)]
+
+
+def _choices(found: Mapping[Any, dict]) -> str:
+    chosen = pd.DataFrame([record["chosen"] | record["seconds"] for record in found.values()])
+    leaves = chosen["tuned"].str[0].value_counts().sort_index()
+    said = ", ".join(f"{leaf} in {n}" for leaf, n in leaves.items())
+    isotonic = int((chosen["tuned"].str[2] == "isotonic").sum())
+    return (
+        f"Least leaf that was tuned for the mean: {said} of {len(chosen)} forests. Isotonic regression was taken for\n"
+        f"{isotonic} of them, a temperature for the others. Tuning took {chosen['tune'].median():.0f} seconds "
+        "in the median, other jobs beside included."
+    )

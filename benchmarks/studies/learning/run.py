@@ -1,0 +1,293 @@
+"""What learning the combination brings: learned rules against calibrators, fixed rules and other models.
+
+    python -m benchmarks learning [--data FOLDER] [--sets NAME ...] [--parts grown-out leaves-of-four ...]
+
+Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
+
+* ``other-sets``: grown-out random forests on the sets that nothing here was developed on, two folds;
+* ``development``: the same on the sets that it was; its cells have log loss by both clips, which those of the other
+  parts on these sets, being older, lack;
+* ``instead``: on the sets and folds of these two, what users would do instead of learning the combination;
+* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules;
+* ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample`` (extra-trees without bootstrap, cross-fitted) and
+  ``random-trees`` (random decision trees, rows leave their own label out), of which one fold is run;
+* ``noise``: what the pool's share of noisy labels costs and saves, on twelve sets, two folds.
+
+A cell (`benchmarks.cells`) is a fold of a set in a part.
+"""
+
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import Partial
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.data import load
+from benchmarks.studies.learning.instead import INSTEAD, run_instead
+from benchmarks.studies.learning.leaf_counts import fit_leaf_counts
+from benchmarks.studies.learning.methods import (
+    adaptive_sets,
+    best_calibrator,
+    conformal_sets,
+    isotonic,
+    measures,
+    set_utilities,
+)
+from benchmarks.studies.learning.noise import NOISE, NOISE_SETS, run_noise
+from benchmarks.studies.learning.page import page
+from benchmarks.studies.rules.run import SETS, table
+from jaxunc.combiners import combiner_by_name
+from jaxunc.learning import OobDataset
+
+N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
+PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
+         "development": 2, "instead": 2, "noise": 2}  # fmt: skip
+"""The parts of the study, and how many of the five folds are run."""
+WITH_PEERS = ("grown-out",)
+N_PEER_FOLDS = 2
+"""Folds on which other models, and the learned rules that lose, are run too."""
+STRENGTHS = (0.5, 1, 2, 3, 5, 8, 12, 20, 40, 80)
+"""Values of s that sets are learned from."""
+OTHER_SETS = (
+    "airlines", "anneal", "arrhythmia", "audiology", "bankLoan", "electricity", "flags", "forest-type", "iris",
+    "letter", "lymph", "mushroom", "new-thyroid", "nursery", "optdigits", "page-blocks", "pendigits", "phishing",
+    "scene", "seeds", "skin", "soybean", "splice", "tae", "webdata", "wine-quality-red",
+)  # fmt: skip
+"""Every further set of 140 rows at least that shares no rows with one of `SETS`."""
+MOST_PAIRED = 10
+"""Classes up to which a cautious forest compares all pairs."""
+FIXED = ("laplace", "m-estimate", "pooling", "evidence", "vote")
+FIXED_BINARY = ("plausibility", "plausibility-p", "confidence", "epistemic", "beta", "dempster", "dempster-p")
+TAKES = "61 data sets, 583 folds"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """One forest of the study."""
+
+    part: str
+    data: str
+    fold: int
+
+
+class Rows(NamedTuple):
+    """A data set as it is run."""
+
+    X: np.ndarray
+    y: np.ndarray
+
+
+def load_rows(name: str, folder: str | None) -> Rows:
+    """At most 4000 rows of classes with five rows at least."""
+    data = table(load(name, folder))
+    X, y = np.asarray(data.X, np.float32), np.asarray(data.y)
+    if len(y) > MOST_ROWS:
+        kept = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+        X, y = X[kept], y[kept]
+    enough = np.bincount(y)[y] >= N_FOLDS
+    return Rows(X[enough], np.unique(y[enough], return_inverse=True)[1])
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"methods": {method: measures}, "sets": {method: utilities}, "seconds": {what: seconds}}."""
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
+    train, test = list(folds)[cell.fold]
+    X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
+    if cell.part == "instead":
+        return run_instead(X, y, X_test, y_test, cell.fold)
+    seconds: dict[str, float] = {}
+    start = time.perf_counter()
+    forest, rows_of = _forest(cell, X, y)[1:]
+    seconds["grow"] = time.perf_counter() - start
+    if cell.part == "noise":
+        return run_noise(rows_of, X_test, y_test)
+    rows, seconds["rows"] = _timed(lambda: rows_of("inbag"))
+    has_both = cell.part not in ("whole-sample", "random-trees")
+    wide = rows
+    if has_both:
+        wide, seconds["rows, both"] = _timed(lambda: rows_of("both"))
+    own_y = np.asarray(rows.y)[: rows.n]
+    own_mean = np.asarray(rows.answer(ju.Mean()).probability, float)
+
+    def probability(rule) -> np.ndarray:
+        target = forest if rule.count_sets == ("own",) else wide.forest
+        return np.asarray(ju.bind(target, rule).probability(X_test), float)
+
+    found: dict[str, np.ndarray] = {"mean": probability(ju.Mean())}
+    calibrator, seconds["calibrate"] = _timed(lambda: best_calibrator(own_mean, own_y))
+    found["P"] = calibrator(found["mean"])
+    found["isotonic"] = isotonic(own_mean, own_y)(found["mean"])
+    found["fixed"] = probability(_best_fixed(rows, forest))
+    fits: dict[str, Any] = {}
+    for name, rule in _learned(forest, wide, cell).items():
+        fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
+        found[name] = probability(fits[name])
+    blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(ju.learning.default_candidates(wide), wide))
+    found["blend"] = probability(blended.combiner)
+    chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as select_combiner does
+    found["selected"] = probability(blended.combiner.rules[chosen])
+    if cell.part in WITH_PEERS and cell.fold == 0:
+        found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
+    if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
+        found |= _peers(cell, X, y, X_test, seconds)
+    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "selected", "blend")}
+    sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
+    return {
+        "methods": {name: measures(probs, y_test) for name, probs in found.items()},
+        "sets": sets,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "chosen": chosen,
+        "weights": {name: round(value, 3) for name, value in blended.weights.items()},
+        "rows": [len(y), int(data.y.max()) + 1],
+    }
+
+
+def _timed(make):
+    start = time.perf_counter()
+    made = make()
+    return made, time.perf_counter() - start
+
+
+def _forest(cell: Cell, X, y):
+    """(model or forest, forest, what makes out-of-sample rows of a kind of counts)."""
+    if cell.part == "random-trees":
+        filled = _filled(X)
+        forest = ju.grow_random_trees(jax.random.key(cell.fold), filled, y, n_trees=N_TREES, min_samples_leaf=4)
+        return forest, forest, lambda counts: ju.learning.oob_dataset(forest, filled, y)
+    model = _model(cell.part, cell.fold).fit(X, y)
+    source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
+    rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)  # noqa: E731
+    return model, ju.from_sklearn(model), rows_of
+
+
+def _model(part: str, fold: int):
+    if part in ("extra-trees", "whole-sample"):
+        return ExtraTreesClassifier(N_TREES, bootstrap=part == "extra-trees", random_state=fold)
+    return RandomForestClassifier(N_TREES, min_samples_leaf=4 if part == "leaves-of-four" else 1, random_state=fold)
+
+
+def _filled(X: np.ndarray) -> np.ndarray:
+    """Random decision trees take no missing values here: a value below all others."""
+    return np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
+
+
+def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Combiner]:
+    prior = np.asarray(forest.prior, float)
+    pool: dict[str, ju.Combiner] = {"pool": ju.LearnedPool(prior, reads=rows.count_sets)}
+    if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
+        return pool
+    ones, zeros = np.ones(len(prior)), np.zeros(len(prior))
+    m_estimate = lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=prior))  # noqa: E731
+    evidence = ju.EvidenceAccumulation(prior, smoothing=1.0)
+    rules: dict[str, ju.Combiner] = {
+        "m alone": m_estimate(),
+        "m, scale, bias": ju.Calibrated(m_estimate(), scale=ones, bias=zeros),
+        "evidence, scale, bias": ju.Calibrated(evidence, scale=1.0 / N_TREES * ones, bias=zeros, clip=0.0),
+        "temperature": ju.Calibrated(ju.Mean(), clip=1e-3),
+    }
+    return pool | rules | {"pool, in-bag": ju.LearnedPool(prior)}
+
+
+def _best_fixed(rows: OobDataset, forest: ju.Forest) -> ju.Combiner:
+    """The rule without learned numbers that does best on the out-of-sample rows."""
+    names = ("probability", *FIXED, *(FIXED_BINARY if forest.n_classes == 2 else ()))
+    rules = {name: combiner_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
+    return min(rules.values(), key=lambda rule: ju.learning.loss_on(rule, rows))
+
+
+def _by_tree_and_leaf(rows: OobDataset, forest: ju.Forest, X_test, seconds) -> dict[str, np.ndarray]:
+    """Numbers per tree, and per leaf."""
+    n_classes = forest.n_classes
+    weighted = ju.Weighted(ju.Mean(), np.ones(forest.n_trees))
+    rule = ju.Calibrated(weighted, scale=np.ones(n_classes), bias=np.zeros(n_classes), clip=1e-3)
+    fitted, seconds["tree weights"] = _timed(lambda: ju.learning.fit_combiner(rule, rows, validation=0.2, n_steps=40))
+    leaves, seconds["leaf counts"] = _timed(lambda: fit_leaf_counts(ju.Mean(), rows, n_steps=40))
+    return {
+        "tree weights": np.asarray(ju.bind(forest, fitted.combiner).probability(X_test), float),
+        "leaf counts": np.asarray(ju.bind(leaves, ju.Mean()).probability(X_test), float),
+    }
+
+
+def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
+    """Models that people use for the same end."""
+    cv = min(5, np.bincount(y).min())
+    calibrated = lambda method: CalibratedClassifierCV(_model(cell.part, cell.fold), method=method, cv=cv)  # noqa: E731
+    models = {
+        "CalibratedClassifierCV, sigmoid": calibrated("sigmoid"),
+        "CalibratedClassifierCV, isotonic": calibrated("isotonic"),
+        "HistGradientBoosting": HistGradientBoostingClassifier(random_state=cell.fold),
+    }
+    found = {}
+    for name, model in models.items():
+        _, seconds[name] = _timed(lambda model=model: model.fit(X, y))
+        found[name] = model.predict_proba(X_test)
+    return found
+
+
+def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
+    """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
+    found = {"conformal 90 %": set_utilities(conformal_sets(own_mean, own_y, mean), y_test)}
+    if forest.n_classes > 2:  # of two classes these are the same sets
+        found["conformal 90 %, adaptive"] = set_utilities(adaptive_sets(own_mean, own_y, mean), y_test)
+    if forest.n_classes > MOST_PAIRED:
+        return found
+    sets = {s: ju.decisions.nondominated(rows.answer(ju.GeneralizedVote(s))) for s in STRENGTHS}
+    utilities = {s: set_utilities(np.asarray(members), own_y) for s, members in sets.items()}
+    for i, kind in enumerate(("u65", "u80")):
+        best = max(STRENGTHS, key=lambda s: utilities[s][i])
+        members = ju.decisions.nondominated(ju.bind(forest, ju.GeneralizedVote(best))(X_test))
+        found[f"cautious forest, s for {kind}"] = set_utilities(np.asarray(members), y_test)
+    return found
+
+
+def sets_of(part: str) -> tuple[str, ...]:
+    """The names of the sets that a part is run on."""
+    return {"other-sets": OTHER_SETS, "instead": OTHER_SETS + SETS, "noise": NOISE_SETS}.get(part, SETS)
+
+
+def cells(part: str, name: str) -> list[Cell]:
+    """All that is to be run of a part on a set."""
+    return [Cell(part, name, fold) for fold in range(PARTS[part])]
+
+
+def journal(out: Path, part: str, name: str) -> Journal:
+    """The finished cells of a part on a set."""
+    return Journal(out, None, cells(part, name), _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    needed = {"instead": INSTEAD, "noise": NOISE}.get(cell.part, {"mean", "P", "isotonic", "pool", "selected"})
+    return set(needed) <= set(record["methods"])
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    journals = (journal(out, part, name) for part in PARTS for name in sets_of(part))
+    return {cell: record for one in journals for cell, record in one.found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, SETS + OTHER_SETS, PARTS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
+    wanted = [(part, name) for part in args.parts for name in sets_of(part) if name in args.sets]
+    journals = {f"{part} {name}": journal(args.out, part, name) for part, name in wanted}
+    run_missing(journals, lambda name: load_rows(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,224 @@
+"""Ways to a set of classes that the study of sets compares, and what is kept of the sets they make."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+import jaxunc as ju
+from benchmarks.studies.learning.methods import adaptive_sets, filled
+from jaxunc import compare
+from jaxunc.counting import oob_mask
+
+N_TREES, HELD_OUT, PROMISE = 100, 0.25, 0.9
+VOTE_STRENGTHS = (1, 2, 5)
+"""s of the cautious forests; the estimator's default is 1."""
+INTERVAL_STRENGTHS = (1, 5)
+Sets = Callable[[np.ndarray], np.ndarray]
+"""Instances to bools ``[instances classes]``."""
+
+
+class Known(NamedTuple):
+    """A fitted forest, and rows with labels that its probabilities there do not know."""
+
+    own: np.ndarray
+    """Probabilities of these rows."""
+    y: np.ndarray
+    probability: Callable[[np.ndarray], np.ndarray]
+    """Probabilities of new rows."""
+
+
+def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
+    """All methods, fitted: one random forest, and a second one where a quarter of the rows is held out."""
+    model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
+    rows = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+    inbag = ju.from_sklearn(model)
+    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(inbag.prior), reads=rows.count_sets), rows).combiner
+    mean_of = _known(rows, inbag, ju.Mean())
+    pool_of = _known(rows, rows.forest, pool)
+    found: dict[str, Sets] = {"one class, mean": _most_probable(mean_of), "one class, learned": _most_probable(pool_of)}
+    for name, known in (("mean", mean_of), ("learned", pool_of)):
+        found |= {f"u{kind}, {name}": _best_by_utility(known, kind) for kind in (65, 80)}
+    counted = {"in-bag": inbag, "oob": ju.count_leaves(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    for counts, forest in counted.items():
+        found |= {f"cautious, {counts}, s = {s}": _cautious(forest, s) for s in VOTE_STRENGTHS}
+        found |= {f"intervals, {counts}, s = {s}": _by_intervals(forest, s) for s in INTERVAL_STRENGTHS}
+    known = {"oob": mean_of, "learned, oob": pool_of, "held-out": _held_out(X, y, seed)}
+    return found | {
+        f"{kind}, {name}": _calibrated(sets_of, one)
+        for kind, sets_of in CONFORMAL.items()
+        for name, one in known.items()
+        if kind != "adaptive" or len(inbag.prior) > 2  # which MAPIE refuses for two classes
+    }
+
+
+def plain_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, *, by_class: bool = False) -> np.ndarray:
+    """Conformal sets of the hinge score (crepes), without random ties: equal scores count for a class.
+
+    A class is in if of the n labelled rows (``by_class``: of those of this class) enough are no surer of their own:
+    (their number + 1)/(n + 1) ≥ 1 - `PROMISE`. Where that leaves none, the most probable class is the set.
+    """
+    from crepes import ConformalClassifier
+    from crepes.extras import hinge
+
+    classes, alphas = np.arange(own.shape[1]), hinge(predicted)
+    classifier = ConformalClassifier().fit(hinge(own, classes, own_y), bins=own_y if by_class else None)
+    settings = {"confidence": PROMISE, "smoothing": False}
+    if not by_class:
+        return filled(np.asarray(classifier.predict_set(alphas, **settings), bool), predicted)
+    of_class = (classifier.predict_set(alphas, bins=np.full(len(alphas), c), **settings)[:, c] for c in classes)
+    return filled(np.stack([np.asarray(one, bool) for one in of_class], axis=1), predicted)
+
+
+CONFORMAL = {"conformal": plain_sets, "adaptive": adaptive_sets, "by class": partial(plain_sets, by_class=True)}
+
+
+def _known(rows: Any, forest: ju.Forest, rule: ju.Combiner) -> Known:
+    own, bound = np.asarray(rows.answer(rule).probability, float)[: rows.n], ju.bind(forest, rule)
+    return Known(own, np.asarray(rows.y)[: rows.n], lambda X: np.asarray(bound.probability(X), float))
+
+
+def _held_out(X: np.ndarray, y: np.ndarray, seed: int) -> Known:
+    """A forest of three quarters of the rows; the others calibrate."""
+    fit, held = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
+    bound = ju.bind(ju.from_sklearn(RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit])), ju.Mean())
+    probability = lambda X: np.asarray(bound.probability(X), float)  # noqa: E731
+    return Known(probability(X[held]), y[held], probability)
+
+
+def _most_probable(known: Known) -> Sets:
+    def sets(X: np.ndarray) -> np.ndarray:
+        shares = known.probability(X)
+        return np.eye(shares.shape[1], dtype=bool)[np.argmax(shares, axis=1)]
+
+    return sets
+
+
+def _best_by_utility(known: Known, kind: Any) -> Sets:
+    return lambda X: np.asarray(ju.decisions.expected_utility_set(known.probability(X), kind))
+
+
+def _cautious(forest: ju.Forest, s: float) -> Sets:
+    bound = ju.bind(forest, ju.GeneralizedVote(s))
+    return lambda X: np.asarray(ju.decisions.nondominated(bound(X)))
+
+
+def _by_intervals(forest: ju.Forest, s: float) -> Sets:
+    bound = ju.bind(forest, ju.AveragedIntervals(s))
+    return lambda X: np.asarray(ju.decisions.interval_dominance(bound(X)))
+
+
+def _calibrated(sets_of: Callable[..., np.ndarray], known: Known) -> Sets:
+    return lambda X: sets_of(known.own, known.y, known.probability(X))
+
+
+def counted(sets: np.ndarray, y: np.ndarray) -> dict[str, list]:
+    """Counts that all measures are made of: [size, rows, of them right] for each size, [rows, right] for each class."""
+    size, right = sets.sum(axis=1), sets[np.arange(len(y)), y]
+    by_size = [[int(k), int(np.sum(size == k)), int(np.sum(right[size == k]))] for k in np.unique(size)]
+    by_class = [[int(np.sum(y == c)), int(np.sum(right[y == c]))] for c in range(sets.shape[1])]
+    return {"sizes": by_size, "classes": by_class}
+
+
+# Measures of sets, made of a study's cells, and how methods are compared by them.
+
+COLUMNS = {
+    "coverage": "coverage",
+    "worst_class": "worst class",
+    "worst_size": "worst size",
+    "u65": "u65",
+    "u80": "u80",
+    "size": "mean size",
+    "single": "single",
+    "right": "single, right",
+    "ms": "ms",
+}
+WORTH = {"u65": (1.6, 0.6), "u80": (2.2, 1.2)}
+LEAST_ROWS = 10
+"""Test rows below which a class or a size of sets is not looked at alone."""
+LEVEL = 0.05
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (set, method): measures of both folds' test rows together."""
+    together: dict[tuple[str, str], list[dict]] = {}
+    seconds: dict[tuple[str, str], list[float]] = {}
+    n_classes = {}
+    for cell, record in found.items():
+        n_classes[cell.data] = record["rows"][2]
+        for name, counts in record["sets"].items():
+            together.setdefault((cell.data, name), []).append(counts)
+            seconds.setdefault((cell.data, name), []).append(1e6 * record["seconds"][name] / record["rows"][1])
+    rows = [
+        {"set": data, "method": name, "n_classes": n_classes[data], **measures(parts)}
+        | {"ms": float(np.mean(seconds[data, name]))}
+        for (data, name), parts in together.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def measures(parts: list[dict]) -> dict[str, Any]:
+    """All that is measured of sets, from `counted` of their parts."""
+    rows, right = Counter(), Counter()
+    for part in parts:
+        for k, n, n_right in part["sizes"]:
+            rows[k] += n
+            right[k] += n_right
+    n, hits = sum(rows.values()), sum(right.values())
+    by_class = np.sum([part["classes"] for part in parts], axis=0)
+    enough = by_class[by_class[:, 0] >= LEAST_ROWS]
+    worth = {
+        kind: sum(right[k] * (linear / k - square / k**2) for k in rows) / n for kind, (linear, square) in WORTH.items()
+    }
+    return {
+        "coverage": hits / n,
+        "worst_class": _least(enough[:, 1] / enough[:, 0]),
+        "worst_size": _least([right[k] / rows[k] for k in rows if rows[k] >= LEAST_ROWS]),
+        **worth,
+        "size": sum(k * rows[k] for k in rows) / n,
+        "single": rows[1] / n,
+        "right": right[1] / rows[1] if rows[1] else float("nan"),
+        "kept": is_kept(hits, n),
+        "n_classes_told": len(enough),
+        "n_classes_kept": sum(is_kept(own_hits, own) for own, own_hits in enough),
+    }
+
+
+def is_kept(hits: int, n: int) -> bool:
+    """Whether so few hits, or fewer, have a probability of 5 % at least where each has one of 90 %."""
+    return bool(binom.cdf(hits, n, PROMISE) >= LEVEL)
+
+
+def _least(values) -> float:
+    return float(np.min(values)) if len(values) else float("nan")
+
+
+def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float]:
+    """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
+    values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
+    gains = np.round(values[:, 0] - values[:, 1], 9)
+    p_value = compare.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
+    return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
+
+
+def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
+    """Sets won and lost, and the median gain; bold where a signed-rank test tells the two apart."""
+    won, lost, gain, p_value = compared(frame, first, second, measure)
+    text = f"{won}:{lost} {gain:+.3f}"
+    return f"**{text}**" if p_value < LEVEL else text
+
+
+def digits(value: float, key: str = "") -> str:
+    """A number of a table."""
+    return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
+
+
+def text_rows(cells: list[list[str]]) -> list[str]:
+    """Lines of a table."""
+    return ["| " + " | ".join(row) + " |" for row in cells]

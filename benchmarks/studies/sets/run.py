@@ -1,0 +1,143 @@
+"""Sets: which to use when. Set-valued answers of one random forest: what they cover, what they are worth, their cost.
+
+    python -m benchmarks sets [--data FOLDER] [--sets NAME ...]
+
+A random forest of 100 trees on the sets of `benchmarks.studies.rules`, the smallest first: at most 2000 rows, two folds
+of a five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
+intervals, each from the training rows alone: `methods`. Then, of the same forests, sets from relative likelihood and
+from learned votes: `likelihood`, `vote`. A cell (`benchmarks.cells`) is a fold of a set in each of these parts.
+"""
+
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.data import KNOWN
+from benchmarks.studies.boosted_counts.run import rows_of
+from benchmarks.studies.learning.run import Rows
+from benchmarks.studies.rules.run import SETS
+from benchmarks.studies.sets.likelihood import NAMES, likelihood_methods
+from benchmarks.studies.sets.methods import Sets, counted, methods
+from benchmarks.studies.sets.page import page
+from benchmarks.studies.sets.vote import STEP_NAMES, VOTE_NAMES, Learned, step_methods, vote_methods
+
+N_FOLDS, N_RUN = 5, 2
+BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
+"""The sets, the smallest first; those that are only had as files last."""
+TAKES = "35 data sets, two folds each, in four parts"
+RESULTS = Path(__file__).parent
+PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAMES}
+"""Methods of the same forests that were added to the study, by the folder of their cells."""
+
+
+class Cell(NamedTuple):
+    """One fold of a set."""
+
+    data: str
+    fold: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"sets": {method: counts}, "seconds": {method: of the best call}, "rows": [training, test, classes]}."""
+    train, test = _parts(cell, data)
+    return _measured(methods(data.X[train], data.y[train], cell.fold), data, train, test)
+
+
+def run_likelihood(cell: Cell, data: Rows) -> dict:
+    """As `run_cell`, of the sets from relative likelihood; beside them ``"numbers"``: the alpha or s of each."""
+    train, test = _parts(cell, data)
+    fitted, numbers = likelihood_methods(data.X[train], data.y[train], cell.fold)
+    return _measured(fitted, data, train, test) | {"numbers": {name: round(n, 4) for name, n in numbers.items()}}
+
+
+def run_vote(cell: Cell, data: Rows) -> dict:
+    """As `run_cell`, of learned votes; beside them the ``"numbers"`` of each and the seconds of its ``"learning"``."""
+    return _learned(vote_methods, cell, data)
+
+
+def run_steps(cell: Cell, data: Rows) -> dict:
+    """As `run_vote`, of the steps between a cautious forest and its learned vote with slope."""
+    return _learned(step_methods, cell, data)
+
+
+def _learned(fit: Callable[[np.ndarray, np.ndarray, int], Learned], cell: Cell, data: Rows) -> dict:
+    train, test = _parts(cell, data)
+    found = fit(data.X[train], data.y[train], cell.fold)
+    numbers = {name: [round(n, 4) for n in own] for name, own in found.numbers.items()}
+    learning = {name: round(seconds, 3) for name, seconds in found.learning.items()}
+    return _measured(found.sets, data, train, test) | {"numbers": numbers, "learning": learning}
+
+
+def _parts(cell: Cell, data: Rows) -> tuple[np.ndarray, np.ndarray]:
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
+    return list(folds)[cell.fold]
+
+
+def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.ndarray) -> dict:
+    found, seconds = {}, {}
+    for name, sets_of in fitted.items():
+        found[name] = counted(sets_of(data.X[test]), data.y[test])
+        seconds[name] = round(min(_seconds(lambda sets_of=sets_of: sets_of(data.X[test])) for _ in range(3)), 5)
+    return {"sets": found, "seconds": seconds, "rows": [len(train), len(test), int(data.y.max()) + 1]}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def journal(out: Path, name: str, part: str = "main") -> Journal:
+    """The finished cells of a set; ``part`` is ``"main"`` or one of `PARTS`."""
+    cells = [Cell(name, fold) for fold in range(N_RUN)]
+    names = PARTS.get(part)
+    sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)  # noqa: E731
+    return Journal(out, part, cells, sound)
+
+
+def _is_sound(record: dict) -> bool:
+    n_test = record["rows"][1]
+    return all(sum(rows for rows, _ in one["classes"]) == n_test for one in record["sets"].values())
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run, all parts of a cell together; votes and steps apart, by their folders' names."""
+    found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
+    for name in BY_SIZE:
+        for cell, record in journal(out, name, "likelihood").found.items():
+            both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
+            found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
+        for part in ("learned_vote", "vote_steps"):
+            for cell, record in journal(out, name, part).found.items():
+                found[cell] = {**found[cell], part: record}
+    return found
+
+
+RUNS = dict(zip(("main", *PARTS), (run_cell, run_likelihood, run_vote, run_steps), strict=True))
+"""The parts, and what runs a cell of each."""
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, BY_SIZE, RUNS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
+    for part in args.parts:
+        journals = {name: journal(args.out, name, part) for name in args.sets}
+        run_missing(journals, lambda name: rows_of(name, args.data), RUNS[part])
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

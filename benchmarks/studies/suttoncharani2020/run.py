@@ -1,0 +1,63 @@
+"""The study of Sutton-Charani 2020: trees of six complexities, before and after empirical-Bayes smoothing.
+
+    python -m benchmarks suttoncharani2020 [--data FOLDER] [--sets NAME ...]
+
+Ten-fold cross-validation (stratified), repeated, in float64. Trees are grown and pruned as R's rpart does it (see
+`trees`). Unlike the published code, the trees that were pruned by cross-validation are smoothed too.
+``banknote-eb`` is the damaged file that the paper used, ``banknote`` the right one.
+
+The part ``main`` has a cell (`benchmarks.cells`) for each set, repetition and fold; the others are `left_open` and
+`beyond`. Tables, figures and the page are made of the cells.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.cells import run_missing, study_options
+from benchmarks.data import load
+from benchmarks.studies.suttoncharani2020 import beyond, distances, left_open
+from benchmarks.studies.suttoncharani2020.methods import SETS, cells, journal, run_cell
+from benchmarks.studies.suttoncharani2020.page import study_page
+
+TAKES = "19 data sets; the first part nine minutes of one core"
+FLOAT64 = True
+RESULTS = Path(__file__).parent
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    sets = (*SETS, *(name for of_part in beyond.PARTS.values() for name in of_part))
+    return study_options(__doc__, RESULTS, sets, ("main", "open", *beyond.PARTS))
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing, part by part."""
+    for part in args.parts:
+        if part == "main":
+            journals = {name: journal(args.out, name) for name in args.sets if name in SETS}
+            run_missing(journals, lambda name: load(name, args.data), run_cell)
+        elif part == "open":
+            left_open.run_all(args.sets, args.data, args.out)
+        else:
+            beyond.run_part(part, args.sets, args.data, args.out)
+
+
+def write_page(out: Path) -> None:
+    """The page of the sets that are finished, and its figures."""
+    kept = {name: journal(out, name).found for name in SETS}
+    finished = {name: list(found.values()) for name, found in kept.items() if len(found) == len(cells(name))}
+    if finished:
+        page = study_page(finished, SETS, out, further_sections(finished, out))
+        (out / "README.md").write_text(page, encoding="utf-8")
+
+
+def further_sections(finished: Mapping[str, Sequence[dict]], out: Path) -> list[str]:
+    """The sections of what the paper left open and of what lies beyond it, of what is finished of them."""
+    found, opened = [], left_open.records(out)
+    if opened:
+        of_paper = {name: finished[name] for name in opened if name in finished}
+        found += [left_open.section(opened), distances.section(of_paper, opened)]
+    if records := beyond.kept(out):
+        found.append(beyond.section(records))
+    return found

@@ -1,0 +1,135 @@
+"""Cells of studies: found again whatever happened to their file, packed to the same bytes; studies as commands."""
+
+import gzip
+import json
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import jax
+import pytest
+
+import benchmarks.__main__ as command
+from benchmarks import cells
+
+from ._resumed import ends_with_the_same_bytes
+
+pytestmark = pytest.mark.once
+
+
+class Cell(NamedTuple):
+    """A cell of a study of two sets."""
+
+    data: str
+    fold: int
+
+
+def sound(record, cell):
+    """Whether a record is whole."""
+    return record["fold"] == cell.fold and len(record["values"]) == 2
+
+
+def journals(folder, n_folds=3):
+    """Those of two sets, and of a part."""
+    wanted = {name: [Cell(name, fold) for fold in range(n_folds)] for name in ("b", "a")}
+    return {name: cells.Journal(folder, "main", of, sound) for name, of in wanted.items()}
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The cells that were run."""
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
+    return []
+
+
+def run(folder, ran, n_folds=3):
+    """Run what is missing."""
+
+    def run_cell(cell, data):
+        assert data == cell.data.upper()
+        ran.append(cell)
+        return {"fold": cell.fold, "values": [0.1, 1 / 3]}
+
+    return cells.run_missing(journals(folder, n_folds), str.upper, run_cell)
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, ran):
+    found = ends_with_the_same_bytes(
+        lambda folder: run(folder, ran), ran, tmp_path, lambda line: line.replace(b"[0.1,", b"[")
+    )
+    assert list(found) == [Cell(name, fold) for name in "ba" for fold in range(3)], "in the order in which they are run"
+    lines = gzip.decompress((tmp_path / "whole" / cells.PACKED).read_bytes()).splitlines()
+    assert [json.loads(line)["cell"] for line in lines] == [["main", name, fold] for name in "ab" for fold in range(3)]
+    assert list(cells.keys(tmp_path / "whole")) == [("main", name, fold) for name in "ab" for fold in range(3)]
+
+
+def test_a_run_that_was_cut_off_within_a_line_is_appended_to(tmp_path, ran):
+    (one,) = [journal for name, journal in journals(tmp_path).items() if name == "a"]
+    one.add(one.wanted[0], {"fold": 0, "values": [1, 2]})
+    with (tmp_path / cells.RUNNING).open("a") as file:
+        file.write('{"cell":["main","a",1],"fo')
+    one.add(one.wanted[1], {"fold": 1, "values": [3, 4]})
+    assert list(journals(tmp_path)["a"].found) == one.wanted[:2]
+    cells.pack(tmp_path)
+    assert list(journals(tmp_path)["a"].found) == one.wanted[:2]
+
+
+def test_more_cells_are_added_and_fewer_take_none_away(tmp_path, ran):
+    run(tmp_path, ran, 12)
+    packed = (tmp_path / cells.PACKED).read_bytes()
+    run(tmp_path, ran, 2)
+    assert len(ran) == 24
+    assert (tmp_path / cells.PACKED).read_bytes() == packed
+    assert [key[2] for key in cells.keys(tmp_path)] == [*range(12), *range(12)], "numbers are sorted as numbers"
+    one, other = (tmp_path / "one", tmp_path / "other")
+    run(other, ran, 12)
+    run(one, ran, 5)
+    run(one, ran, 12)
+    assert (one / cells.PACKED).read_bytes() == (other / cells.PACKED).read_bytes() == packed
+
+
+def test_a_record_of_a_journal_is_its_own(tmp_path, ran):
+    run(tmp_path, ran)
+    first, second = journals(tmp_path)["a"].found, journals(tmp_path)["a"].found
+    first[Cell("a", 0)]["values"].append(3)
+    assert second[Cell("a", 0)]["values"] == [0.1, 1 / 3]
+
+
+def test_nothing_is_there_where_nothing_was_run(tmp_path):
+    assert not journals(tmp_path)["a"].found
+    cells.pack(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_study_says_what_it_asks_and_takes(capsys):
+    command.main(["list"])
+    said = capsys.readouterr().out
+    for name in command.STUDIES:
+        of = command.study(name)
+        assert f"{name}\n    {of.__doc__.splitlines()[0]}\n    Takes {of.TAKES}.\n" in said
+        assert f"python -m benchmarks {name}" in of.__doc__
+        assert of.options().prog == f"python -m benchmarks {name}"
+        assert (of.RESULTS / "README.md").exists()
+
+
+@pytest.mark.parametrize("page_only", [False, True])
+def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
+    done = []
+    made_up = SimpleNamespace(
+        options=lambda: cells.study_options("Made up.", tmp_path, ["a", "b"], ["first", "second"]),
+        run=lambda args: done.append((args.sets, args.parts, jax.config.jax_enable_x64)),
+        write_page=lambda folder: done.append(folder),
+        FLOAT64=True,
+    )
+    monkeypatch.setattr(command, "study", lambda name: made_up)
+    before = jax.config.jax_enable_x64
+    try:
+        command.main(["zhang2021", "--sets", "b", *(["--page-only"] if page_only else [])])
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    assert done == [*([] if page_only else [(["b"], ["first", "second"], True)]), tmp_path]
+
+
+def test_unknown_studies_are_refused():
+    for argv in ([], ["nobody2020"]):
+        with pytest.raises(SystemExit, match="studies: boosted_counts, busch2021"):
+            command.main(argv)
