@@ -101,6 +101,16 @@ def test_public_names_exist_and_are_documented(package):
         assert getattr(module, name).__doc__, name
 
 
+def test_public_names_are_shown():
+    """A name is public if a guide, the README or a notebook shows it."""
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name not in ("changelog.md", "references.md")]
+    pages += [ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb")]
+    shown = {word for path in pages for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    public = {*ju.__all__} | {name for room in ROOMS for name in importlib.import_module(f"jaxunc.{room}").__all__}
+    assert public <= shown | {*ROOMS}, sorted(public - shown - {*ROOMS})
+    assert len(public - {*ROOMS}) <= 150
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_rules_can_be_pickled(name):
     rule = make(name, 2, 12)

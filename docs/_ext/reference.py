@@ -20,6 +20,8 @@ def write_pages(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "root.rst").write_text(_root_page(), encoding="utf-8")
     for room in ROOMS:
+        if not _exported(PREFIX + room):
+            continue  # what it has stands at the root
         (folder / f"{room}.rst").write_text(_room_page(room), encoding="utf-8")
 
 
@@ -116,7 +118,7 @@ def _root_page() -> str:
         if inspect.ismodule(value):
             continue
         room = _room_of(value.__module__)
-        if room.removeprefix(PREFIX) in ROOMS:
+        if name in _exported(room):
             lines += ["", *_entry(name, value), "", f"   In full: :py:obj:`{room}.{name}`."]
         else:
             lines += ["", f".. autofunction:: jaxunc.{name}"]

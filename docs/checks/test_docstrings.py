@@ -18,8 +18,8 @@ validate = pytest.importorskip("numpydoc.validate")
 def public() -> dict[str, Any]:
     """Functions and classes of every room, and the methods that a class defines itself, by full name."""
     found: dict[str, Any] = {}
-    for room in ROOMS:
-        module = importlib.import_module(f"jaxunc.{room}")
+    for package in ("jaxunc", *(f"jaxunc.{room}" for room in ROOMS)):
+        module = importlib.import_module(package)
         for value in (getattr(module, name) for name in module.__all__):
             if not (inspect.isclass(value) or inspect.isfunction(value)) or not _ours(value):
                 continue

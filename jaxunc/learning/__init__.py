@@ -8,7 +8,6 @@ from ._oob_dataset import FEW_TREES, check_held_out, oob_dataset, rows_of
 from ._select import SelectionResult, StackResult, default_candidates, select_combiner, stack_combiners
 
 __all__ = [
-    "UtilityLoss",
     "dataset_from_counts",
     "default_candidates",
     "fit_combiner",

@@ -25,7 +25,6 @@ __all__ = [
     "discounted_utility",
     "interval_auc",
     "interval_brier",
-    "interval_log_loss",
     "log_loss",
     "reliability_curve",
     "single_set_accuracy",

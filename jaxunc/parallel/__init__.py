@@ -2,4 +2,4 @@
 
 from ._shard import ShardedForest, shard
 
-__all__ = ["shard"]
+__all__: list[str] = []  # what users call stands at the root

@@ -2,4 +2,4 @@
 
 from ._grow_random_trees import grow_random_trees
 
-__all__ = ["grow_random_trees"]
+__all__: list[str] = []  # what users call stands at the root
