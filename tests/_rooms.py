@@ -7,8 +7,12 @@ ROOT = Path(__file__).parent.parent
 
 _CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 
-LAYERS = tuple(layer.removeprefix("jaxunc.") for layer in reversed(_CONTRACTS[0]["layers"]))
-"""Modules and rooms, each of which imports only from those before it."""
+LAYERS = tuple(
+    name.strip().removeprefix("jaxunc.")
+    for floor in reversed(_CONTRACTS[0]["layers"])
+    for name in reversed(floor.split("|"))
+)
+"""Modules and rooms from the ground up; those of one floor do not import each other."""
 
 ROOMS = tuple(layer for layer in LAYERS if not layer.startswith("_"))
 """The rooms alone, in that order."""
@@ -16,5 +20,5 @@ ROOMS = tuple(layer for layer in LAYERS if not layer.startswith("_"))
 INNER = ("commands",)
 """Rooms that are no attributes of ``jaxunc``: the command line and what it reads and writes."""
 
-AT_ONCE = ROOMS[: ROOMS.index("counting") + 1]
-"""Rooms down to the last that ``import jaxunc`` reads; `INNER` ones among them are read when they are first used."""
+AT_ONCE = ("tables", "belief", "forest", "scorers", "intervals", "combiners", "inference", "counting")
+"""Rooms that ``import jaxunc`` reads; the others are read when they are first used."""

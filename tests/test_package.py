@@ -93,6 +93,14 @@ def test_lists_of_rooms_agree():
     assert {name for name in ju.__all__ if name in ROOMS} == {*ROOMS} - {*INNER}
 
 
+def test_files_that_the_guide_names_exist():
+    guide = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", guide) if not re.search("_name|_?library", name)}
+    found = [name for name in named if any((ROOT / folder / name).exists() for folder in ("", "jaxunc"))]
+    assert len(named) > 30
+    assert sorted(named) == sorted(found)
+
+
 @pytest.mark.parametrize("package", ["", *(f".{room}" for room in ROOMS)])
 def test_public_names_exist_and_are_documented(package):
     module = importlib.import_module("jaxunc" + package)

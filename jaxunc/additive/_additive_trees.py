@@ -375,7 +375,7 @@ def virtual_ensemble(
 
     The members are those of `virtual_uncertainty`, and so are the errors.
     """
-    check_kind("model", model, AdditiveTrees, "a AdditiveTrees, such as from_xgboost(model)")
+    check_kind("model", model, AdditiveTrees, "an AdditiveTrees, such as from_xgboost(model)")
     check_integer("n_members", n_members, 1)
     if model.averaged:
         raise ValueError(

@@ -54,9 +54,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts. For ``"train"`` and ``"oob"`` it
         needs the instances that the forest was fitted on; for ``"held_out"`` any others, all of which count.
         So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
-        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `AdditiveTrees`
-        that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
-        of the first two are grown.
+        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or an
+        `AdditiveTrees` that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of
+        bag. Unfitted ones of the first two are grown.
     combiner
         The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),

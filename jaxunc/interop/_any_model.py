@@ -50,8 +50,8 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     model
         A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
         file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A text that begins as JSON
-        or LightGBM's models do is the model itself, any other a path. A `Forest` or a `AdditiveTrees` is returned as it
-        is.
+        or LightGBM's models do is the model itself, any other a path. A `Forest` or an `AdditiveTrees` is returned as
+        it is.
 
     Returns
     -------

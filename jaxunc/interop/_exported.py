@@ -29,7 +29,7 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
     if not isinstance(model, ReadOuts | AdditiveTrees):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "
-            "of jaxunc.estimators, or a AdditiveTrees."
+            "of jaxunc.estimators, or an AdditiveTrees."
         )
     if not is_concrete(model if isinstance(model, AdditiveTrees) else (model.forest, model.combiner)):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")

@@ -89,7 +89,7 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     -------
     Forest or AdditiveTrees
         A `Forest` with its own counts where leaves hold class distributions and say how many instances they rest on,
-        as those of scikit-learn's and cuML's classifiers do. Everything else is a `AdditiveTrees`. Columns have no
+        as those of scikit-learn's and cuML's classifiers do. Everything else is an `AdditiveTrees`. Columns have no
         names, classes the labels 0, 1, …: treelite keeps neither.
 
     Raises

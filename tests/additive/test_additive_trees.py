@@ -161,7 +161,7 @@ def test_files_and_streams(tmp_path):
 
 @pytest.mark.once
 def test_misuse():
-    with refuses(TypeError, "witnesses"):
+    with refuses(TypeError, "its trees correct each other: no combiner merges such trees"):
         ju.bind(model(), ju.Mean())
     with refuses(TypeError, "count_leaves"):
         model().with_rule(ju.Mean())

@@ -124,7 +124,7 @@ def test_refusals(case):
 
 def test_a_forest_or_an_ensemble_that_is_not_frozen():
     for model in (ju.from_any(FOLDER / "treelite_forest.bin"), ju.from_any(FOLDER / "xgboost_forest.json")):
-        with refuses(TypeError, r"a Forest or a AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
+        with refuses(TypeError, r"a Forest or an AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
             CombinedForestClassifier(model).fit(*SMALL)
 
 

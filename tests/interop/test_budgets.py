@@ -72,7 +72,7 @@ def test_arrays_in_other_files(given, tmp_path, monkeypatch):
     """Nothing is read from the working directory, nor from beside the model."""
     onnx = pytest.importorskip("onnx")
     model = onnx.ModelProto.FromString(_of_ours("none", ""))
-    (node,) = [node for node in model.graph.node if "AdditiveTrees" in node.op_type]
+    (node,) = [node for node in model.graph.node if "TreeEnsemble" in node.op_type]
     base = next(one for one in node.attribute if one.name == "base_values_as_tensor")
     (tmp_path / "secret").write_bytes(np.ones(base.t.dims[0]).tobytes())
     base.t.ClearField("raw_data")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju

@@ -51,7 +51,7 @@ def to_onnx(model: Any) -> Any:
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
         * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
-        * a `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
+        * an `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
     ------
