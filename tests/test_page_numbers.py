@@ -43,14 +43,16 @@ def test_times_of_other_rules():
     reports = results("cautious-cpu")["reports"]
     others = {"median", "generalized mixture", "beta aggregation, maximum"}
     kinds = {
-        "rules that merge by sums": [cost[name] for name in cost if name not in others and "uncertainty" not in name],
+        "combiners that merge by sums": [
+            cost[name] for name in cost if name not in others and "uncertainty" not in name
+        ],
         "uncertainty decompositions": [cost[name] for name in cost if "uncertainty" in name],
         "a cautious report": [reports[mass]["ratio_to_mean"]["median"] for mass in ("equal", "leaf_size", "certainty")],
         "a generalised mixture": [cost["generalized mixture"]],
         "a median": [cost["median"]],
         "the mode of the mean density": [cost["beta aggregation, maximum"]],
     }
-    table = SPEED.table("rule")
+    table = SPEED.table("combiner")
     assert len(table) == len(kinds)
     for (name, cell), (kind, values) in zip(table, kinds.items(), strict=True):
         assert name.startswith(kind)
@@ -73,7 +75,7 @@ def test_a_gpu():
         assert rounded([cell for cell in cells if cell], [one for (one,) in filter(None, of)]), (depth, rows)
     cost = {one["rule"]: one["ratio_to_mean"]["median"] for one in parts["rules"] + parts["reports"]}
     beyond = {"mean, mask of trees", "beta aggregation, maximum", "certainty", "leaf_size", "equal"}
-    SPEED.spread([cost[name] for name in cost if name not in beyond], "Rules cost # to # times the mean", 2)
+    SPEED.spread([cost[name] for name in cost if name not in beyond], "Combiners cost # to # times the mean", 2)
     reports = [cost[name] for name in ("certainty", "leaf_size", "equal")]
     told = SPEED.claimed("cautious reports #, a mask of trees #, and the maximum of beta aggregation #.")
     others = [cost["mean, mask of trees"]], [cost["beta aggregation, maximum"]]
@@ -166,7 +168,7 @@ def test_what_learning_brings():
     rows = {
         "pool": "learned pool, grown-out forests",
         "P": "best calibrator of sixteen, grown out",
-        "fixed": "best fixed rule, chosen out of bag",
+        "fixed": "best fixed combiner, chosen out of bag",
         "tree weights": "weights per tree, calibrated (one fold)",
         "leaf counts": "counts of every leaf learned (one fold)",
         "HistGradientBoosting": "`HistGradientBoosting`, as it comes (two folds)",

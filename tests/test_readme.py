@@ -63,7 +63,7 @@ def test_examples_run():
     compared += sum(run(page, dict(names)) for page in PAGES)
     plt.close("all")
     assert compared > 50
-    run(ROOT / "docs" / "rules.md", names)
+    run(ROOT / "docs" / "combiners.md", names)
     rule = names["GiniWeighted"]()
     counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
     np.testing.assert_allclose(np.sum(rule.probability(counts), axis=-1), 1, rtol=1e-6)

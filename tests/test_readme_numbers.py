@@ -9,7 +9,7 @@ from tests._claims import Page, page_of, ratios, results, rounded, same
 
 pytestmark = pytest.mark.once
 
-PAGE, RULES = Page("README.md"), Page("docs/rules.md")
+PAGE, RULES = Page("README.md"), Page("docs/combiners.md")
 ENGINES = ("jaxunc", "oneDAL", "ONNX Runtime", "YDF", "treelite GTIL")
 
 
@@ -73,7 +73,7 @@ def test_little_is_gained_by_the_choice():
         for found in by.values():
             gains.append(sign * np.median([found[one][measure] - default[one][measure] for one in default]))
     assert len(by) == 180
-    words = "gains more than # in the median by AUC, accuracy or Brier score. By log loss rules gain up to #"
+    words = "gains more than # in the median by AUC, accuracy or Brier score. By log loss combiners gain up to #"
     most, by_log_loss = RULES.claimed(words)
     assert max(max(gained[name]) for name in ("auc", "accuracy", "brier")) < most + 0.0005
     assert same(by_log_loss, max(gained["log_loss"]), 2)

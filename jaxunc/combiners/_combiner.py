@@ -34,7 +34,7 @@ TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 class Combiner(PickledModule, Generic[AnswerT]):
     """A combination rule: it makes one answer of the leaves of many trees, by a merge that can be streamed.
 
-    Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
+    Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/combiners.md``):
 
     * ``lift(counts [... classes])`` → a pytree, the *statistic* that one leaf contributes. It depends on the counts of
       one leaf of one tree alone. Each array of it is a *plane*: the leading axes ``[...]`` of the counts, and further

@@ -74,7 +74,7 @@ def readme():
     root = rules.RESULTS.parents[2]
     short, whole = (
         (root / name).read_text(encoding="utf-8").split("## Which rule when")[1].split("## The one idea")[0]
-        for name in ("README.md", "docs/rules.md")
+        for name in ("README.md", "docs/combiners.md")
     )
     table = lambda text: [line for line in text.splitlines() if line.startswith("|")]
     assert table(short) == table(whole)
