@@ -53,8 +53,7 @@ def leave_one_out(
     tree_mask: MaskLike | None = None,
     groups: LabelsLike | None = None,
 ) -> AnswerT:
-    """Answer for the very instances that a forest's counts were taken from (by `count_leaves`), each without its own
-    label.
+    """Answer for the instances that a forest's counts were taken from, each without its own label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the

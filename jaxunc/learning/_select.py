@@ -119,8 +119,7 @@ def stack_combiners(
     key: jax.Array | None = None,
     progress: FitProgressLike = None,
 ) -> StackResult:
-    r"""Learn several combiners, and average their probabilities by how well they do in a cross-validation over the
-    rows.
+    r"""Learn several combiners, and average their probabilities by how well they do in a cross-validation.
 
     .. math:: \max_v \; \sum_i \log \sum_k v_k P_k^{(-i)}(y_i) + \sum_k \log v_k
 
