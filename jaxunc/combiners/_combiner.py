@@ -333,7 +333,17 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
     """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees. Parameters and result: see `learned_field`.
+    shared by all trees.
+
+    Parameters
+    ----------
+    domain, spread, nearest, **kwargs
+        See `learned_field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the class body.
     """
     return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
 

@@ -47,9 +47,10 @@ LARGEST_LEAF_TABLE = 2**30
 def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """Return what a combiner lifts from every leaf.
 
-    Arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``. Computed per distinct count vector, unless fields of the combiner differ from tree to tree. For `fold`;
-    differentiable in the combiner and the forest's counts. Raises a ValueError if the combiner does not suit the forest
-    (its number of classes, of trees, the counts that it reads).
+    Arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``. Computed per distinct count vector, unless
+    fields of the combiner differ from tree to tree. For `fold`; differentiable in the combiner and the forest's counts.
+    Raises a ValueError if the combiner does not suit the forest (its number of classes, of trees, the counts that it
+    reads).
 
     Parameters
     ----------
