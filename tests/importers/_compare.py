@@ -14,24 +14,15 @@ ULP = float(np.finfo(np.float32).eps)
 class Way(NamedTuple):
     """One way in, and what the library itself answers there."""
 
-    name: str
-    """The kind of way, by which answers are counted."""
+    name: str  # the kind of way, by which answers are counted
     load: Callable[[], Any]
-    """Imports the model."""
-    rows: Any
-    """What both are asked about."""
-    raw: np.ndarray | None = None
-    """The library's sums before the link."""
-    answer: np.ndarray | None = None
-    """Its probabilities, or what its regressor predicts."""
-    leaves: np.ndarray | None = None
-    """Its leaves ``[rows trees]``, whatever their numbers."""
+    rows: Any  # what both are asked about
+    raw: np.ndarray | None = None  # the library's sums before the link
+    answer: np.ndarray | None = None  # its probabilities, or what its regressor predicts
+    leaves: np.ndarray | None = None  # its leaves ``[rows trees]``, whatever their numbers
     labels: list | None = None
-    """The labels of its classes."""
-    steps: float = 4
-    """Float32 roundings of its sum, each of at most half an ulp of the sum of the leaves' sizes."""
-    slack: float = 0.0
-    """What its own arithmetic of the answer (not of sums) may be off by, where that is more than a few ulps."""
+    steps: float = 4  # float32 roundings of its sum, each of at most half an ulp of the sum of the leaves' sizes
+    slack: float = 0.0  # what its arithmetic of the answer (not of sums) may be off by beyond a few ulps
 
 
 class Mismatch(Exception):
@@ -43,16 +34,13 @@ def check(way: Way, model: Any, rows: Any) -> None:
     leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, AdditiveTrees) else model, rows))
     if way.leaves is not None:
         _same_leaves(leaves, np.asarray(way.leaves).reshape(len(leaves), -1))
-    if isinstance(model, AdditiveTrees):
-        allowed = _sums(way, model, rows, leaves)
-        answer = None if way.answer is None else np.asarray(model.predict(rows), np.float64)
-    else:
-        allowed = np.zeros((len(leaves), 1))
-        answer = None if way.answer is None else np.asarray(ju.bind(model, ju.Mean()).probability(rows), np.float64)
+    additive = isinstance(model, AdditiveTrees)
+    allowed = _sums(way, model, rows, leaves) if additive else np.zeros((len(leaves), 1))
     if way.labels is not None and list(model.class_labels or ()) != way.labels:
         raise Mismatch(f"class labels {model.class_labels} for {way.labels}")
-    if answer is not None:
-        _answers(way, answer, allowed)
+    if way.answer is not None:
+        answer = model.predict(rows) if additive else ju.bind(model, ju.Mean()).probability(rows)
+        _answers(way, np.asarray(answer, np.float64), allowed)
 
 
 def _same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:

@@ -33,12 +33,9 @@ class Fault(NamedTuple):
 class Outcome(NamedTuple):
     """What became of one model."""
 
-    answered: Counter
-    """Ways, by name, whose answers are the library's."""
-    refused: Counter
-    """Ways and reasons."""
-    not_made: Counter
-    """What the library itself raised."""
+    answered: Counter  # ways, by name, whose answers are the library's
+    refused: Counter  # ways and reasons
+    not_made: Counter  # what the library itself raised
     faults: list[Fault]
 
 

@@ -19,13 +19,9 @@ import jaxunc as ju
 from ._outcomes import Outcome, try_model
 
 LIBRARIES = {
-    "sklearn": "scikit-learn",
-    "xgboost": "xgboost-cpu",
-    "lightgbm": "lightgbm",
-    "catboost": "catboost",
-    "ydf": "ydf",
+    "sklearn": "scikit-learn", "xgboost": "xgboost-cpu", "lightgbm": "lightgbm", "catboost": "catboost", "ydf": "ydf",
     "onnx": "onnxruntime",
-}
+}  # fmt: skip
 """Libraries by their modules, and the distributions whose versions are told."""
 _CHUNK = 100
 _CHUNKS = 24
@@ -80,14 +76,9 @@ def counts_of(library: str, start: int, stop: int) -> dict[str, Any]:
         such_as = dict.fromkeys([*outcome.refused, *outcome.not_made], seed) | such_as
         faults += [f"{fault.way}: {fault.said} | {command(library, seed)}" for fault in outcome.faults]
     return {
-        "models": dict(models),
-        "answered": dict(answered),
-        "refused": dict(refused),
-        "not made": dict(not_made),
-        "such as": such_as,
-        "faults": faults,
-        "seconds": round(time.process_time() - began, 1),
-    }
+        "models": dict(models), "answered": dict(answered), "refused": dict(refused), "not made": dict(not_made),
+        "such as": such_as, "faults": faults, "seconds": round(time.process_time() - began, 1),
+    }  # fmt: skip
 
 
 def _state(outcome: Outcome) -> str:

@@ -15,20 +15,8 @@ ODD = ("-1", "0", "1", "7", "2147483647", "-2147483648", "4294967296", "16777215
 ODD += ("inf", "NaN", "-Infinity", "9" * 30, "9" * 5000, "0.5", "true", "null", '""', "[]", "{}", "1_0", "\u0663")
 """What may stand in the place of a number."""
 VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    2**31,
-    2**63,
-    10**400,
-    0.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "9",
-    "x" * 300,
-)
+    None, True, -1, 0, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "9", "x" * 300,
+)  # fmt: skip
 VALUES += ([], {}, [[]], [1, [2]], ["a"], [None], {"a": 1}, [0] * 1000)
 """What may stand in the place of any part of a document."""
 

@@ -30,18 +30,11 @@ class Training(NamedTuple):
 def training(missing: bool, n: int = 3000) -> Training:
     """A training set with or without missing values."""
     rng = np.random.default_rng(7)
-    X = np.stack(
-        [
-            rng.normal(size=n).round(2),
-            1.7e9 + rng.random(n) * 200,
-            2.0**24 + rng.integers(-40, 40, n),
-            rng.normal(size=n) * 1e-39,
-            np.where(rng.random(n) < 0.7, 0, rng.normal(size=n)),
-            np.minimum(rng.geometric(0.08, n) - 1, N_RARE - 1),
-            rng.integers(0, N_WORDS, n),
-        ],
-        axis=1,
-    )
+    X = np.stack([
+        rng.normal(size=n).round(2), 1.7e9 + rng.random(n) * 200, 2.0**24 + rng.integers(-40, 40, n),
+        rng.normal(size=n) * 1e-39, np.where(rng.random(n) < 0.7, 0, rng.normal(size=n)),
+        np.minimum(rng.geometric(0.08, n) - 1, N_RARE - 1), rng.integers(0, N_WORDS, n),
+    ], axis=1)  # fmt: skip
     z = X[:, 0] + (X[:, 1] > 1.7e9 + 90.3) + (X[:, 2] % 2) + (X[:, 3] > 0) + (X[:, 4] > 0) * X[:, 0]
     z += X[:, 5] % 3 + (X[:, 6] % 2) * X[:, 0] + 0.3 * rng.normal(size=n)
     if missing:

@@ -54,15 +54,13 @@ def trees(rng, n_trees=3, n_nodes=31, modes=MODES, double=False):
     if double:
         values = {"nodes_values_as_tensor": numpy_helper.from_array(value + rng.choice([0, 1e-9], len(node)))}
     attributes = {
-        "nodes_treeids": tree.tolist(),
-        "nodes_nodeids": node.tolist(),
+        "nodes_treeids": tree.tolist(), "nodes_nodeids": node.tolist(),
         "nodes_featureids": np.where(inner, rng.integers(3, size=len(node)), 0).tolist(),
         "nodes_modes": np.where(inner, rng.choice(modes, len(node)), "LEAF").tolist(),
         "nodes_truenodeids": np.where(inner, 2 * node + 1, 0).tolist(),
         "nodes_falsenodeids": np.where(inner, 2 * node + 2, 0).tolist(),
-        "nodes_missing_value_tracks_true": rng.integers(2, size=len(node)).tolist(),
-        **values,
-    }
+        "nodes_missing_value_tracks_true": rng.integers(2, size=len(node)).tolist(), **values,
+    }  # fmt: skip
     return attributes, tree[~inner], node[~inner]
 
 
@@ -129,20 +127,13 @@ def test_chains_of_equal_values(mode, least):
     n = len(codes)
     at_code, goes_on = ("nodes_truenodeids", "nodes_falsenodeids")[:: 1 if mode == "BRANCH_EQ" else -1]
     attributes = {
-        "nodes_treeids": [0] * (2 * n + 1),
-        "nodes_nodeids": list(range(2 * n + 1)),
-        "nodes_featureids": [0] * (2 * n + 1),
-        "nodes_modes": [mode] * n + ["LEAF"] * (n + 1),
-        "nodes_values": [*codes.astype(float), *[0.0] * (n + 1)],
-        at_code: [*range(n, 2 * n), *[0] * (n + 1)],
-        goes_on: [*range(1, n), 2 * n, *[0] * (n + 1)],
-        "nodes_missing_value_tracks_true": [0] * (2 * n + 1),
-        "target_treeids": [0] * (n + 1),
-        "target_nodeids": list(range(n, 2 * n + 1)),
-        "target_ids": [0] * (n + 1),
-        "target_weights": np.arange(n + 1.0).tolist(),
-        "n_targets": 1,
-    }
+        "nodes_treeids": [0] * (2 * n + 1), "nodes_nodeids": list(range(2 * n + 1)),
+        "nodes_featureids": [0] * (2 * n + 1), "nodes_modes": [mode] * n + ["LEAF"] * (n + 1),
+        "nodes_values": [*codes.astype(float), *[0.0] * (n + 1)], at_code: [*range(n, 2 * n), *[0] * (n + 1)],
+        goes_on: [*range(1, n), 2 * n, *[0] * (n + 1)], "nodes_missing_value_tracks_true": [0] * (2 * n + 1),
+        "target_treeids": [0] * (n + 1), "target_nodeids": list(range(n, 2 * n + 1)), "target_ids": [0] * (n + 1),
+        "target_weights": np.arange(n + 1.0).tolist(), "n_targets": 1,
+    }  # fmt: skip
     model = graph("TreeEnsembleRegressor", attributes)
     x = np.concatenate([least + np.arange(-3, 20), least + np.arange(16) + 0.5, -codes, [np.nan, 0, -1]])
     X = np.stack([x, x * 0, x * 0], axis=1).astype(np.float32)
@@ -167,16 +158,11 @@ def new_form():
         "nodes_modes": numpy_helper.from_array(modes),
         **{name: numpy_helper.from_array(np.array(own, np.float32)) for name, own in float32.items()},
         "membership_values": numpy_helper.from_array(np.array([0, 3, np.nan, 1, 5, 2, np.nan], np.float32)),
-        "nodes_featureids": [0, 1, 2, 0, 1, 2, 0, 1],
-        "nodes_truenodeids": [node for node, _ in true],
-        "nodes_trueleafs": [leaf for _, leaf in true],
-        "nodes_falsenodeids": [node for node, _ in false],
-        "nodes_falseleafs": [leaf for _, leaf in false],
-        "nodes_missing_value_tracks_true": [1, 0, 1, 0, 1, 0, 0, 0],
-        "leaf_targetids": [0, 1, 0, 1, 0, 1, 0, 1, 0],
-        "tree_roots": [0, 7],
-        "n_targets": 2,
-    }
+        "nodes_featureids": [0, 1, 2, 0, 1, 2, 0, 1], "nodes_truenodeids": [node for node, _ in true],
+        "nodes_trueleafs": [leaf for _, leaf in true], "nodes_falsenodeids": [node for node, _ in false],
+        "nodes_falseleafs": [leaf for _, leaf in false], "nodes_missing_value_tracks_true": [1, 0, 1, 0, 1, 0, 0, 0],
+        "leaf_targetids": [0, 1, 0, 1, 0, 1, 0, 1, 0], "tree_roots": [0, 7], "n_targets": 2,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("aggregate", [0, 1])

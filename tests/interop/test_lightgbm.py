@@ -26,17 +26,10 @@ ALL_GROUPS = {"min_data_per_group": 1, "verbose": -1, "n_jobs": 1}
 def data():
     """Numbers near 0, a timestamp, integers beyond float32, codes of categories, a column without use."""
     rng = np.random.default_rng(0)
-    X = np.stack(
-        [
-            rng.normal(size=800).round(1),
-            1.7e9 + rng.random(800) * 200,
-            2.0**24 + rng.integers(-40, 40, 800),
-            np.minimum(rng.geometric(0.1, 800) - 1, 70),
-            rng.integers(0, 5, 800),
-            np.zeros(800),
-        ],
-        axis=1,
-    )
+    X = np.stack([
+        rng.normal(size=800).round(1), 1.7e9 + rng.random(800) * 200, 2.0**24 + rng.integers(-40, 40, 800),
+        np.minimum(rng.geometric(0.1, 800) - 1, 70), rng.integers(0, 5, 800), np.zeros(800),
+    ], axis=1)  # fmt: skip
     X[:, :3][rng.random((800, 3)) < 0.1] = np.nan
     X[:, 3][rng.random(800) < 0.05] = np.nan
     z = (
@@ -59,8 +52,7 @@ def train(target, rounds=12, **params):
 
 
 MODELS = {
-    "binary": ("two", {"objective": "binary"}),
-    "sigmoid": ("two", {"objective": "binary", "sigmoid": 2.5}),
+    "binary": ("two", {"objective": "binary"}), "sigmoid": ("two", {"objective": "binary", "sigmoid": 2.5}),
     "numbers alone": ("two", {"objective": "binary", "categorical": []}),
     "zero as missing": ("two", {"objective": "binary", "zero_as_missing": True}),
     "zero as missing, numbers alone": ("number", {"objective": "l2", "zero_as_missing": True, "categorical": []}),
@@ -70,25 +62,17 @@ MODELS = {
     "three classes": ("three", {"objective": "multiclass", "num_class": 3}),
     "one against all": ("three", {"objective": "multiclassova", "num_class": 3, "sigmoid": 0.7}),
     "forest": ("two", {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}),
-    "forest of three": (
-        "three",
-        {"objective": "multiclass", "num_class": 3, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6},
-    ),
+    "forest of three": ("three", {"objective": "multiclass", "num_class": 3, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}),
     "dart": ("two", {"objective": "binary", "boosting": "dart", "drop_rate": 0.5}),
     "not from the average": ("number", {"objective": "l2", "boost_from_average": False}),
-    "absolute": ("number", {"objective": "l1"}),
-    "huber": ("number", {"objective": "huber"}),
-    "fair": ("number", {"objective": "fair"}),
-    "quantile": ("number", {"objective": "quantile", "alpha": 0.8}),
-    "mape": ("positive", {"objective": "mape"}),
-    "poisson": ("positive", {"objective": "poisson"}),
-    "gamma": ("positive", {"objective": "gamma"}),
-    "tweedie": ("positive", {"objective": "tweedie"}),
-    "cross entropy": ("share", {"objective": "cross_entropy"}),
-    "ranks": ("three", {"objective": "lambdarank"}),
+    "absolute": ("number", {"objective": "l1"}), "huber": ("number", {"objective": "huber"}),
+    "fair": ("number", {"objective": "fair"}), "quantile": ("number", {"objective": "quantile", "alpha": 0.8}),
+    "mape": ("positive", {"objective": "mape"}), "poisson": ("positive", {"objective": "poisson"}),
+    "gamma": ("positive", {"objective": "gamma"}), "tweedie": ("positive", {"objective": "tweedie"}),
+    "cross entropy": ("share", {"objective": "cross_entropy"}), "ranks": ("three", {"objective": "lambdarank"}),
     "ranks, other": ("three", {"objective": "rank_xendcg"}),
     "no split": ("two", {"objective": "binary", "min_data_in_leaf": 700}),
-}
+}  # fmt: skip
 
 
 def thresholds_of(booster):

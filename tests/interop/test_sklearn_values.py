@@ -55,12 +55,10 @@ BOOSTED = {
     "absolute": lambda X, y, z: GradientBoostingRegressor(loss="absolute_error", n_estimators=5).fit(X, X[:, 0]),
 }  # fmt: skip
 REGRESSORS = {
-    "forest": RandomForestRegressor(5, random_state=0),
-    "extra trees": ExtraTreesRegressor(5, random_state=0),
+    "forest": RandomForestRegressor(5, random_state=0), "extra trees": ExtraTreesRegressor(5, random_state=0),
     "poisson": RandomForestRegressor(5, criterion="poisson", random_state=0),
-    "tree": DecisionTreeRegressor(random_state=0),
-    "random tree": ExtraTreeRegressor(random_state=0),
-}
+    "tree": DecisionTreeRegressor(random_state=0), "random tree": ExtraTreeRegressor(random_state=0),
+}  # fmt: skip
 
 
 def rows(members, missing, rng):
@@ -144,17 +142,11 @@ def test_the_loss_is_that_of_the_fit(losses):
 def odd_table():
     """Numbers near 0, a timestamp, integers beyond float32, categories, a column that is never missing."""
     rng = np.random.default_rng(0)
-    X = np.stack(
-        [
-            rng.normal(size=900).round(1),
-            rng.choice([0, 1, 2.5, 7, 250, 1000], 900, p=[0.3, 0.3, 0.2, 0.1, 0.09, 0.01]),
-            1.7e9 + rng.random(900) * 200,
-            2.0**24 + rng.integers(-40, 40, 900),
-            rng.integers(0, 40, 900),
-            rng.normal(size=900),
-        ],
-        axis=1,
-    )
+    X = np.stack([
+        rng.normal(size=900).round(1), rng.choice([0, 1, 2.5, 7, 250, 1000], 900, p=[0.3, 0.3, 0.2, 0.1, 0.09, 0.01]),
+        1.7e9 + rng.random(900) * 200, 2.0**24 + rng.integers(-40, 40, 900), rng.integers(0, 40, 900),
+        rng.normal(size=900),
+    ], axis=1)  # fmt: skip
     X[:, :4][rng.random((900, 4)) < 0.1] = np.nan
     z = (
         np.nan_to_num(X[:, 0])
@@ -173,17 +165,13 @@ def fitted(target="two", **params):
 
 
 MODELS = {
-    "two classes": ("two", {}),
-    "categories": ("two", {"categorical_features": [1, 4]}),
-    "three classes": ("three", {"categorical_features": [1, 4]}),
-    "number": ("number", {}),
-    "number, categories": ("number", {"categorical_features": [4]}),
-    "absolute": ("number", {"loss": "absolute_error"}),
-    "quantile": ("number", {"loss": "quantile", "quantile": 0.8}),
-    "poisson": ("positive", {"loss": "poisson"}),
+    "two classes": ("two", {}), "categories": ("two", {"categorical_features": [1, 4]}),
+    "three classes": ("three", {"categorical_features": [1, 4]}), "number": ("number", {}),
+    "number, categories": ("number", {"categorical_features": [4]}), "absolute": ("number", {"loss": "absolute_error"}),
+    "quantile": ("number", {"loss": "quantile", "quantile": 0.8}), "poisson": ("positive", {"loss": "poisson"}),
     "gamma": ("positive", {"loss": "gamma"}),
     "stopped early": ("two", {"early_stopping": True, "n_iter_no_change": 2, "categorical_features": [1]}),
-}
+}  # fmt: skip
 
 
 def thresholds_of(model):

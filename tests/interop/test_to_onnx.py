@@ -38,15 +38,11 @@ CLOSE = 1e-6
 NOT_SUMS = {"cautious": "min", "median": "collect", "maximum": "max", "generalized_mixture": "collect",
             "member_smoothing": "collect"}  # fmt: skip
 CAUTIOUS = {
-    "vote": lambda: ju.GeneralizedVote(1),
-    "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
-    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"),
-    "report": lambda: CautiousReport(1),
-    "report, certainty": lambda: CautiousReport(1, "certainty"),
-    "intervals": lambda: ju.AveragedIntervals(1),
-    "entropy": lambda: UncertaintyDecomposition("entropy"),
-    "interval": lambda: UncertaintyDecomposition("interval"),
-}
+    "vote": lambda: ju.GeneralizedVote(1), "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
+    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"), "report": lambda: CautiousReport(1),
+    "report, certainty": lambda: CautiousReport(1, "certainty"), "intervals": lambda: ju.AveragedIntervals(1),
+    "entropy": lambda: UncertaintyDecomposition("entropy"), "interval": lambda: UncertaintyDecomposition("interval"),
+}  # fmt: skip
 
 
 def data(n_classes, seed=0):

@@ -74,22 +74,15 @@ def built(
             elif rng.random() < 0.25:
                 listed = np.unique(rng.choice([0, 1, 2, 5, 31, 32, 60, 2**24, 2**32 - 1], 5)).tolist()
                 builder.categorical_test(
-                    int(rng.integers(N_FEATURES)),
-                    default_left=bool(rng.integers(2)),
-                    category_list=listed,
-                    category_list_right_child=bool(rng.integers(2)),
-                    left_child_key=left,
-                    right_child_key=left + 1,
-                )
+                    int(rng.integers(N_FEATURES)), default_left=bool(rng.integers(2)), category_list=listed,
+                    category_list_right_child=bool(rng.integers(2)), left_child_key=left, right_child_key=left + 1,
+                )  # fmt: skip
             else:
                 builder.numerical_test(
-                    int(rng.integers(N_FEATURES)),
-                    float(np.dtype(kind).type(rng.choice(pool))),
-                    default_left=bool(rng.integers(2)),
-                    opname=str(rng.choice(comparisons)),
-                    left_child_key=left,
+                    int(rng.integers(N_FEATURES)), float(np.dtype(kind).type(rng.choice(pool))),
+                    default_left=bool(rng.integers(2)), opname=str(rng.choice(comparisons)), left_child_key=left,
                     right_child_key=left + 1,
-                )
+                )  # fmt: skip
             builder.end_node()
         builder.end_tree()
     return builder.commit()

@@ -48,15 +48,9 @@ def test_xgboost():
         n, y = 7 if categories else 5, data.y(classes)
         kinds = ["q"] * 5 + ["c"] * (n - 5)
         model = xgboost.XGBClassifier(
-            n_estimators=rounds(classes, stops),
-            learning_rate=0.1,
-            max_depth=6,
-            n_jobs=2,
-            feature_types=kinds,
-            enable_categorical=categories,
-            max_cat_to_onehot=8,
-            early_stopping_rounds=EARLY if stops else None,
-        )
+            n_estimators=rounds(classes, stops), learning_rate=0.1, max_depth=6, n_jobs=2, feature_types=kinds,
+            enable_categorical=categories, max_cat_to_onehot=8, early_stopping_rounds=EARLY if stops else None,
+        )  # fmt: skip
         more = {"eval_set": [(data.X[rest, :n], y[rest])], "verbose": False} if stops else {}
         model.fit(data.X[fit, :n], y[fit], sample_weight=data.weight[fit] if weights else None, **more)
         made, booster = ju.from_xgboost(model), model.get_booster()
@@ -99,15 +93,10 @@ def test_catboost():
     def visit(missing=False, categories=False, classes=2, stops=False, weights=False):
         data, (fit, rest) = training(missing), halves(training(missing))
         frame, y = framed(data.X) if categories else data.X[:, :5], data.y(classes)
-        pools = [
-            catboost.Pool(
-                frame.iloc[part] if categories else frame[part],
-                y[part],
-                cat_features=list(CATEGORIES) if categories else None,
-                weight=data.weight[part] if weights else None,
-            )
-            for part in (fit, rest)
-        ]
+        pools = [catboost.Pool(
+            frame.iloc[part] if categories else frame[part], y[part],
+            cat_features=list(CATEGORIES) if categories else None, weight=data.weight[part] if weights else None,
+        ) for part in (fit, rest)]  # fmt: skip
         quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 2, "one_hot_max_size": 255}
         stop = {"od_type": "Iter", "od_wait": EARLY, "learning_rate": 0.3} if stops else {}
         # One tree of an iteration has a value for each class.
@@ -136,16 +125,11 @@ def test_ydf():
         data, (fit, rest) = training(missing), halves(training(missing))
         frame = framed(data.X).assign(y=data.y(classes), weight=data.weight)
         learner = ydf.GradientBoostedTreesLearner(
-            label="y",
-            features=numbers + words * categories,
-            weights="weight" if weights else None,
-            num_trees=rounds(classes, stops),
-            max_depth=7,
-            allow_na_conditions=missing,
-            early_stopping="MIN_LOSS_FINAL" if stops else "NONE",
-            early_stopping_num_trees_look_ahead=EARLY,
+            label="y", features=numbers + words * categories, weights="weight" if weights else None,
+            num_trees=rounds(classes, stops), max_depth=7, allow_na_conditions=missing,
+            early_stopping="MIN_LOSS_FINAL" if stops else "NONE", early_stopping_num_trees_look_ahead=EARLY,
             num_threads=2,
-        )
+        )  # fmt: skip
         model = learner.train(frame.iloc[fit], valid=frame.iloc[rest])
         made = ju.from_ydf(model)
         codes_of = {5: [*range(N_RARE), 99], 6: [*range(N_WORDS), 99]}
@@ -165,12 +149,9 @@ def test_histogram_based_boosting():
         data = training(missing)
         n, y = 7 if categories else 5, data.y(classes)
         model: Any = HistGradientBoostingClassifier(
-            max_iter=rounds(classes, stops),
-            max_leaf_nodes=40,
-            categorical_features=[5, 6] if categories else None,
-            early_stopping=stops,
-            n_iter_no_change=EARLY,
-        )
+            max_iter=rounds(classes, stops), max_leaf_nodes=40, categorical_features=[5, 6] if categories else None,
+            early_stopping=stops, n_iter_no_change=EARLY,
+        )  # fmt: skip
         model.fit(data.X[:, :n], y, sample_weight=data.weight if weights else None)
         assert not stops or model.n_iter_ < ROUNDS
         model = copy.deepcopy(model)

@@ -86,7 +86,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
     if found.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
-            "have missing values, import the scikit-learn model itself by from_sklearn.",
+            "have missing values, import the scikit-learn model itself by from_sklearn."
         )
     n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
