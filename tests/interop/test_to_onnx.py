@@ -28,7 +28,7 @@ from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
 from jaxunc.intervals import Interval
 from tests._rules import CASES, RULES, make
 
-from ._near_thresholds import near
+from ._rows import near
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")

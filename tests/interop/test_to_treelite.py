@@ -13,7 +13,7 @@ from jaxunc.interop import from_treelite, to_treelite
 from jaxunc.interop._exported import plain_nodes
 from tests._rules import make
 
-from ._near_thresholds import near
+from ._rows import near
 
 treelite = pytest.importorskip("treelite", minversion="4.8")
 from treelite import gtil  # noqa: E402
