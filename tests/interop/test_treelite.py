@@ -299,7 +299,7 @@ def test_sources_and_refusals(tmp_path):
     several = RandomForestClassifier(2, random_state=0).fit(X, np.stack([y, z], 1))
     for error, source, said in (
         (TypeError, 3, r"int; pass a treelite\.Model"),
-        (FileNotFoundError, tmp_path / "none.bin", ""),
+        (FileNotFoundError, tmp_path / "none.bin", "none"),
         (ValueError, content[:-20], "cut off"),
         (ValueError, content + b"abc", "3 bytes lie behind"),
         (ValueError, struct.pack("<i", 3) + content[4:], "format 3"),
