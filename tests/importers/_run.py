@@ -24,8 +24,7 @@ LIBRARIES = {
 }  # fmt: skip
 """Libraries by their modules, and the distributions whose versions are told."""
 _CHUNK = 100
-_CHUNKS = 24
-"""Chunks of one process."""
+_CHUNKS = 24  # chunks of one process
 _CODES = {library: code for code, library in enumerate(LIBRARIES)}
 
 

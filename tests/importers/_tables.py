@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-ASKED = 64
-"""Rows that models are asked about: one number, so that programs are compiled once."""
+ASKED = 64  # rows that models are asked about: one number, so that programs are compiled once
 _TRAINED = (60, 90, 150)
 _WIDTHS, _SHARES = (1, 3, 5), (0.1, 0.6, 0.3)
 PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
@@ -25,28 +24,24 @@ _NUMBER_LEVELS = (
 class Menu(NamedTuple):
     """What a library takes."""
 
-    words: tuple[str, ...] = ()
-    """The carriers of columns of words."""
+    words: tuple[str, ...] = ()  # the carriers of columns of words
     numbers_as_words: bool = True
     floats_as_words: bool = True
     gaps: bool = True
     word_gaps: bool = True
     infinite: bool = False
     names: tuple[str, ...] = PLAIN_NAMES + ODD_NAMES
-    nullable: bool = True
-    """Whether frames may hold pandas' nullable types and Arrow's."""
+    nullable: bool = True  # whether frames may hold pandas' nullable types and Arrow's
 
 
 class Column(NamedTuple):
     """One column: float64 numbers with NaN, or objects with None for gaps."""
 
     name: str
-    kind: str
-    """"number", "bool" or "word"."""
+    kind: str  # "number", "bool" or "word"
     values: np.ndarray
     carrier: str
-    levels: tuple = ()
-    """The words that are declared, in the order of their codes, those that no row has with them."""
+    levels: tuple = ()  # the words that are declared, in the order of their codes, those that no row has with them
 
     @property
     def is_number(self) -> bool:

@@ -33,8 +33,7 @@ from ._rows import near
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 N_TREES, N_FEATURES, ROWS = 9, 4, 2000
-CLOSE = 1e-6
-"""How far an answer may be, where it is larger than 1 as a share of it."""
+CLOSE = 1e-6  # how far an answer may be, where it is larger than 1 as a share of it
 NOT_SUMS = {"cautious": "min", "median": "collect", "maximum": "max", "generalized_mixture": "collect",
             "member_smoothing": "collect"}  # fmt: skip
 CAUTIOUS = {

@@ -94,8 +94,7 @@ def _wrong(ours: np.ndarray, theirs: np.ndarray) -> int:
     return int(met.sum() - met[mutual, best[mutual]].sum())
 
 
-LEAST, ROWS, TREES = 10_000_000, 9000, 240
-"""Visits of each library; rows and trees of each of its models."""
+LEAST, ROWS, TREES = 10_000_000, 9000, 240  # visits of each library; rows and trees of each of its models
 KINDS = {
     "plain": {},
     "missing": {"missing": True},
