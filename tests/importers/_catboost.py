@@ -125,12 +125,10 @@ def _lived(rng: np.random.Generator, model: Any) -> Any:
 def _ways(rng, table: Table, model: Any, pool, form: str, features: list[int], objects: bool, labels) -> Iterator[Way]:
     asked = ask(rng, table, _MENU, of_catboost(model, len(table.columns)), unseen=True)
     # CatBoost is asked for categories of the carriers that it was trained with.
-    columns = [
-        c._replace(values=rng.choice(table.columns[j].values, len(asked)), carrier=table.columns[j].carrier)
-        if j in features and c.kind == "number"
-        else c
-        for j, c in enumerate(asked.columns)
-    ]
+    columns = list(asked.columns)
+    for j in (j for j in features if columns[j].kind == "number"):
+        own = table.columns[j]
+        columns[j] = columns[j]._replace(values=rng.choice(own.values, len(asked)), carrier=own.carrier)
     asked = Table(tuple(columns))
     rows = _rows(asked, form, features, objects)
     theirs = catboost.Pool(rows, cat_features=features)

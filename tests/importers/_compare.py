@@ -7,6 +7,7 @@ import numpy as np
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
+from tests.interop._rows import assert_same_leaves, summed
 
 ULP = float(np.finfo(np.float32).eps)
 
@@ -30,10 +31,12 @@ class Mismatch(Exception):
 
 
 def check(way: Way, model: Any, rows: Any) -> None:
-    """Raise a `Mismatch` unless the model answers as its library does."""
     leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, AdditiveTrees) else model, rows))
     if way.leaves is not None:
-        _same_leaves(leaves, np.asarray(way.leaves).reshape(len(leaves), -1))
+        try:
+            assert_same_leaves(leaves, way.leaves)
+        except AssertionError as error:
+            raise Mismatch(f"other leaves: {error}") from error
     additive = isinstance(model, AdditiveTrees)
     allowed = _sums(way, model, rows, leaves) if additive else np.zeros((len(leaves), 1))
     if way.labels is not None and list(model.class_labels or ()) != way.labels:
@@ -43,27 +46,9 @@ def check(way: Way, model: Any, rows: Any) -> None:
         _answers(way, np.asarray(answer, np.float64), allowed)
 
 
-def _same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Each of our leaves is one of theirs, and the other way round."""
-    if ours.shape != theirs.shape:
-        raise Mismatch(f"leaves of {ours.shape[1]} trees for {theirs.shape[1]}")
-    for t in range(ours.shape[1]):
-        pairs = {*zip(ours[:, t].tolist(), theirs[:, t].tolist(), strict=True)}
-        if not len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
-            raise Mismatch(f"other leaves in tree {t}")
-
-
 def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.ndarray:
     """Compare sums; return what they may be off by, for each row and output."""
-    values, base = np.asarray(model.values, np.float64), np.asarray(model.base, np.float64)
-    reached = values[np.arange(leaves.shape[1]), leaves]
-    exact, size = np.tile(base, (len(leaves), 1)), np.tile(np.abs(base), (len(leaves), 1))
-    if reached.shape[2] == model.n_outputs:
-        exact, size = exact + reached.sum(axis=1), size + np.abs(reached).sum(axis=1)
-    else:
-        for t, output in enumerate(model.outputs_of_trees):
-            exact[:, output] += reached[:, t, 0]
-            size[:, output] += np.abs(reached[:, t, 0])
+    exact, size = summed(model, leaves), summed(model, leaves, np.abs)
     own = np.asarray(model.raw(rows), np.float64)
     _near("own sums", own, exact, ULP * (np.abs(exact) + ULP * size) + 1e-38)
     allowed = 0.5 * way.steps * ULP * size + 1e-38

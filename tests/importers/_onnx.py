@@ -58,7 +58,6 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
 
 
 def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
-    """The number of outputs, and the attributes."""
     if operator == "TreeEnsemble":
         return _new_form(rng, trees, dtype)
     double = dtype == "float64"
@@ -157,7 +156,6 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
 def _model(
     rng: np.random.Generator, operator: str, attributes: dict[str, Any], dtype: str, columns: int, outputs: int
 ) -> onnx.ModelProto:
-    """A graph of the trees, and what converters put around them."""
     name, nodes = "X", []
     if rng.random() < 0.2 and dtype != "float64":
         nodes.append(helper.make_node("Cast", [name], ["cast"], to=TensorProto.FLOAT))

@@ -24,8 +24,6 @@ _TRACEBACK_LINES = 4
 
 
 class Fault(NamedTuple):
-    """What is wrong with one model."""
-
     way: str
     said: str
 
@@ -123,7 +121,6 @@ def in_words(error: Exception) -> bool:
 
 
 def _shape_of(message: str) -> str:
-    """A message without what differs from model to model."""
     message = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "'…'", message.strip().split("\n")[0])
     message = re.sub(r"[\[({][^\])}]*[\])}]", "(…)", message)
     return re.sub(r"-?\d[\d.e+-]*", "#", message)[:120]

@@ -29,23 +29,19 @@ _CODES = {library: code for code, library in enumerate(LIBRARIES)}
 
 
 def installed() -> list[str]:
-    """The libraries that are there."""
     needed = {name: [name] for name in LIBRARIES} | {"onnx": ["onnx", "onnxruntime"]}
     return [name for name in LIBRARIES if all(importlib.util.find_spec(one) for one in needed[name])]
 
 
 def maker(library: str) -> Any:
-    """The module that makes a library's models."""
     return importlib.import_module(f"tests.importers._{library}")
 
 
 def try_seed(library: str, seed: int) -> Outcome:
-    """One model of a library, by its seed alone."""
     return try_model(maker(library).make, [_CODES[library], seed])
 
 
 def command(library: str, seed: int) -> str:
-    """What makes one model again."""
     return f"python -m tests.importers --libraries {library} --only {seed}"
 
 
@@ -62,7 +58,6 @@ def run_one(library: str, seed: int) -> int:
 
 
 def counts_of(library: str, start: int, stop: int) -> dict[str, Any]:
-    """Counts of models with the seeds from ``start`` up to ``stop``."""
     ju.use_compilation_cache(Path(tempfile.gettempdir(), "jaxunc-programs-of-importers"))
     began, models = time.process_time(), Counter()
     answered, refused, not_made, faults, such_as = Counter(), Counter(), Counter(), [], {}

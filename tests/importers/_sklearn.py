@@ -76,12 +76,10 @@ def _asked(rng: np.random.Generator, menu: Menu, table: Table, form: str, member
     """Rows in which missing values stand where training had some alone: scikit-learn refuses others."""
     asked = ask(rng, table, menu, of_sklearn(members, len(table.columns)))
     had = {c.name: c.is_number and bool(np.isnan(c.values).any()) for c in table.columns}
-    columns = [
-        c._replace(values=np.nan_to_num(c.values, nan=0.0)) if c.is_number and not had[c.name] else c
-        for c in asked.columns
+    whole = [
+        c._replace(values=np.nan_to_num(c.values)) if c.is_number and not had[c.name] else c for c in asked.columns
     ]
-    asked = Table(tuple(columns))
-    return asked, _rows(form, asked)
+    return (asked := Table(tuple(whole))), _rows(form, asked)
 
 
 def _forest(rng: np.random.Generator) -> Iterator[Way]:
@@ -222,7 +220,6 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
 
 
 def _by_onnx(rng: np.random.Generator, model: Any, asked: Table) -> Iterator[Way]:
-    """What skl2onnx writes of a model, where it is installed and takes it."""
     try:
         import onnxruntime
         from skl2onnx import to_onnx

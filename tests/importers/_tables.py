@@ -22,8 +22,6 @@ _NUMBER_LEVELS = (
 
 
 class Menu(NamedTuple):
-    """What a library takes."""
-
     words: tuple[str, ...] = ()  # the carriers of columns of words
     numbers_as_words: bool = True
     floats_as_words: bool = True
@@ -48,7 +46,6 @@ class Column(NamedTuple):
         return self.kind == "number"
 
     def series(self) -> pd.Series:
-        """The column as its carrier holds it."""
         if self.kind == "number":
             return pd.Series(self.values).astype(self.carrier)
         if self.carrier in ("category", "ordered"):
@@ -67,20 +64,16 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Columns of one length."""
-
     columns: tuple[Column, ...]
 
     @property
     def words(self) -> list[int]:
-        """The places of columns of words."""
         return [j for j, column in enumerate(self.columns) if column.kind == "word"]
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
 
     def frame(self) -> pd.DataFrame:
-        """The table as a frame of pandas."""
         return pd.DataFrame({column.name: column.series() for column in self.columns})
 
     def matrix(self, dtype: type = np.float32) -> np.ndarray:
@@ -95,7 +88,6 @@ def drawn(rng: np.random.Generator, choices: dict[str, list], share: float) -> d
 
 
 def draw_table(rng: np.random.Generator, menu: Menu) -> Table:
-    """Return a table of training."""
     number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(_TRAINED))
     pool = menu.names if rng.random() < 0.4 else PLAIN_NAMES
     names = rng.choice(pool, number, replace=False).tolist()

@@ -131,7 +131,6 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
 
 
 def _lived(rng: np.random.Generator, booster: xgboost.Booster) -> xgboost.Booster:
-    """What a booster is after it was kept somewhere."""
     chance = rng.random()
     if chance < 0.5:
         return booster
@@ -232,9 +231,8 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
         more = {"eval_set": [(rows, rng.permutation(y))], "verbose": False}
     if rng.random() < 0.2:
         more["sample_weight"] = rng.integers(1, 4, len(y)).astype(float)
-    kinds = (
-        (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else (xgboost.XGBClassifier, xgboost.XGBRegressor)
-    )
+    kinds = (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else ()
+    kinds = kinds or (xgboost.XGBClassifier, xgboost.XGBRegressor)
     if not classifies and rng.random() < 0.1 and params["objective"] in ("reg:squarederror", "reg:absoluteerror"):
         y = np.stack([y, -(y**2), np.abs(y)], axis=1)
         more = {}

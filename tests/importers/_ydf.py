@@ -58,7 +58,6 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
 
 
 def _is_discretised(model: Any) -> bool:
-    """Whether training has discretised a column."""
     return any(len(one.discretized_numerical.boundaries) for one in model.data_spec().columns)
 
 

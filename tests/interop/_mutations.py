@@ -22,7 +22,6 @@ VALUES += ([], {}, [[]], [1, [2]], ["a"], [None], {"a": 1}, [0] * 1000)
 
 
 def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
-    """Up to eight bits, anywhere."""
     damaged = bytearray(content)
     for place in rng.integers(len(damaged), size=rng.integers(1, 9)):
         damaged[place] ^= 1 << int(rng.integers(8))
@@ -58,7 +57,6 @@ def other_numbers(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def other_lines(content: bytes, rng: np.random.Generator) -> bytes:
-    """A line lost, there twice, or in another's place."""
     lines = content.split(b"\n")
     one, other = rng.integers(len(lines), size=2)
     kind = rng.integers(3)

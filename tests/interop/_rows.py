@@ -33,7 +33,6 @@ def near(
 
 
 def thresholds(trees: Trees) -> list[np.ndarray]:
-    """The numbers that each column is compared with."""
     keys, feature, child = (np.asarray(getattr(trees, name)) for name in ("threshold", "feature", "child"))
     inner = child != np.arange(child.shape[1])
     numbers = np.where(keys < 0, np.iinfo(np.int32).min - keys, keys).astype(np.int32).view(np.float32)
@@ -53,11 +52,11 @@ def assert_same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
         assert all(len(np.unique(side)) == pairs.shape[1] for side in pairs), f"tree {t}"
 
 
-def summed(model, leaves: np.ndarray) -> np.ndarray:
-    """Return the sums of leaf values of an ensemble ``[rows outputs]`` in float64, the base included."""
-    leaves, values = np.asarray(leaves), np.asarray(model.values, np.float64)
+def summed(model, leaves: np.ndarray, of=np.asarray) -> np.ndarray:
+    """Return the sums of leaf values, or ``of`` them, ``[rows outputs]`` in float64, the base included."""
+    leaves, values = np.asarray(leaves), of(np.asarray(model.values, np.float64))
     reached = values[np.arange(leaves.shape[1]), leaves]
-    total = np.tile(np.asarray(model.base, np.float64), (len(leaves), 1))
+    total = np.tile(of(np.asarray(model.base, np.float64)), (len(leaves), 1))
     if reached.shape[2] == model.n_outputs:
         return total + reached.sum(axis=1)
     for t, output in enumerate(model.outputs_of_trees):

@@ -46,7 +46,6 @@ def graph(
 
 
 def trees(rng, n_trees=3, n_nodes=31, modes=MODES, double=False):
-    """Return the attributes of random trees, and the tree and node of each leaf."""
     tree, node = np.repeat(np.arange(n_trees), n_nodes), np.tile(np.arange(n_nodes), n_trees)
     inner = 2 * node + 2 < n_nodes
     value = rng.choice(THRESHOLDS, len(node)).astype(np.float64)
@@ -111,9 +110,7 @@ def test_all_modes(seed, dtype):
     attributes = weighted(rng, "target", [0], n_trees=1, double=double)
     number = len(attributes["target_ids"])
     ids = np.arange(number, dtype=np.float64)
-    attributes |= (
-        {"target_weights_as_tensor": numpy_helper.from_array(ids)} if double else {"target_weights": ids.tolist()}
-    )
+    attributes |= {"target_weights_as_tensor": numpy_helper.from_array(ids)} if double else {"target_weights": [*ids]}
     model = graph("TreeEnsembleRegressor", attributes | {"n_targets": 1}, dtype)
     X = rows(rng, dtype)
     np.testing.assert_array_equal(from_onnx(model).predict(X), run(model, X)[0].ravel())
@@ -141,7 +138,6 @@ def test_chains_of_equal_values(mode, least):
 
 
 def test_integers():
-    """Integers are compared as float32."""
     rng = np.random.default_rng(0)
     attributes = weighted(rng, "class", [0], least=0.0) | {"classlabels_int64s": [0, 1]}
     assert_agrees(graph("TreeEnsembleClassifier", attributes, np.int64), rows(rng, np.int64))
@@ -205,12 +201,6 @@ def test_classes_of_trees():
     assert ours.values.shape[2] == 1
 
 
-def test_regressors():
-    rng = np.random.default_rng(3)
-    more = {"n_targets": 2, "aggregate_function": "AVERAGE", "base_values": [1.0, -2.0], "post_transform": "LOGISTIC"}
-    assert_agrees(graph("TreeEnsembleRegressor", weighted(rng, "target", [0, 1]) | more), rows(rng))
-
-
 @pytest.mark.parametrize("step", ["Sigmoid", "Exp", "Softmax", "Normalizer"])
 @pytest.mark.exhaustive(keep=2)
 def test_nodes_after(step):
@@ -223,6 +213,12 @@ def test_nodes_after(step):
         return
     model = graph("TreeEnsembleRegressor", weighted(rng, "target", [0, 1]) | {"n_targets": 2}, after=[(step, {})])
     assert_agrees(model, rows(rng))
+
+
+def test_regressors():
+    rng = np.random.default_rng(3)
+    more = {"n_targets": 2, "aggregate_function": "AVERAGE", "base_values": [1.0, -2.0], "post_transform": "LOGISTIC"}
+    assert_agrees(graph("TreeEnsembleRegressor", weighted(rng, "target", [0, 1]) | more), rows(rng))
 
 
 def test_casts_before():
@@ -302,16 +298,13 @@ def test_sources(tmp_path):
     expected = np.asarray(from_onnx(model).raw(X))
     for source in (path, str(path), content):
         np.testing.assert_array_equal(from_onnx(source).raw(X), expected)
-    with pytest.raises(TypeError, match="int; pass a path"):
-        from_onnx(3)
-    with pytest.raises(ValueError, match="no ONNX model"):
-        from_onnx(content[:-20])
-    with pytest.raises(ValueError, match="0 nodes of trees"):
-        from_onnx(b"")
     twice = onnx.ModelProto.FromString(content)
     twice.graph.node.append(twice.graph.node[0])
-    with pytest.raises(ValueError, match="2 nodes of trees"):
-        from_onnx(twice)
+    for source, said in ((content[:-20], "no ONNX model"), (b"", "0 nodes of trees"), (twice, "2 nodes of trees")):
+        with pytest.raises(ValueError, match=said):
+            from_onnx(source)
+    with pytest.raises(TypeError, match="int; pass a path"):
+        from_onnx(3)
 
 
 def test_warns_of_missing_values_that_skl2onnx_lost():

@@ -30,7 +30,6 @@ def members(model):
 
 
 def expected_counts(tree) -> np.ndarray:
-    """Weighted counts of a tree's leaves, sorted: fractions times size."""
     leaf = tree.children_left < 0
     return np.sort((tree.value[:, 0] * tree.weighted_n_node_samples[:, None])[leaf], axis=0)
 

@@ -231,7 +231,6 @@ def test_counts_are_scikit_learns(n_classes, weighted):
 
 
 def forest_of_counts(values, *, count=None, weight=None, kind="float32"):
-    """Return a classification forest of one tree with two leaves."""
     metadata, annotation = Metadata(1, "kMultiClf", True, 1, [2], (1, 2)), TreeAnnotation(1, [-1], [-1])
     builder = builder_of(kind, metadata, annotation, PostProcessorFunc("identity_multiclass"), [0.0, 0.0])
     builder.start_tree()
@@ -271,18 +270,14 @@ def test_other_libraries():
     rng = np.random.default_rng(4)
     X, _, y, _ = data()
     xgboost = pytest.importorskip("xgboost")
-    booster = xgboost.train(
-        {"objective": "binary:logistic", "max_depth": 4, "max_cat_to_onehot": 1},
-        xgboost.DMatrix(X, y, feature_types=["q", "q", "q", "c"], enable_categorical=True),
-        5,
-    )
-    model = treelite.frontend.from_xgboost(booster)
+    matrix = xgboost.DMatrix(X, y, feature_types=["q", "q", "q", "c"], enable_categorical=True)
+    settings = {"objective": "binary:logistic", "max_depth": 4, "max_cat_to_onehot": 1}
+    model = treelite.frontend.from_xgboost(xgboost.train(settings, matrix, 5))
     assert_agrees(model, from_treelite(model), rows(model, ROWS, rng), 2e-5)
     lightgbm = pytest.importorskip("lightgbm")
     of_data = lightgbm.Dataset(X.astype(np.float64), y, categorical_feature=[3])
-    model = treelite.frontend.from_lightgbm(
-        lightgbm.train({"objective": "binary", "verbose": -1, "min_data_per_group": 1}, of_data, 5)
-    )
+    settings = {"objective": "binary", "verbose": -1, "min_data_per_group": 1}
+    model = treelite.frontend.from_lightgbm(lightgbm.train(settings, of_data, 5))
     assert_agrees(model, from_treelite(model), rows(model, ROWS, rng))
 
 

@@ -43,7 +43,6 @@ class Training(NamedTuple):
 
 @lru_cache
 def training(missing: bool, n: int = 3000) -> Training:
-    """A training set with or without missing values."""
     rng = np.random.default_rng(7)
     X = np.stack([
         rng.normal(size=n).round(2), 1.7e9 + rng.random(n) * 200, 2.0**24 + rng.integers(-40, 40, n),
@@ -79,7 +78,6 @@ def wrong_leaves(trees: Trees, X: object, theirs: np.ndarray) -> tuple[int, int]
 
 
 def compared(ours: np.ndarray, theirs: np.ndarray) -> tuple[int, int]:
-    """The same, of leaf numbers ``[instances trees]``."""
     theirs = np.asarray(theirs).reshape(len(ours), -1).astype(np.int64)
     assert ours.shape == theirs.shape
     return ours.size, sum(_wrong(a, b) for a, b in zip(ours.T, theirs.T, strict=True))
@@ -111,7 +109,6 @@ def each(visit) -> None:
 
 
 def assert_enough(found: dict[Any, tuple[int, int]]) -> None:
-    """There are enough visits, of which none is wrong."""
     visits, wrong = (sum(one) for one in zip(*found.values(), strict=True))
     print(f"{visits} leaves visited, {wrong} wrong: {found}")
     assert wrong == 0, found
@@ -127,7 +124,6 @@ def halves(data: Training) -> tuple[slice, slice]:
 
 
 def codes(n: int, unseen: tuple) -> dict[int, list]:
-    """The codes of categories, and others."""
     return {5: [*range(N_RARE), *unseen], 6: [*range(N_WORDS), *unseen, np.nan]} if n > 5 else {}
 
 

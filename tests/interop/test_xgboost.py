@@ -31,7 +31,6 @@ def data(rng, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(model: Any, booster: Any, X: Any, **iterations) -> AdditiveTrees:
-    """Compare leaves and sums."""
     made = from_xgboost(model)
     matrix = xgboost.DMatrix(X, enable_categorical=True)
     leaves = ju.leaf_index(made.trees, X)
@@ -100,19 +99,15 @@ def test_categories(rng, max_cat_to_onehot):
     settings = {"enable_categorical": True, "max_cat_to_onehot": max_cat_to_onehot, "max_depth": 5}
     model = xgboost.XGBClassifier(n_estimators=12, **settings).fit(frame[:600], y[:600])
     made = check(model, model.get_booster(), frame)
-    levels = made.columns.levels
-    assert levels is not None
-    assert levels[1] is not None
+    levels: Any = made.columns.levels
     assert levels[1].values == tuple("abcdef")
     words = frame.astype({"word": object, "number": float})
     np.testing.assert_array_equal(made.raw(words), made.raw(frame))
     codes = np.stack([frame.x, *(frame[name].cat.codes for name in ("word", "number"))], axis=1).astype(np.float32)
     codes[codes[:, 1] < 0, 1] = np.nan
     codes[codes[:, 2] < 0, 2] = np.nan
-    of_codes = made.trees.__class__(
-        *(getattr(made.trees, name) for name in ("feature", "threshold", "child", "missing_right", "tree_depth")),
-        columns=made.columns.of_codes(),
-    )
+    parts = ("feature", "threshold", "child", "missing_right", "tree_depth")
+    of_codes = ju.forest.Trees(*(getattr(made.trees, name) for name in parts), columns=made.columns.of_codes())
     np.testing.assert_array_equal(ju.leaf_index(of_codes, codes), ju.leaf_index(made.trees, frame))
     weird = np.array([[0, code, 0] for code in (-1, -0.5, 0.5, 2.7, 5.99, 6, 100)], np.float32)
     booster = xgboost.XGBClassifier(n_estimators=12, **settings, feature_types=["q", "c", "c"])
@@ -153,7 +148,6 @@ def test_refusals(rng, tmp_path):
 
 
 def edited(model: Any, edit: Callable[[dict], Any]) -> bytes:
-    """A model's file, of which some parts are others."""
     document = json.loads(bytes(model.save_raw("json")))
     edit(document)
     return json.dumps(document).encode()
@@ -189,9 +183,8 @@ def test_other_numbers_for_missing_values(missing, rng):
     model.fit(np.where(np.isnan(holes), missing, holes), y)
     with refuses(ValueError, r"takes .* for a missing value .*set_params\(missing=np.nan\)"):
         from_xgboost(model)
-    np.testing.assert_allclose(
-        from_xgboost(model.set_params(missing=np.nan)).predict(holes), model.predict_proba(holes), atol=1e-6
-    )
+    made = from_xgboost(model.set_params(missing=np.nan))
+    np.testing.assert_allclose(made.predict(holes), model.predict_proba(holes), atol=1e-6)
     old = {"scikit_learn": json.dumps({"missing": float(missing)})}
     with refuses(ValueError, "for a missing value .*Load it into a Booster"):
         from_xgboost(edited(model.get_booster(), lambda d: d["learner"].update(attributes=old)))
@@ -326,10 +319,7 @@ def test_words_outside_of_ascii(rng):
     frame = lambda names: pd.DataFrame({"größe": pd.Categorical.from_codes(code, names), "a b": x})
     model = xgboost.XGBClassifier(n_estimators=4, enable_categorical=True).fit(frame(words), y)
     encoded = [list(word.encode()) for word in words]
-    entry = {
-        "offsets": np.cumsum([0, *map(len, encoded)]).tolist(),
-        "values": [byte for own in encoded for byte in own],
-    }
+    entry = {"offsets": np.cumsum([0, *map(len, encoded)]).tolist(), "values": [*"".join(words).encode()]}
 
     def newer(document: dict, version: list) -> None:
         document["version"] = version

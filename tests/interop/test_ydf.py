@@ -182,8 +182,6 @@ def test_other_models(rng):
 
 
 class Changed:
-    """A model with other trees."""
-
     def __init__(self, model, trees):
         self._given, self._trees = model, trees
 
