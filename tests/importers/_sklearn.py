@@ -76,10 +76,9 @@ def _asked(rng: np.random.Generator, menu: Menu, table: Table, form: str, member
     """Rows in which missing values stand where training had some alone: scikit-learn refuses others."""
     asked = ask(rng, table, menu, of_sklearn(members, len(table.columns)))
     had = {c.name: c.is_number and bool(np.isnan(c.values).any()) for c in table.columns}
-    whole = [
-        c._replace(values=np.nan_to_num(c.values)) if c.is_number and not had[c.name] else c for c in asked.columns
-    ]
-    return (asked := Table(tuple(whole))), _rows(form, asked)
+    whole = lambda c: c._replace(values=np.nan_to_num(c.values)) if c.is_number and not had[c.name] else c
+    asked = Table(tuple(map(whole, asked.columns)))
+    return asked, _rows(form, asked)
 
 
 def _forest(rng: np.random.Generator) -> Iterator[Way]:
