@@ -35,8 +35,7 @@ _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 class ModelFile(NamedTuple):
     """What a file of another library holds."""
 
-    library: str
-    """The library whose format it is."""
+    library: str  # the library whose format it is
     model: Forest | AdditiveTrees
 
 

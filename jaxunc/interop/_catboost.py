@@ -131,13 +131,8 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
         trees = [tree._replace(leaf_values=(scale * tree.leaf_values).astype(np.float32)) for tree in trees]
-    return ensemble_of(
-        trees,
-        features.columns,
-        bias if len(bias) else np.zeros(n_outputs),
-        _LINKS[loss],
-        class_labels=_labels(info, loss, n_outputs),
-    )
+    base, labels = bias if len(bias) else np.zeros(n_outputs), _labels(info, loss, n_outputs)
+    return ensemble_of(trees, features.columns, base, _LINKS[loss], class_labels=labels)
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
@@ -184,10 +179,7 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Left and right children of a whole tree, and the split that each level tests.
-
-    The root tests the last split, whose bit is the highest: leaves are then in CatBoost's order.
-    """
+    """Children of a whole tree, and the split that each level tests: the root the last, whose bit is the highest."""
     nodes = np.arange(2 ** (depth + 1) - 1)
     inner = nodes < 2**depth - 1
     split = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
@@ -226,9 +218,7 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
     return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
 
 
-def _tree(
-    tests: "list[Test]", left: np.ndarray, right: np.ndarray, place: np.ndarray, values: np.ndarray
-) -> ComparingTree:
+def _tree(tests: list, left: np.ndarray, right: np.ndarray, place: np.ndarray, values: np.ndarray) -> ComparingTree:
     """A tree with these children, of which each inner node makes the test at its place."""
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
@@ -247,8 +237,7 @@ class Test(NamedTuple):
     column: int
     border: float
     missing_right: bool = False
-    code: int | None = None
-    """The category that goes right; None where numbers above the border do."""
+    code: int | None = None  # the category that goes right; None where numbers above the border do
 
 
 class Features:
@@ -284,7 +273,6 @@ class Features:
         self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
-        """What a split tests."""
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
             column, missing_right = _known(self._floats, integer(split, "float_feature_index"))

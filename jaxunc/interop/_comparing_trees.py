@@ -27,13 +27,11 @@ from jaxunc.tables import Columns
 
 AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 """How a node compares its number with its value; where that holds, it goes left."""
-MOST_COLUMNS = 2**24
-"""Largest number of columns: nothing is made of more that a few bytes of a file claim."""
+MOST_COLUMNS = 2**24  # largest number of columns: nothing is made of more that a few bytes of a file claim
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])
 _IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
 _MOST_CUTS = 2**24  # codes are float32
-_NONE_LEFT = -1
-"""Below the key of every code."""
+_NONE_LEFT = -1  # below the key of every code
 _ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)
 
 
@@ -41,17 +39,14 @@ class ComparingTree(NamedTuple):
     """One tree in its library's numbering, the root first; children are negative at leaves."""
 
     feature: np.ndarray
-    compare: np.ndarray
-    """One of the above for each inner node."""
-    value: np.ndarray
-    """The float64 number that is compared with; not read where a node tests a set."""
+    compare: np.ndarray  # one of the above for each inner node
+    value: np.ndarray  # the float64 number that is compared with; not read where a node tests a set
     left: np.ndarray
     right: np.ndarray
     missing_left: np.ndarray
     sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
     """Of nodes that test sets: disjoint intervals, as their first numbers and the first ones behind them."""
-    leaf_values: np.ndarray
-    """The value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves."""
+    leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
@@ -115,14 +110,8 @@ def forest_of(
     roots = np.stack([own.sum(axis=0) for own in counts]) if roots is None else roots
     nodes, columns = tree_nodes(trees, columns)
     # The prior is the class frequencies of the samples that the trees were grown on.
-    return assemble(
-        nodes,
-        counts,
-        columns=columns,
-        prior=roots.sum(axis=0) / roots.sum(),
-        n_samples=float(roots.sum(axis=1).mean()),
-        class_labels=class_labels,
-    )
+    known = {"prior": roots.sum(axis=0) / roots.sum(), "n_samples": float(roots.sum(axis=1).mean())}
+    return assemble(nodes, counts, columns=columns, class_labels=class_labels, **known)
 
 
 class _Bounds(NamedTuple):
@@ -137,8 +126,7 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     """Return trees that test keys, and the columns that they test.
 
     Where columns come with cuts, float64 is compared: the columns that trees test get cuts of their own. Those with
-    levels get none, and there -1, the code of no level, goes where missing values go. A ValueError tells of a tree that
-    is none, or tests what is no column, no number or more than codes distinguish.
+    levels get none, and there -1, the code of no level, goes where missing values go.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):

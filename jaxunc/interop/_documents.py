@@ -16,40 +16,23 @@ import numpy as np
 
 from jaxunc._checks import warn
 
-GIVEN = str | PathLike | bytes | bytearray | memoryview
-"""What `content_of` takes."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some editors write before text in UTF-8."""
+GIVEN = str | PathLike | bytes | bytearray | memoryview  # what `content_of` takes
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors write before text in UTF-8
 _LONGEST_PATH = 4096
-
-
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
 """What such a file is, and what to do about it."""
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
-
-
 _STRUCTS = {
-    b"i": Struct(">b"),
-    b"U": Struct(">B"),
-    b"I": Struct(">h"),
-    b"l": Struct(">i"),
-    b"L": Struct(">q"),
-    b"d": Struct(">f"),
-    b"D": Struct(">d"),
-}
+    b"i": Struct(">b"), b"U": Struct(">B"), b"I": Struct(">h"), b"l": Struct(">i"), b"L": Struct(">q"),
+    b"d": Struct(">f"), b"D": Struct(">d"),
+}  # fmt: skip
 _DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
 _PLAIN = {b"Z": None, b"T": True, b"F": False}
 _DEEPEST = 64
-
-
 TESTED = {
-    "CatBoost": (1, 2),
-    "LightGBM": (4,),
-    "ONNX (ai.onnx.ml)": (5,),
-    "XGBoost": (3, 4),
-    "YDF": (0, 16),
+    "CatBoost": (1, 2), "LightGBM": (4,), "ONNX (ai.onnx.ml)": (5,), "XGBoost": (3, 4), "YDF": (0, 16),
     "treelite": (4, 8),
-}
+}  # fmt: skip
 """The newest versions that were tested, to the digit from which on nothing about trees is expected to change."""
 
 
@@ -111,11 +94,8 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
     try:
         # Both begin with a brace. In text a quote, a brace or white space follows; in UBJSON the length of a name.
-        found = (
-            json.loads(content)
-            if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
-            else _read_ubjson(content)
-        )
+        is_text = content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
+        found = json.loads(content) if is_text else _read_ubjson(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
     if not isinstance(found, dict):
@@ -174,10 +154,7 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
 
 
 def _read_ubjson(content: bytes) -> Any:
-    """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's.
-
-    Raises a ValueError if it is cut off, goes on behind its end, or has parts that are unknown.
-    """
+    """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's."""
     reader = _UbjsonReader(content)
     found = reader.value(reader.marker(), 0)
     if reader.at != len(content):
@@ -218,7 +195,6 @@ class _UbjsonReader:
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return a value of the kind that its marker says."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
@@ -261,8 +237,7 @@ class _UbjsonReader:
 
     def _object(self, depth: int) -> dict[str, Any]:
         kind, size = self._head()
-        found: dict[str, Any] = {}
-        number = 0
+        found, number = {}, 0
         while number != size and not (size is None and self._next_is(b"}")):
             name = self._take(self._size()).decode()
             found[name] = self.value(kind or self.marker(), depth + 1)

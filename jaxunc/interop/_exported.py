@@ -21,10 +21,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
-    """Return the bound forest of a model, or the ensemble that it is.
-
-    Raises a TypeError for others and for traced ones, a ValueError where empty leaves are followed.
-    """
+    """Return the bound forest of a model, or the ensemble that it is; others and traced ones are a TypeError."""
     model = getattr(model, "bound_", model)
     if not isinstance(model, ReadOuts | AdditiveTrees):
         raise TypeError(
@@ -45,11 +42,8 @@ def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, A
     """Return what is known of columns and classes, for JSON; levels by the number of their column."""
     found: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
-        found["levels"] = {
-            str(j): {"values": own.values, "missing_is_last": own.has_missing}
-            for j, own in enumerate(columns.levels)
-            if own is not None
-        }
+        known = [(str(j), own) for j, own in enumerate(columns.levels) if own is not None]
+        found["levels"] = {j: {"values": own.values, "missing_is_last": own.has_missing} for j, own in known}
     return {name: own for name, own in found.items() if own is not None}
 
 
@@ -57,18 +51,13 @@ class PlainSet(NamedTuple):
     """A test of the intervals that the numbers of one column lie in."""
 
     feature: int
-    upper: Float64[np.ndarray, " inner"]
-    """The largest number of each interval but the last, rising and below infinity."""
-    behind: Float64[np.ndarray, " inner"]
-    """The number behind each, in the precision that the column is compared in."""
-    first_left: bool
-    """Whether the first interval goes left; the sides alternate."""
-    missing_left: bool
-    """Whether a missing value goes left."""
+    upper: Float64[np.ndarray, " inner"]  # the largest number of each interval but the last, rising and below infinity
+    behind: Float64[np.ndarray, " inner"]  # the number behind each, in the precision that the column is compared in
+    first_left: bool  # whether the first interval goes left; the sides alternate
+    missing_left: bool  # whether a missing value goes left
 
     @property
     def goes_left(self) -> Bool[np.ndarray, " intervals"]:
-        """Whether each interval goes left."""
         return (np.arange(len(self.upper) + 1) % 2 == 0) == self.first_left
 
 
@@ -76,31 +65,24 @@ class PlainNodes(NamedTuple):
     """All nodes of trees that are in use, tree after tree, each root first; right children follow left ones."""
 
     tree: Int64[np.ndarray, " used"]
-    node: Int64[np.ndarray, " used"]
-    """Its place in the arrays of the tree."""
-    number: Int64[np.ndarray, " used"]
-    """Its number among the nodes of the tree, without gaps, as ONNX Runtime wants it."""
+    node: Int64[np.ndarray, " used"]  # its place in the arrays of the tree
+    number: Int64[np.ndarray, " used"]  # its number among the nodes of the tree, without gaps, as ONNX Runtime wants it
     inner: Bool[np.ndarray, " used"]
     feature: Int64[np.ndarray, " used"]
-    left: Int64[np.ndarray, " used"]
-    """The number of the left child."""
+    left: Int64[np.ndarray, " used"]  # the number of the left child
     missing_left: Bool[np.ndarray, " used"]
-    value: Float64[np.ndarray, " used"]
-    """The number at or below which instances go left."""
+    value: Float64[np.ndarray, " used"]  # the number at or below which instances go left
     none_left: Bool[np.ndarray, " used"]
     """Whether no number goes left: none is less than ``value``, which is -inf there."""
-    of_set: Int64[np.ndarray, " used"]
-    """The number of the set that a node tests in place of a value; -1 for all others."""
-    sets: list[PlainSet]
-    """The sets that are tested, each once."""
+    of_set: Int64[np.ndarray, " used"]  # the number of the set that a node tests in place of a value; -1 for all others
+    sets: list[PlainSet]  # the sets that are tested, each once
 
 
 def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
-    """Return the nodes: trees, of which no node has two parents.
+    """Return the nodes: trees, of which no node has two parents (a ValueError but for tests of intervals).
 
     ``wide`` says whether numbers are compared as they are in float64. Then those of columns that have cuts are compared
-    with these, and others with the largest number that rounds to the threshold in float32, or below. Nodes that share
-    children other than in tests of intervals are a ValueError.
+    with these, and others with the largest number that rounds to the threshold in float32, or below.
     """
     tests, within = interval_nodes(trees)
     child = np.array(trees.child)
@@ -119,9 +101,7 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     return PlainNodes(tree, node, own, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets)
 
 
-def _numbers(
-    trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
     """The largest numbers with keys at or below these, and where there is none, which are -inf then."""
     none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
     narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)

@@ -18,8 +18,7 @@ _LINKS = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
     "multiclass": "softmax",
 }
-_OWN = ("custom", "none", "null", "na")
-"""What files say of an objective of the user's own."""
+_OWN = ("custom", "none", "null", "na")  # what files say of an objective of the user's own
 _OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
 _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
@@ -119,15 +118,8 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
     columns = columns_of(found, given)
     scale /= n_trees // n_outputs if "average_output" in header else 1
     trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(found.trees)]
-    return ensemble_of(
-        trees,
-        columns,
-        np.zeros(n_outputs),
-        _LINKS[name],
-        trees_per_stage=n_outputs,
-        class_labels=_labels(name, n_outputs, classes, is_classifier),
-        averaged="average_output" in header,
-    )
+    more = {"class_labels": _labels(name, n_outputs, classes, is_classifier), "averaged": "average_output" in header}
+    return ensemble_of(trees, columns, np.zeros(n_outputs), _LINKS[name], trees_per_stage=n_outputs, **more)
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
@@ -190,17 +182,10 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
         sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), given)
         missing_left = missing_left & ~is_category
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
-    none = np.zeros(n_leaves)
-    return ComparingTree(
-        np.append(feature, none.astype(np.int64)),
-        np.append(np.where(is_category | without_zero, IN_SET, AT_MOST), np.full(n_leaves, AT_MOST)),
-        np.append(threshold, none),
-        left,
-        right,
-        np.append(missing_left, none != 0),
-        sets,
-        np.append(np.zeros(n_inner), leaf_values)[:, None],
-    )
+    compare, none = np.where(is_category | without_zero, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)
+    tests = np.append(feature, none), np.append(compare, none + AT_MOST), np.append(threshold, none.astype(float))
+    values = np.append(np.zeros(n_inner), leaf_values)[:, None]
+    return ComparingTree(*tests, left, right, np.append(missing_left, none != 0), sets, values)
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
@@ -211,9 +196,7 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([-np.inf, -_ZERO]), np.array([behind, _BEHIND_ZERO])
 
 
-def _sets_of_categories(
-    what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray) -> dict:
     """The sets of nodes whose threshold is the number of a set, bits in words of 32."""
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)

@@ -19,22 +19,16 @@ from ._documents import content_of
 
 _ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
 """What stands behind the trees: files before LightGBM 2.2 lack the first."""
-
-
 _NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
 
 
 class ModelText(NamedTuple):
     """The parts of a model file that predictions rest on."""
 
-    header: dict[str, str]
-    """What stands before the trees."""
-    trees: list[dict[str, str]]
-    """The lines of every tree."""
-    parameters: dict[str, str]
-    """What the model was trained with, where the file knows it."""
-    pandas_categorical: list[Any]
-    """The categories of the frame's category columns, in order."""
+    header: dict[str, str]  # what stands before the trees
+    trees: list[dict[str, str]]  # the lines of every tree
+    parameters: dict[str, str]  # what the model was trained with, where the file knows it
+    pandas_categorical: list[Any]  # the categories of the frame's category columns, in order
 
 
 def read_model_text(source: Any) -> ModelText:
@@ -79,12 +73,10 @@ def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None)
 
 
 def integer(lines: dict[str, str], name: str) -> int:
-    """Return the integer of a line."""
     return int(row(lines, name, np.int64, 1)[0])
 
 
 def text(lines: dict[str, str], name: str) -> str:
-    """Return what a line holds."""
     if name not in lines:
         raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
     return lines[name]
@@ -134,11 +126,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 
 def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known.
-
-    Raises a ValueError if the file does not name them, and none are given or others than it says.
-    A TypeError if what is given are no names and positions.
-    """
+    """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known."""
     given = _listed(given)
     names = tuple(text(found.header, "feature_names").split(" "))
     n_features = integer(found.header, "max_feature_idx") + 1
@@ -160,14 +148,10 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
             levels[j] = Levels(tuple(values), has_missing=False)
     elif given:
         raise ValueError(f"category_columns={given!r:.60}, but the model was not fitted to a frame with categories.")
-    return Columns(
-        n_features,
-        None if is_default else names,
-        tuple(j in listed or levels[j] is not None for j in range(n_features)),
-        tuple(levels) if any(own is not None for own in levels) else None,
-        cuts=tuple(() if own is None else None for own in levels),
-        spaces_are_underlines=not is_default,
-    )
+    nominal = tuple(j in listed or levels[j] is not None for j in range(n_features))
+    known = None if is_default else names, nominal, tuple(levels) if any(own is not None for own in levels) else None
+    cuts = tuple(() if own is None else None for own in levels)
+    return Columns(n_features, *known, cuts=cuts, spaces_are_underlines=not is_default)
 
 
 def _listed(given: Any) -> list[int | str] | None:
@@ -189,13 +173,11 @@ class _Facts(NamedTuple):
     """What a file says of the columns of its frame."""
 
     names: tuple[str, ...]
-    ranges: list[str]
-    """What values each column had in training."""
+    ranges: list[str]  # what values each column had in training
     listed: list[int]
     """The categorical features: by default the category columns without an order, else what the user named."""
     tested: Bool[np.ndarray, " features"]
-    categories: list[list[Any]]
-    """Those of pandas' category columns, in the order of columns."""
+    categories: list[list[Any]]  # those of pandas' category columns, in the order of columns
 
 
 def _tested(found: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
@@ -285,9 +267,7 @@ def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"
     return np.array(places)
 
 
-def _has_other(
-    fits: Bool[np.ndarray, "lists features"], places: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]
-) -> bool:
+def _has_other(fits: np.ndarray, places: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
     """Whether the lists may stand, in their order, at other columns too, so that a test reads another list."""
     n_lists, n_features = fits.shape
     first, mirrored = _first(fits), _first(fits[::-1, ::-1])

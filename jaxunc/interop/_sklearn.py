@@ -23,21 +23,12 @@ from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
-
-
 READ = (
-    "children_left",
-    "children_right",
-    "feature",
-    "threshold",
-    "missing_go_to_left",
-    "n_node_samples",
-    "weighted_n_node_samples",
-    "value",
-)
+    "children_left", "children_right", "feature", "threshold", "missing_go_to_left", "n_node_samples",
+    "weighted_n_node_samples", "value",
+)  # fmt: skip
 """Arrays by node that importers read."""
-UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})
-"""Public arrays by node whose meaning is known."""
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})  # public arrays by node whose meaning is known
 STORED = frozenset({
     "left_child",
     "right_child",
@@ -49,10 +40,8 @@ STORED = frozenset({
     "missing_go_to_left",
 })  # fmt: skip
 """Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
-PROBES = 2**22
-"""Values of the instances that a tree is asked about at a time."""
-ACCELERATED = ("sklearnex", "daal4py", "onedal")
-"""Packages of scikit-learn-intelex."""
+PROBES = 2**22  # values of the instances that a tree is asked about at a time
+ACCELERATED = ("sklearnex", "daal4py", "onedal")  # packages of scikit-learn-intelex
 
 
 def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
@@ -130,9 +119,8 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         # A bag may show each tree some columns only: its features are positions among these.
         for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
             if not isinstance(estimator, DecisionTreeClassifier):
-                raise TypeError(
-                    f"model is a bag of {type(estimator).__name__}; only bags of single decision trees are forests."
-                )
+                name = type(estimator).__name__
+                raise TypeError(f"model is a bag of {name}; only bags of single decision trees are forests.")
             yield estimator, np.asarray(columns)
 
 
@@ -149,10 +137,7 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
 
 
 def tree_of(estimator: Any, columns: np.ndarray | None, leaf_values: np.ndarray) -> ComparingTree:
-    """Return one tree, with features as the whole ensemble numbers them.
-
-    Raises a ValueError if the tree tests categories, or may send instances elsewhere than its thresholds say.
-    """
+    """Return one tree, with features as the whole ensemble numbers them; a ValueError if it may be read wrongly."""
     tree = estimator.tree_
     _refuse_what_is_unknown(tree)
     _refuse_categories(estimator, columns)
@@ -172,10 +157,7 @@ def columns_of(model: Any) -> Columns:
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
-    """Warn if a forest of scikit-learn-intelex does not say where missing values go.
-
-    In older versions no node sends them left, whatever the data were (its issue 3356); 2026.2 says where they go.
-    """
+    """Warn if a forest of scikit-learn-intelex does not say where missing values go, as before 2026.2."""
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return
     if any(np.any(tree.missing_go_to_left) for tree in trees) or all(tree.node_count == 1 for tree in trees):
@@ -243,8 +225,7 @@ def _refuse_categories(estimator: Any, columns: np.ndarray | None) -> None:
 def _check_by_asking(tree: Any) -> None:
     """Raise a ValueError unless a tree sends instances where its public thresholds say.
 
-    At every test it is asked about instances on either side of the threshold, whose other values are those that led
-    there, or other tests' as well, and about a missing value.
+    At every test it is asked about both sides, with the values that led there and with other tests' too, and about NaN.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)

@@ -28,30 +28,16 @@ _HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegress
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
 _CONSTANT = ("prior", "most_frequent", "uniform", "constant")
-_CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
-    ("log_loss", "exponential"),
-    ("squared_error", "absolute_error", "huber", "quantile"),
-)
-
-
+_CLASSIFIER_LOSSES = ("log_loss", "exponential")
+_REGRESSOR_LOSSES = ("squared_error", "absolute_error", "huber", "quantile")
 _TREE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
-ALL_VALUE_MODELS = (*_TREE_MODELS, *_HISTOGRAM_MODELS)
-"""The kinds of models that `from_sklearn_values` takes."""
+ALL_VALUE_MODELS = (*_TREE_MODELS, *_HISTOGRAM_MODELS)  # the kinds of models that `from_sklearn_values` takes
 _SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
-
-
 _LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "logistic", "MultinomialLogit": "softmax"}
 _FIELDS = (
-    "value",
-    "feature_idx",
-    "num_threshold",
-    "missing_go_to_left",
-    "left",
-    "right",
-    "is_leaf",
-    "is_categorical",
+    "value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right", "is_leaf", "is_categorical",
     "bitset_idx",
-)
+)  # fmt: skip
 _PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
 
 
@@ -121,14 +107,9 @@ def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
     factor = model.learning_rate * scale
     trees = [tree_of(member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
     link = "identity" if not is_classifier else "logistic" if n_outputs == 1 else "softmax"
-    return ensemble_of(
-        trees,
-        columns,
-        _base(model, members) * scale,
-        link,
-        trees_per_stage=n_outputs,
-        class_labels=tuple(np.asarray(model.classes_).tolist()) if is_classifier else None,
-    )
+    labels = tuple(np.asarray(model.classes_).tolist()) if is_classifier else None
+    base = _base(model, members) * scale
+    return ensemble_of(trees, columns, base, link, trees_per_stage=n_outputs, class_labels=labels)
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
@@ -151,10 +132,7 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
-    """Import histogram-based boosting, which compares float64.
-
-    A missing value, and a category that was not there in training, go where the node sends missing values.
-    """
+    """Import histogram-based boosting; categories that training never met go where missing values go."""
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:

@@ -28,11 +28,9 @@ _POSTPROCESSORS = {
     ("logistic", False): "sigmoid", ("logistic", True): "multiclass_ova", ("softmax", True): "softmax",
 }  # fmt: skip
 """By the link, and whether there are several classes."""
-_MOST_LISTED = 2**16
-"""Categories that a node may list."""
+_MOST_LISTED = 2**16  # categories that a node may list
 _LARGEST_CATEGORY = 2**32 - 1
-_MOST_NODES = 2**20
-"""Nodes that trees with copies may have together."""
+_MOST_NODES = 2**20  # nodes that trees with copies may have together
 _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
 """A key before that of every number, and that of the last."""
 
@@ -40,32 +38,25 @@ _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
 class _Additive(NamedTuple):
     """What trees add up, and what becomes of it."""
 
-    values: np.ndarray
-    """``[trees nodes each]``, float64."""
+    values: np.ndarray  # ``[trees nodes each]``, float64
     base: np.ndarray
     link: str
-    n_classes: int | None
-    """None for numbers."""
-    outputs: np.ndarray | None = None
-    """The output that each tree counts for, where it has one value."""
+    n_classes: int | None  # None for numbers
+    outputs: np.ndarray | None = None  # the output that each tree counts for, where it has one value
 
 
 class TreeliteNode(NamedTuple):
     """A node. The right child's number follows the left one's."""
 
-    leaf: int | None = None
-    """The place of its values among the plain nodes; None at tests."""
+    leaf: int | None = None  # the place of its values among the plain nodes; None at tests
     feature: int = 0
     left: int = 0
-    value: float = 0.0
-    """The number at or below which instances go left."""
-    none_left: bool = False
-    """Whether no number goes left: none is less than ``value``."""
+    value: float = 0.0  # the number at or below which instances go left
+    none_left: bool = False  # whether no number goes left: none is less than ``value``
     missing_left: bool = False
     categories: list[int] | None = None
     """The categories that go to one side, all other numbers going to the other; None where a number is compared."""
-    listed_left: bool = True
-    """Whether those go left."""
+    listed_left: bool = True  # whether those go left
 
 
 def to_treelite(model: Any) -> Any:
@@ -116,11 +107,10 @@ def to_treelite(model: Any) -> Any:
         import treelite.model_builder  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
+    known = about(model.columns, model.class_labels)
     if isinstance(model, AdditiveTrees):
-        return _built(model.trees, _of_ensemble(model), about(model.columns, model.class_labels))
-    return _built(
-        model.forest.trees, _of_combiner(model.forest, model.combiner), about(model.columns, model.class_labels)
-    )
+        return _built(model.trees, _of_ensemble(model), known)
+    return _built(model.forest.trees, _of_combiner(model.forest, model.combiner), known)
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
@@ -162,9 +152,8 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
                 "Take to_onnx."
             )
         scores = shares
-    return _Additive(
-        scores * (weights / weights.sum())[:, None, None], np.zeros(scores.shape[2]), "identity", forest.n_classes
-    )
+    scores = scores * (weights / weights.sum())[:, None, None]
+    return _Additive(scores, np.zeros(scores.shape[2]), "identity", forest.n_classes)
 
 
 def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
@@ -181,10 +170,9 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
     targets = 1 if several else n_outputs
     shape = (targets, n_outputs // targets) if sums.outputs is None else (1, 1)
     task = "kRegressor" if sums.n_classes is None else "kMultiClf" if several else "kBinaryClf"
-    outputs = [-1] * trees.n_trees if sums.outputs is None and n_outputs > 1 else [0] * trees.n_trees
-    if sums.outputs is not None:
-        outputs = sums.outputs.tolist()
     whole = [0] * trees.n_trees
+    outputs = [-1] * trees.n_trees if n_outputs > 1 else whole
+    outputs = outputs if sums.outputs is None else sums.outputs.tolist()
     builder = ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
@@ -210,24 +198,13 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
 
 
 def _add_test(builder: Any, node: TreeliteNode) -> None:
-    if node.categories is not None:
-        builder.categorical_test(
-            feature_id=node.feature,
-            default_left=node.missing_left,
-            category_list=node.categories,
-            category_list_right_child=not node.listed_left,
-            left_child_key=node.left,
-            right_child_key=node.left + 1,
-        )
+    common = {"feature_id": node.feature, "default_left": node.missing_left}
+    common |= {"left_child_key": node.left, "right_child_key": node.left + 1}
+    if node.categories is None:
+        builder.numerical_test(threshold=node.value, opname="<" if node.none_left else "<=", **common)
         return
-    builder.numerical_test(
-        feature_id=node.feature,
-        threshold=node.value,
-        default_left=node.missing_left,
-        opname="<" if node.none_left else "<=",
-        left_child_key=node.left,
-        right_child_key=node.left + 1,
-    )
+    is_right = not node.listed_left
+    builder.categorical_test(category_list=node.categories, category_list_right_child=is_right, **common)
 
 
 class _Known(NamedTuple):
@@ -263,13 +240,8 @@ def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[
 def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
     if not nodes.inner[i]:
         return TreeliteNode(leaf=i)
-    return TreeliteNode(
-        feature=int(nodes.feature[i]),
-        left=int(nodes.left[i]),
-        value=float(nodes.value[i]),
-        none_left=bool(nodes.none_left[i]),
-        missing_left=bool(nodes.missing_left[i]),
-    )
+    none_left, missing_left = bool(nodes.none_left[i]), bool(nodes.missing_left[i])
+    return TreeliteNode(None, int(nodes.feature[i]), int(nodes.left[i]), float(nodes.value[i]), none_left, missing_left)
 
 
 def _keys(numbers: np.ndarray) -> np.ndarray:
@@ -389,9 +361,7 @@ class _Unfolded:
             return None
         one, feature = self._nodes.sets[k], int(self._nodes.feature[at])
         if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
-            if len(levels.values) > _MOST_LISTED:
-                return None
-            return _of_codes(one, len(levels.values) + 1)
+            return None if len(levels.values) > _MOST_LISTED else _of_codes(one, len(levels.values) + 1)
         behind, goes_left = asked.behind, asked.goes_left
         whole = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
         is_negative = own.low < int(_keys(np.array(self._below_zero(feature))))

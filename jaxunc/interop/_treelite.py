@@ -31,8 +31,7 @@ from ._comparing_trees import (
 from ._documents import GIVEN, content_of, warn_if_newer
 
 _OLDEST = (4, 8)
-_COMPARE = np.array([-1, EQUAL, BELOW, AT_MOST, ABOVE, AT_LEAST])
-"""By the file's numbers of comparisons."""
+_COMPARE = np.array([-1, EQUAL, BELOW, AT_MOST, ABOVE, AT_LEAST])  # by the file's numbers of comparisons
 _LINKS = {
     **dict.fromkeys(("identity", "identity_multiclass"), "identity"),
     **dict.fromkeys(("sigmoid", "multiclass_ova"), "logistic"),
@@ -64,7 +63,6 @@ class TreeliteModel(NamedTuple):
 
     @property
     def n_outputs(self) -> int:
-        """Number of sums."""
         return len(self.base_scores)
 
 
@@ -72,8 +70,7 @@ class _Statistics(NamedTuple):
     """What the nodes of a tree say of the instances that it was grown on, None where not every leaf says it."""
 
     data_count: np.ndarray | None
-    sum_hess: np.ndarray | None
-    """Their weights."""
+    sum_hess: np.ndarray | None  # their weights
 
 
 def from_treelite(model: Any) -> Forest | AdditiveTrees:
@@ -128,12 +125,8 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     reader = _Reader(content)
     read, n_trees = reader.header()
     outputs = _outputs(read, n_trees)
-    # Each tree's leaf values are those of its outputs.
-    trees, statistics = [], []
-    for t, own in enumerate(outputs):
-        tree, known = reader.tree(f"tree {t}", read, own)
-        trees.append(tree)
-        statistics.append(known)
+    given = [reader.tree(f"tree {t}", read, own) for t, own in enumerate(outputs)]
+    trees, statistics = [tree for tree, _ in given], [known for _, known in given]
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
     # treelite takes what a sparse matrix does not store for missing.
@@ -147,15 +140,10 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
         return forest_of(counted, columns, tuple(range(read.n_outputs)))
     link, scale = _link(read)
     values = _summed(read, [tree.leaf_values for tree in trees], outputs)
-    return ensemble_of(
-        [tree._replace(leaf_values=own * scale) for tree, own in zip(trees, values, strict=True)],
-        columns,
-        read.base_scores * scale,
-        link,
-        trees_per_stage=trees_of_stage(outputs, read.n_outputs) or 1,
-        class_labels=_class_labels(read, link),
-        averaged=read.average,
-    )
+    trees = [tree._replace(leaf_values=own * scale) for tree, own in zip(trees, values, strict=True)]
+    per_stage = trees_of_stage(outputs, read.n_outputs) or 1
+    more = {"trees_per_stage": per_stage, "class_labels": _class_labels(read, link), "averaged": read.average}
+    return ensemble_of(trees, columns, read.base_scores * scale, link, **more)
 
 
 def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
@@ -184,10 +172,7 @@ class _Reader:
         self.at = 0
 
     def header(self) -> tuple[TreeliteModel, int]:
-        """Return what stands before the trees, and their number.
-
-        Raises a ValueError if it is cut off, of another major version, or of one that lost where missing values go.
-        """
+        """Return what stands before the trees, and their number."""
         version = self._struct("<iii")
         if version[0] != 4:
             raise ValueError(

@@ -22,10 +22,8 @@ _LINKS = {
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
 }
 _LARGEST_CATEGORY = 2**24
-_MARGINS = (1, 3)
-"""The first version whose base score of ``binary:logitraw`` is a margin; before it was a probability."""
-_SORTED = (3, 4)
-"""The first version that sorts several quantiles of a row, and of their sums."""
+_MARGINS = (1, 3)  # the first version whose base score of ``binary:logitraw`` is a margin; before it was a probability
+_SORTED = (3, 4)  # the first version that sorts several quantiles of a row, and of their sums
 _CUT_WORDS = (3, 1), (3, 4)
 """Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
@@ -170,14 +168,8 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))
-    return ensemble_of(
-        trees,
-        columns,
-        _base(params, objective, n_outputs, version),
-        _LINKS[objective],
-        trees_per_stage=n_outputs * parallel,
-        class_labels=classes,
-    )
+    base, per_stage = _base(params, objective, n_outputs, version), n_outputs * parallel
+    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=classes)
 
 
 def _attributes(learner: dict) -> dict:
@@ -238,15 +230,15 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
     kinds = learner.get("feature_types") or None
     # Nothing is made of columns that a few bytes claim.
     for name, given in (("feature_names", names), ("feature_types", kinds)):
-        if given is None:
-            continue
-        if not isinstance(given, list) or len(given) != n_features or not all(isinstance(one, str) for one in given):
+        is_list = isinstance(given, list) and len(given) == n_features and all(isinstance(one, str) for one in given)
+        if given is not None and not is_list:
             raise ValueError(f"the model's {name} are {given!r:.60}; expected {n_features} strings.")
     nominal = tuple(kind == "c" for kind in kinds or ())
+    names = None if names is None else tuple(names)
     if not any(nominal):
-        return Columns(n_features, None if names is None else tuple(names), absent_is_missing=True)
+        return Columns(n_features, names, absent_is_missing=True)
     levels = _levels(model, nominal, cut=_CUT_WORDS[0] <= version < _CUT_WORDS[1])
-    return Columns(n_features, None if names is None else tuple(names), nominal, levels, absent_is_missing=True)
+    return Columns(n_features, names, nominal, levels, absent_is_missing=True)
 
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:

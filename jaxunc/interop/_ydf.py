@@ -106,8 +106,7 @@ class _Test(NamedTuple):
     compare: int = AT_MOST
     value: float = 0.0
     missing_right: bool = False
-    codes: np.ndarray | None = None
-    """The categories that go right."""
+    codes: np.ndarray | None = None  # the categories that go right
 
 
 class _Column(NamedTuple):

@@ -12,34 +12,22 @@ import numpy as np
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
 from ._thresholds import of_catboost
 
 FLOOR = 0.7
-"""The share of models that are answered, at least."""
 WAYS = ("live", "live with pool", "file.json")
-"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "object", "str"), word_gaps=False, floats_as_words=False)
 _CLASSES = {
-    "Logloss": 2,
-    "CrossEntropy": 2,
-    "MultiClass": 3,
-    "MultiClassOneVsAll": 3,
-    "Focal:focal_alpha=0.4;focal_gamma=2": 2,
-}
+    "Logloss": 2, "CrossEntropy": 2, "MultiClass": 3, "MultiClassOneVsAll": 3, "Focal:focal_alpha=0.4;focal_gamma=2": 2,
+}  # fmt: skip
 _NUMBERS = ("RMSE", "MAE", "Quantile:alpha=0.3", "Huber:delta=1", "Poisson", "Tweedie:variance_power=1.5", "LogCosh")
 _NUMBERS += (
-    "MultiRMSE",
-    "MultiQuantile:alpha=0.2,0.5,0.8",
-    "Expectile:alpha=0.3",
-    "RMSEWithUncertainty",
-    "MAPE",
-    "Lq:q=3",
-)
+    "MultiRMSE", "MultiQuantile:alpha=0.2,0.5,0.8", "Expectile:alpha=0.3", "RMSEWithUncertainty", "MAPE", "Lq:q=3",
+)  # fmt: skip
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Train one model, and tell the ways in."""
     table = draw_table(rng, _MENU)
     loss = str(rng.choice([*_CLASSES, "Logloss", "MultiClass", *_NUMBERS]))
     y = draw_target(rng, table, _CLASSES.get(loss, 0))
@@ -62,18 +50,12 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     if loss in _CLASSES and loss != "CrossEntropy" and is_estimator:
         labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5], [0.5, 1.5, 2.5]][rng.integers(4)][: _CLASSES[loss]]
         pool = catboost.Pool(rows, np.array(labels)[y], cat_features=features, weight=_weights(rng, len(y)))
-    kinds = (
-        (catboost.CatBoostClassifier if loss in _CLASSES else catboost.CatBoostRegressor)
-        if is_estimator
-        else catboost.CatBoost
-    )
-    model: Any = kinds(**params) if is_estimator else kinds(params)
-    held = (
-        catboost.Pool(rows, rng.permutation(pool.get_label()), cat_features=features) if rng.random() < 0.15 else None
-    )
-    model.fit(pool, eval_set=held, early_stopping_rounds=2 if held is not None else None)
-    model = _lived(rng, model)
-    yield from _ways(rng, table, model, pool, form, features, objects, labels)
+    kind = catboost.CatBoostClassifier if loss in _CLASSES else catboost.CatBoostRegressor
+    model: Any = kind(**params) if is_estimator else catboost.CatBoost(params)
+    stops = rng.random() < 0.15
+    held = catboost.Pool(rows, rng.permutation(pool.get_label()), cat_features=features) if stops else None
+    model.fit(pool, eval_set=held, early_stopping_rounds=2 if stops else None)
+    yield from _ways(rng, table, _lived(rng, model), pool, form, features, objects, labels)
 
 
 def _features(table: Table, rng: np.random.Generator) -> list[int]:
@@ -87,33 +69,21 @@ def _features(table: Table, rng: np.random.Generator) -> list[int]:
 
 def _params(rng: np.random.Generator, loss: str) -> dict[str, Any]:
     params: dict[str, Any] = {
-        "loss_function": loss,
-        "iterations": int(rng.choice([1, 3, 3, 3, 6])),
-        "depth": int(rng.choice([1, 2, 3])),
-        "thread_count": 1,
-        "logging_level": "Silent",
-        "allow_writing_files": False,
-        "random_seed": int(rng.integers(1000)),
-        "one_hot_max_size": 100,
-    }
+        "loss_function": loss, "iterations": int(rng.choice([1, 3, 3, 3, 6])), "depth": int(rng.choice([1, 2, 3])),
+        "thread_count": 1, "logging_level": "Silent", "allow_writing_files": False,
+        "random_seed": int(rng.integers(1000)), "one_hot_max_size": 100,
+    }  # fmt: skip
     choices: dict[str, list] = {
-        "learning_rate": [0.1, 0.5, 1.0],
-        "l2_leaf_reg": [0.0, 1.0, 3.0],
-        "nan_mode": ["Min", "Max"],
+        "learning_rate": [0.1, 0.5, 1.0], "l2_leaf_reg": [0.0, 1.0, 3.0], "nan_mode": ["Min", "Max"],
         "border_count": [2, 16, 254],
         "feature_border_type": ["GreedyLogSum", "Uniform", "Median", "UniformAndQuantiles"],
-        "boost_from_average": [True, False],
-        "leaf_estimation_iterations": [1, 3],
-        "random_strength": [0.0, 1.0],
+        "boost_from_average": [True, False], "leaf_estimation_iterations": [1, 3], "random_strength": [0.0, 1.0],
         "rsm": [0.5],
-    }
-    for name, values in choices.items():
-        if rng.random() < 0.4:
-            params[name] = values[rng.integers(len(values))]
+    }  # fmt: skip
+    params |= drawn(rng, choices, 0.4)
     if params.get("boost_from_average") and not loss.startswith(("RMSE", "MAE", "Quantile", "MultiRMSE", "Logloss")):
         params.pop("boost_from_average")
-    chance = rng.random()
-    if chance < 0.25 and not loss.startswith("Multi"):
+    if rng.random() < 0.25 and not loss.startswith("Multi"):
         params["grow_policy"] = str(rng.choice(["Depthwise", "Lossguide"]))
         if params["grow_policy"] == "Lossguide":
             params["max_leaves"] = int(rng.integers(2, 9))
@@ -131,10 +101,7 @@ def _rows(table: Table, form: str, features: list[int], objects: bool) -> Any:
     if form == "array" and not features:
         return table.matrix(np.float64 if objects else np.float32)
     frame = table.frame()
-    for column in table.columns:
-        if objects and column.kind == "bool":
-            frame[column.name] = frame[column.name].astype(object)
-    return frame
+    return frame.astype({one.name: object for one in table.columns if objects and one.kind == "bool"})
 
 
 def _lived(rng: np.random.Generator, model: Any) -> Any:
@@ -155,52 +122,33 @@ def _lived(rng: np.random.Generator, model: Any) -> Any:
     return model
 
 
-def _ways(
-    rng: np.random.Generator,
-    table: Table,
-    model: Any,
-    pool: catboost.Pool,
-    form: str,
-    features: list[int],
-    objects: bool,
-    labels: list | None,
-) -> Iterator[Way]:
+def _ways(rng, table: Table, model: Any, pool, form: str, features: list[int], objects: bool, labels) -> Iterator[Way]:
     asked = ask(rng, table, _MENU, of_catboost(model, len(table.columns)), unseen=True)
     # CatBoost is asked for categories of the carriers that it was trained with.
-    columns = [
-        c._replace(values=rng.choice(table.columns[j].values, len(asked)), carrier=table.columns[j].carrier)
-        if j in features and c.kind == "number"
-        else c
-        for j, c in enumerate(asked.columns)
-    ]
+    columns = list(asked.columns)
+    for j in (j for j in features if columns[j].kind == "number"):
+        own = table.columns[j]
+        columns[j] = columns[j]._replace(values=rng.choice(own.values, len(asked)), carrier=own.carrier)
     asked = Table(tuple(columns))
     rows = _rows(asked, form, features, objects)
     theirs = catboost.Pool(rows, cat_features=features)
     loss = str(model.get_all_params().get("loss_function", "RMSE"))
-    kind = {
-        "Logloss": "Probability",
-        "CrossEntropy": "Probability",
-        "Focal": "Probability",
-        "MultiClass": "Probability",
-    }
-    kind |= {"MultiClassOneVsAll": "Probability", "Poisson": "Exponent", "Tweedie": "Exponent"}
+    named = loss.partition(":")[0]
+    kind = "Probability" if named in {one.partition(":")[0] for one in _CLASSES} else "RawFormulaVal"
+    kind = "Exponent" if named in ("Poisson", "Tweedie") else kind
     own = {
         "raw": model.predict(theirs, prediction_type="RawFormulaVal", thread_count=1),
-        "answer": model.predict(
-            theirs, prediction_type=kind.get(loss.partition(":")[0], "RawFormulaVal"), thread_count=1
-        ),
-        "leaves": model.calc_leaf_indexes(theirs, thread_count=1),
-        "labels": labels,
-        "steps": 6,
-    }
-    if features or rng.random() < 0.5:
-        given = pool if rng.random() < 0.9 else None
-        if rng.random() < 0.5:
-            yield Way("live with pool", lambda: ju.from_catboost(model, pool=given), rows, **own)
-        else:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, "model.json")
-                model.save_model(str(path), format="json", pool=given)
-                yield Way("file.json", lambda: ju.from_any(path), rows, **own)
-    else:
+        "answer": model.predict(theirs, prediction_type=kind, thread_count=1),
+        "leaves": model.calc_leaf_indexes(theirs, thread_count=1), "labels": labels, "steps": 6,
+    }  # fmt: skip
+    if not features and rng.random() >= 0.5:
         yield Way("live", lambda: ju.from_any(model), rows, **own)
+        return
+    given = pool if rng.random() < 0.9 else None
+    if rng.random() < 0.5:
+        yield Way("live with pool", lambda: ju.from_catboost(model, pool=given), rows, **own)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        model.save_model(str(path), format="json", pool=given)
+        yield Way("file.json", lambda: ju.from_any(path), rows, **own)

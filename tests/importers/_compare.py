@@ -7,6 +7,7 @@ import numpy as np
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
+from tests.interop._rows import assert_same_leaves, summed
 
 ULP = float(np.finfo(np.float32).eps)
 
@@ -14,24 +15,15 @@ ULP = float(np.finfo(np.float32).eps)
 class Way(NamedTuple):
     """One way in, and what the library itself answers there."""
 
-    name: str
-    """The kind of way, by which answers are counted."""
+    name: str  # the kind of way, by which answers are counted
     load: Callable[[], Any]
-    """Imports the model."""
-    rows: Any
-    """What both are asked about."""
-    raw: np.ndarray | None = None
-    """The library's sums before the link."""
-    answer: np.ndarray | None = None
-    """Its probabilities, or what its regressor predicts."""
-    leaves: np.ndarray | None = None
-    """Its leaves ``[rows trees]``, whatever their numbers."""
+    rows: Any  # what both are asked about
+    raw: np.ndarray | None = None  # the library's sums before the link
+    answer: np.ndarray | None = None  # its probabilities, or what its regressor predicts
+    leaves: np.ndarray | None = None  # its leaves ``[rows trees]``, whatever their numbers
     labels: list | None = None
-    """The labels of its classes."""
-    steps: float = 4
-    """Float32 roundings of its sum, each of at most half an ulp of the sum of the leaves' sizes."""
-    slack: float = 0.0
-    """What its own arithmetic of the answer (not of sums) may be off by, where that is more than a few ulps."""
+    steps: float = 4  # float32 roundings of its sum, each of at most half an ulp of the sum of the leaves' sizes
+    slack: float = 0.0  # what its arithmetic of the answer (not of sums) may be off by beyond a few ulps
 
 
 class Mismatch(Exception):
@@ -39,43 +31,24 @@ class Mismatch(Exception):
 
 
 def check(way: Way, model: Any, rows: Any) -> None:
-    """Raise a `Mismatch` unless the model answers as its library does."""
     leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, AdditiveTrees) else model, rows))
     if way.leaves is not None:
-        _same_leaves(leaves, np.asarray(way.leaves).reshape(len(leaves), -1))
-    if isinstance(model, AdditiveTrees):
-        allowed = _sums(way, model, rows, leaves)
-        answer = None if way.answer is None else np.asarray(model.predict(rows), np.float64)
-    else:
-        allowed = np.zeros((len(leaves), 1))
-        answer = None if way.answer is None else np.asarray(ju.bind(model, ju.Mean()).probability(rows), np.float64)
+        try:
+            assert_same_leaves(leaves, way.leaves)
+        except AssertionError as error:
+            raise Mismatch(f"other leaves: {error}") from error
+    additive = isinstance(model, AdditiveTrees)
+    allowed = _sums(way, model, rows, leaves) if additive else np.zeros((len(leaves), 1))
     if way.labels is not None and list(model.class_labels or ()) != way.labels:
         raise Mismatch(f"class labels {model.class_labels} for {way.labels}")
-    if answer is not None:
-        _answers(way, answer, allowed)
-
-
-def _same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Each of our leaves is one of theirs, and the other way round."""
-    if ours.shape != theirs.shape:
-        raise Mismatch(f"leaves of {ours.shape[1]} trees for {theirs.shape[1]}")
-    for t in range(ours.shape[1]):
-        pairs = {*zip(ours[:, t].tolist(), theirs[:, t].tolist(), strict=True)}
-        if not len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
-            raise Mismatch(f"other leaves in tree {t}")
+    if way.answer is not None:
+        answer = model.predict(rows) if additive else ju.bind(model, ju.Mean()).probability(rows)
+        _answers(way, np.asarray(answer, np.float64), allowed)
 
 
 def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.ndarray:
     """Compare sums; return what they may be off by, for each row and output."""
-    values, base = np.asarray(model.values, np.float64), np.asarray(model.base, np.float64)
-    reached = values[np.arange(leaves.shape[1]), leaves]
-    exact, size = np.tile(base, (len(leaves), 1)), np.tile(np.abs(base), (len(leaves), 1))
-    if reached.shape[2] == model.n_outputs:
-        exact, size = exact + reached.sum(axis=1), size + np.abs(reached).sum(axis=1)
-    else:
-        for t, output in enumerate(model.outputs_of_trees):
-            exact[:, output] += reached[:, t, 0]
-            size[:, output] += np.abs(reached[:, t, 0])
+    exact, size = summed(model, leaves), summed(model, leaves, np.abs)
     own = np.asarray(model.raw(rows), np.float64)
     _near("own sums", own, exact, ULP * (np.abs(exact) + ULP * size) + 1e-38)
     allowed = 0.5 * way.steps * ULP * size + 1e-38

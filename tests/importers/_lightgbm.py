@@ -13,27 +13,19 @@ import scipy.sparse
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import PLAIN_NAMES, Menu, Table, ask, draw_table, draw_target
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
 from ._thresholds import of_lightgbm
 from ._treelite import ways_of_treelite
 
 FLOOR = 0.75
-"""The share of models that are answered, at least."""
 WAYS = ("estimator", "booster", "bytes", "text", "file.txt", "treelite of lightgbm")
-"""The ways in that some models must go."""
-_MENU = Menu(
-    words=("category", "category", "ordered"),
-    infinite=True,
-    nullable=False,
-    names=(*PLAIN_NAMES, "mean radius", "größe", "x=1", "a.b", "%", "0", "a/b", "日本", "tab\tname", "ü é"),
-)
+_MENU = Menu(words=("category", "category", "ordered"), infinite=True, nullable=False)
 _CLASSES = {"binary": 2, "cross_entropy": 2, "multiclass": 3, "multiclassova": 3}
 _NUMBERS = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "poisson", "gamma", "tweedie")
 _POSITIVE = ("poisson", "gamma", "tweedie", "mape")
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Train one model, and tell the ways in."""
     table = draw_table(rng, _MENU)
     objective = str(rng.choice([*_CLASSES, "binary", "multiclass", *_NUMBERS, "lambdarank", "cross_entropy_lambda"]))
     y = draw_target(rng, table, _CLASSES.get(objective, 0)).astype(np.float64)
@@ -53,31 +45,15 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
 def _params(rng: np.random.Generator, objective: str) -> dict[str, Any]:
     params: dict[str, Any] = {"objective": objective, "verbosity": -1, "num_threads": 1, "deterministic": True}
     choices: dict[str, list] = {
-        "num_leaves": [2, 4, 8, 15],
-        "max_depth": [-1, 1, 2, 4],
-        "learning_rate": [0.1, 0.3, 1.0],
-        "min_gain_to_split": [0, 0, 0.5, 30.0],
-        "min_sum_hessian_in_leaf": [0, 1e-3, 1.0],
-        "lambda_l2": [0, 0, 1.0],
-        "lambda_l1": [0, 0, 0.5],
-        "max_bin": [3, 15, 255],
-        "zero_as_missing": [False, True],
-        "use_missing": [True, True, False],
-        "max_cat_to_onehot": [1, 4, 30],
-        "cat_smooth": [0.0, 1.0, 10.0],
-        "cat_l2": [0.0, 10.0],
-        "path_smooth": [0.0, 0.5],
-        "extra_trees": [False, False, True],
-        "linear_tree": [False] * 19 + [True],
-        "boost_from_average": [True, True, False],
-        "feature_pre_filter": [False],
-        "min_data_in_bin": [1, 3],
-        "bin_construct_sample_cnt": [200000, 40],
-        "enable_bundle": [True, False],
-    }
-    for name, values in choices.items():
-        if rng.random() < 0.5:
-            params[name] = values[rng.integers(len(values))]
+        "num_leaves": [2, 4, 8, 15], "max_depth": [-1, 1, 2, 4], "learning_rate": [0.1, 0.3, 1.0],
+        "min_gain_to_split": [0, 0, 0.5, 30.0], "min_sum_hessian_in_leaf": [0, 1e-3, 1.0], "lambda_l2": [0, 0, 1.0],
+        "lambda_l1": [0, 0, 0.5], "max_bin": [3, 15, 255], "zero_as_missing": [False, True],
+        "use_missing": [True, True, False], "max_cat_to_onehot": [1, 4, 30], "cat_smooth": [0.0, 1.0, 10.0],
+        "cat_l2": [0.0, 10.0], "path_smooth": [0.0, 0.5], "extra_trees": [False, False, True],
+        "linear_tree": [False] * 19 + [True], "boost_from_average": [True, True, False], "feature_pre_filter": [False],
+        "min_data_in_bin": [1, 3], "bin_construct_sample_cnt": [200000, 40], "enable_bundle": [True, False],
+    }  # fmt: skip
+    params |= drawn(rng, choices, 0.5)
     params["min_data_in_leaf"] = int(rng.choice([1, 3, 10]))
     params["min_data_per_group"] = int(rng.choice([1, 1, 1, 20]))  # of 100 no table here has a set
     params["boosting"] = str(rng.choice(["gbdt", "gbdt", "gbdt", "dart", "rf", "goss"]))
@@ -95,7 +71,6 @@ def _params(rng: np.random.Generator, objective: str) -> dict[str, Any]:
 
 
 def _rows(table: Table, form: str) -> Any:
-    """The rows as both are handed them."""
     if form == "frame":
         return table.frame()
     dense = table.matrix(np.float32 if form == "array32" else np.float64)
@@ -128,10 +103,8 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     )  # fmt: skip
     data, more = made(y), {}
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
-        more = {
-            "valid_sets": [made(rng.permutation(y), data)],
-            "callbacks": [lightgbm.early_stopping(2, verbose=False)],
-        }
+        stop = lightgbm.early_stopping(2, verbose=False)
+        more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [stop]}
     booster = lightgbm.train(params, data, int(rng.choice([1, 3, 3, 3, 6])), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))
@@ -181,11 +154,9 @@ def _reference(booster: lightgbm.Booster, rows: Any, params: dict, each: int) ->
     if params["boosting"] == "rf":
         scale /= max(1, booster.num_trees() // each)
     return {
-        "raw": raw * scale,
-        "answer": booster.predict(rows),
-        "leaves": booster.predict(rows, pred_leaf=True),
+        "raw": raw * scale, "answer": booster.predict(rows), "leaves": booster.predict(rows, pred_leaf=True),
         "steps": 4,
-    }
+    }  # fmt: skip
 
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:

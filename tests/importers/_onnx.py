@@ -14,9 +14,7 @@ from ._compare import Way
 from ._tables import ASKED
 
 FLOOR = 0.6
-"""The share of models that are answered, at least."""
 WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
-"""The ways in that some models must go."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 _THRESHOLDS = (0.0, -0.0, 0.25, 1.0, 3.0, 1e-40, 2.0**24, -1e30, 0.1, -1.0, 1 + 2.0**-23, 7.0)
@@ -24,7 +22,6 @@ onnxruntime.set_default_logger_severity(4)
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Make one model, and tell the ways in."""
     dtype = str(rng.choice(["float32", "float32", "float64", "int64"]))
     columns = int(rng.choice([1, 3, 5]))
     operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
@@ -35,18 +32,13 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     model = _model(rng, operator, attributes, dtype, columns, outputs)
     rows = _rows(rng, trees, columns, dtype)
     content = model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, _quiet(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     told = session.run(None, {"X": rows})
     given: Any = [model, content][rng.integers(2)]
     steps = 8 + 4 * len(trees)
     yield Way(operator, lambda: ju.from_any(given), rows, answer=told[-1], steps=steps, slack=2e-6)
-
-
-def _quiet() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return options
 
 
 def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> list[dict[str, Any]]:
@@ -66,7 +58,6 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
 
 
 def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
-    """The number of outputs, and the attributes."""
     if operator == "TreeEnsemble":
         return _new_form(rng, trees, dtype)
     double = dtype == "float64"
@@ -75,13 +66,12 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
     if rng.random() < 0.2:
         rows = [rows[i] for i in np.argsort([t for t, _, _ in rows], kind="stable")]
     attributes: dict[str, Any] = {
-        "nodes_treeids": [t for t, _, _ in rows],
-        "nodes_nodeids": [i for _, i, _ in rows],
+        "nodes_treeids": [t for t, _, _ in rows], "nodes_nodeids": [i for _, i, _ in rows],
         "nodes_featureids": [node.get("feature", 0) for *_, node in rows],
         "nodes_modes": [node.get("mode", "LEAF") for *_, node in rows],
         "nodes_truenodeids": [node.get("true", 0) for *_, node in rows],
         "nodes_falsenodeids": [node.get("false", 0) for *_, node in rows],
-    }
+    }  # fmt: skip
     if not no_tracks:
         attributes["nodes_missing_value_tracks_true"] = [node.get("tracks", 0) for *_, node in rows]
     _numbers(attributes, "nodes_values", [node.get("value", 0.0) for *_, node in rows], double)
@@ -96,8 +86,7 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
         ids = [(t, i, int(rng.integers(classes))) for t, i in leaves]
     else:
         ids = [(t, i, c) for t, i in leaves for c in told]
-    for name, place in (("treeids", 0), ("nodeids", 1), ("ids", 2)):
-        attributes[f"{kind}_{name}"] = [one[place] for one in ids]
+    attributes |= {f"{kind}_{name}": [one[i] for one in ids] for i, name in enumerate(("treeids", "nodeids", "ids"))}
     low = 0.0 if rng.random() < 0.3 else -1.0
     _numbers(attributes, f"{kind}_weights", rng.uniform(low, 1, len(ids)).tolist(), double)
     if rng.random() < 0.4:
@@ -142,28 +131,20 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
                 leaves.append(i)
         trees[t] = tree
     classes = int(rng.choice([1, 2, 3]))
-    mode = [
-        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER").index(
-            n["mode"]
-        )
-        for n in inner
-    ]
+    mode = [(*_MODES, "BRANCH_MEMBER").index(node["mode"]) for node in inner]
     members: list[float] = []
     for node in inner:
         members += [*map(float, node["set"]), np.nan] if node["mode"] == "BRANCH_MEMBER" else []
     tensor = lambda values, kind=dtype: numpy_helper.from_array(np.array(values, kind))
     attributes: dict[str, Any] = {
-        "nodes_modes": tensor(mode, "uint8"),
-        "nodes_splits": tensor([node["value"] for node in inner]),
+        "nodes_modes": tensor(mode, "uint8"), "nodes_splits": tensor([node["value"] for node in inner]),
         "nodes_featureids": [node["feature"] for node in inner],
         "nodes_missing_value_tracks_true": [node["tracks"] for node in inner],
         "leaf_targetids": rng.integers(0, classes, len(leaves)).tolist(),
-        "leaf_weights": tensor(rng.uniform(-1, 1, len(leaves))),
-        "tree_roots": roots,
-        "n_targets": classes,
+        "leaf_weights": tensor(rng.uniform(-1, 1, len(leaves))), "tree_roots": roots, "n_targets": classes,
         "aggregate_function": int(rng.choice([0, 1, 1])),
         "post_transform": int(rng.choice([0, 1, 2], p=[0.9, 0.05, 0.05])),
-    }
+    }  # fmt: skip
     for side in ("true", "false"):
         attributes[f"nodes_{side}nodeids"] = [places[n["tree"], n[side]] for n in inner]
         attributes[f"nodes_{side}leafs"] = [int(not trees[n["tree"]][n[side]]) for n in inner]
@@ -175,7 +156,6 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
 def _model(
     rng: np.random.Generator, operator: str, attributes: dict[str, Any], dtype: str, columns: int, outputs: int
 ) -> onnx.ModelProto:
-    """A graph of the trees, and what converters put around them."""
     name, nodes = "X", []
     if rng.random() < 0.2 and dtype != "float64":
         nodes.append(helper.make_node("Cast", [name], ["cast"], to=TensorProto.FLOAT))
@@ -209,8 +189,6 @@ def _rows(rng: np.random.Generator, trees: list, columns: int, dtype: str) -> np
         # ONNX Runtime truncates what is no whole number before it looks for it in some sets, the standard in none.
         made.append(np.round(values) if any("set" in node for node in own) else values)
     rows = np.stack(made, axis=1)
-    return (
-        np.nan_to_num(rows, nan=3, posinf=2.0**24, neginf=-5).clip(-(2**40), 2**40).astype(np.int64)
-        if dtype == "int64"
-        else rows
-    )
+    if dtype != "int64":
+        return rows
+    return np.nan_to_num(rows, nan=3, posinf=2.0**24, neginf=-5).clip(-(2**40), 2**40).astype(np.int64)

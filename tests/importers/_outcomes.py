@@ -24,8 +24,6 @@ _TRACEBACK_LINES = 4
 
 
 class Fault(NamedTuple):
-    """What is wrong with one model."""
-
     way: str
     said: str
 
@@ -33,12 +31,9 @@ class Fault(NamedTuple):
 class Outcome(NamedTuple):
     """What became of one model."""
 
-    answered: Counter
-    """Ways, by name, whose answers are the library's."""
-    refused: Counter
-    """Ways and reasons."""
-    not_made: Counter
-    """What the library itself raised."""
+    answered: Counter  # ways, by name, whose answers are the library's
+    refused: Counter  # ways and reasons
+    not_made: Counter  # what the library itself raised
     faults: list[Fault]
 
 
@@ -126,7 +121,6 @@ def in_words(error: Exception) -> bool:
 
 
 def _shape_of(message: str) -> str:
-    """A message without what differs from model to model."""
     message = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "'…'", message.strip().split("\n")[0])
     message = re.sub(r"[\[({][^\])}]*[\])}]", "(…)", message)
     return re.sub(r"-?\d[\d.e+-]*", "#", message)[:120]

@@ -19,38 +19,29 @@ import jaxunc as ju
 from ._outcomes import Outcome, try_model
 
 LIBRARIES = {
-    "sklearn": "scikit-learn",
-    "xgboost": "xgboost-cpu",
-    "lightgbm": "lightgbm",
-    "catboost": "catboost",
-    "ydf": "ydf",
+    "sklearn": "scikit-learn", "xgboost": "xgboost-cpu", "lightgbm": "lightgbm", "catboost": "catboost", "ydf": "ydf",
     "onnx": "onnxruntime",
-}
+}  # fmt: skip
 """Libraries by their modules, and the distributions whose versions are told."""
 _CHUNK = 100
-_CHUNKS = 24
-"""Chunks of one process."""
+_CHUNKS = 24  # chunks of one process
 _CODES = {library: code for code, library in enumerate(LIBRARIES)}
 
 
 def installed() -> list[str]:
-    """The libraries that are there."""
     needed = {name: [name] for name in LIBRARIES} | {"onnx": ["onnx", "onnxruntime"]}
     return [name for name in LIBRARIES if all(importlib.util.find_spec(one) for one in needed[name])]
 
 
 def maker(library: str) -> Any:
-    """The module that makes a library's models."""
     return importlib.import_module(f"tests.importers._{library}")
 
 
 def try_seed(library: str, seed: int) -> Outcome:
-    """One model of a library, by its seed alone."""
     return try_model(maker(library).make, [_CODES[library], seed])
 
 
 def command(library: str, seed: int) -> str:
-    """What makes one model again."""
     return f"python -m tests.importers --libraries {library} --only {seed}"
 
 
@@ -67,7 +58,6 @@ def run_one(library: str, seed: int) -> int:
 
 
 def counts_of(library: str, start: int, stop: int) -> dict[str, Any]:
-    """Counts of models with the seeds from ``start`` up to ``stop``."""
     ju.use_compilation_cache(Path(tempfile.gettempdir(), "jaxunc-programs-of-importers"))
     began, models = time.process_time(), Counter()
     answered, refused, not_made, faults, such_as = Counter(), Counter(), Counter(), [], {}
@@ -80,14 +70,9 @@ def counts_of(library: str, start: int, stop: int) -> dict[str, Any]:
         such_as = dict.fromkeys([*outcome.refused, *outcome.not_made], seed) | such_as
         faults += [f"{fault.way}: {fault.said} | {command(library, seed)}" for fault in outcome.faults]
     return {
-        "models": dict(models),
-        "answered": dict(answered),
-        "refused": dict(refused),
-        "not made": dict(not_made),
-        "such as": such_as,
-        "faults": faults,
-        "seconds": round(time.process_time() - began, 1),
-    }
+        "models": dict(models), "answered": dict(answered), "refused": dict(refused), "not made": dict(not_made),
+        "such as": such_as, "faults": faults, "seconds": round(time.process_time() - began, 1),
+    }  # fmt: skip
 
 
 def _state(outcome: Outcome) -> str:

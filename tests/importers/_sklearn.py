@@ -11,34 +11,25 @@ from sklearn import ensemble, tree
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
 from ._thresholds import of_sklearn
 from ._treelite import ways_of_treelite
 
 FLOOR = 0.9
-"""The share of models that are answered, at least."""
 WAYS = ("classifier", "regressor", "gradient boosting", "histogram boosting")
-"""The ways in that some models must go."""
 _PLAIN = Menu(nullable=False)
 _HISTOGRAM = Menu(words=("category", "category", "ordered", "object", "str"), infinite=False)
 _CLASSIFIERS = (
-    tree.DecisionTreeClassifier,
-    tree.ExtraTreeClassifier,
-    ensemble.RandomForestClassifier,
-    ensemble.ExtraTreesClassifier,
-    ensemble.BaggingClassifier,
-)
+    tree.DecisionTreeClassifier, tree.ExtraTreeClassifier, ensemble.RandomForestClassifier,
+    ensemble.ExtraTreesClassifier, ensemble.BaggingClassifier,
+)  # fmt: skip
 _REGRESSORS = (
-    tree.DecisionTreeRegressor,
-    tree.ExtraTreeRegressor,
-    ensemble.RandomForestRegressor,
-    ensemble.ExtraTreesRegressor,
-)
+    tree.DecisionTreeRegressor, tree.ExtraTreeRegressor, ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor,
+)  # fmt: skip
 _LABELS = ([0, 1, 2], ["a", "b", "c"], [-1, 1, 5], [False, True])
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Train one model, and tell the ways in."""
     chance = rng.random()
     if chance < 0.4:
         yield from _histogram(rng)
@@ -64,16 +55,8 @@ def _labelled(rng: np.random.Generator, classes: np.ndarray, number: int) -> tup
 
 def _tree_settings(rng: np.random.Generator) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_depth": [None, 1, 2, 4][rng.integers(4)], "random_state": int(rng.integers(1000))}
-    for name, values in {
-        "min_samples_leaf": [1, 3, 10],
-        "max_leaf_nodes": [None, 4, 10],
-        "ccp_alpha": [0.0, 0.01, 0.1],
-        "max_features": [None, 1],
-        "min_impurity_decrease": [0.0, 0.01],
-    }.items():
-        if rng.random() < 0.4:
-            settings[name] = values[rng.integers(len(values))]
-    return settings
+    choices = {"min_samples_leaf": [1, 3, 10], "max_leaf_nodes": [None, 4, 10], "ccp_alpha": [0.0, 0.01, 0.1]}
+    return settings | drawn(rng, choices | {"max_features": [None, 1], "min_impurity_decrease": [0.0, 0.01]}, 0.4)
 
 
 def _rows(rng_form: str, table: Table) -> Any:
@@ -93,11 +76,8 @@ def _asked(rng: np.random.Generator, menu: Menu, table: Table, form: str, member
     """Rows in which missing values stand where training had some alone: scikit-learn refuses others."""
     asked = ask(rng, table, menu, of_sklearn(members, len(table.columns)))
     had = {c.name: c.is_number and bool(np.isnan(c.values).any()) for c in table.columns}
-    columns = [
-        c._replace(values=np.nan_to_num(c.values, nan=0.0)) if c.is_number and not had[c.name] else c
-        for c in asked.columns
-    ]
-    asked = Table(tuple(columns))
+    whole = lambda c: c._replace(values=np.nan_to_num(c.values)) if c.is_number and not had[c.name] else c
+    asked = Table(tuple(map(whole, asked.columns)))
     return asked, _rows(form, asked)
 
 
@@ -117,12 +97,9 @@ def _forest(rng: np.random.Generator) -> Iterator[Way]:
     if issubclass(kind, ensemble.BaseEnsemble):
         settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
     if kind in (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier):
-        settings["bootstrap"] = bool(rng.random() < 0.6)
-        settings["warm_start"] = grows = bool(rng.random() < 0.1)
-    else:
-        grows = False
+        settings |= {"bootstrap": bool(rng.random() < 0.6), "warm_start": bool(rng.random() < 0.1)}
     model = kind(**settings).fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
-    if grows:
+    if settings.get("warm_start"):
         model.set_params(n_estimators=6).fit(_rows(form, table), y)
     if rng.random() < 0.2:
         model = pickle.loads(pickle.dumps(model))
@@ -131,7 +108,13 @@ def _forest(rng: np.random.Generator) -> Iterator[Way]:
     leaves = model.apply(rows) if hasattr(model, "apply") else None
     answer = model.predict_proba(rows)
     yield Way("classifier", lambda: ju.from_any(model), rows, answer=answer, leaves=leaves, labels=labels, slack=1e-6)
-    if rng.random() < 0.3 and hasattr(model, "estimators_"):
+    yield from _converted(rng, model, asked, form, hasattr(model, "estimators_"))
+
+
+def _converted(
+    rng: np.random.Generator, model: Any, asked: Table, form: str, by_treelite: bool = True
+) -> Iterator[Way]:
+    if rng.random() < 0.3 and by_treelite:
         yield from ways_of_treelite(rng, "sklearn", model, asked)
     if rng.random() < 0.3 and form != "sparse":
         yield from _by_onnx(rng, model, asked)
@@ -145,9 +128,8 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
         y = np.stack([y, -(y**2)], axis=1)
     settings = _tree_settings(rng)
     settings["criterion"] = str(rng.choice(["squared_error", "friedman_mse", "absolute_error"]))
-    if settings["criterion"] == "absolute_error" and any(
-        np.isnan(c.values).any() for c in table.columns if c.is_number
-    ):
+    gaps = any(np.isnan(c.values).any() for c in table.columns if c.is_number)
+    if settings["criterion"] == "absolute_error" and gaps:
         settings["criterion"] = "squared_error"
     if issubclass(kind, ensemble.BaseEnsemble):
         settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
@@ -155,10 +137,7 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
     asked, rows = _asked(rng, menu, table, form, list(getattr(model, "estimators_", [model])))
     answer = model.predict(rows)
     yield Way("regressor", lambda: ju.from_any(model), rows, raw=answer, answer=answer, leaves=model.apply(rows))
-    if rng.random() < 0.3 and hasattr(model, "estimators_") and not several:
-        yield from ways_of_treelite(rng, "sklearn", model, asked)
-    if rng.random() < 0.3 and form != "sparse":
-        yield from _by_onnx(rng, model, asked)
+    yield from _converted(rng, model, asked, form, hasattr(model, "estimators_") and not several)
 
 
 def _boosted(rng: np.random.Generator) -> Iterator[Way]:
@@ -172,9 +151,7 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     if rng.random() < 0.2:
         settings["init"] = "zero"
     elif rng.random() < 0.1:
-        settings["init"] = (
-            tree.DecisionTreeClassifier(max_depth=1) if classes else tree.DecisionTreeRegressor(max_depth=1)
-        )
+        settings["init"] = (tree.DecisionTreeClassifier if classes else tree.DecisionTreeRegressor)(max_depth=1)
     if rng.random() < 0.2:
         settings |= {"n_iter_no_change": 2, "n_estimators": 9}
     y, labels = draw_target(rng, table, classes), None
@@ -191,22 +168,13 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     if classes:
         raw = model.decision_function(rows) * (2 if settings["loss"] == "exponential" else 1)
         yield Way(
-            "gradient boosting",
-            lambda: ju.from_any(model),
-            rows,
-            raw,
-            model.predict_proba(rows),
-            leaves,
-            labels,
+            "gradient boosting", lambda: ju.from_any(model), rows, raw, model.predict_proba(rows), leaves, labels,
             steps=8,
-        )
+        )  # fmt: skip
     else:
         answer = model.predict(rows)
         yield Way("gradient boosting", lambda: ju.from_any(model), rows, answer, answer, leaves, steps=8)
-    if rng.random() < 0.3:
-        yield from ways_of_treelite(rng, "sklearn", model, asked)
-    if rng.random() < 0.3 and form != "sparse":
-        yield from _by_onnx(rng, model, asked)
+    yield from _converted(rng, model, asked, form)
 
 
 def _histogram(rng: np.random.Generator) -> Iterator[Way]:
@@ -214,18 +182,9 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     table = draw_table(rng, menu := _HISTOGRAM)
     classes = int(rng.choice([0, 0, 2, 2, 3]))
     settings: dict[str, Any] = {"max_iter": int(rng.choice([1, 3, 3, 3, 6])), "random_state": int(rng.integers(1000))}
-    for name, values in {
-        "learning_rate": [0.1, 1.0],
-        "max_leaf_nodes": [2, 5, 31],
-        "max_depth": [None, 1, 3],
-        "min_samples_leaf": [1, 5],
-        "l2_regularization": [0.0, 1.0],
-        "max_bins": [3, 30, 255],
-        "max_features": [1.0, 0.5],
-        "early_stopping": [False, True],
-    }.items():
-        if rng.random() < 0.5:
-            settings[name] = values[rng.integers(len(values))]
+    choices = {"learning_rate": [0.1, 1.0], "max_leaf_nodes": [2, 5, 31], "max_depth": [None, 1, 3]}
+    choices |= {"min_samples_leaf": [1, 5], "l2_regularization": [0.0, 1.0], "max_bins": [3, 30, 255]}
+    settings |= drawn(rng, choices | {"max_features": [1.0, 0.5], "early_stopping": [False, True]}, 0.5)
     whole = [j for j, c in enumerate(table.columns) if c.kind == "bool"]
     if form == "frame":
         settings["categorical_features"] = "from_dtype"
@@ -246,13 +205,10 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     model.fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
     if rng.random() < 0.2:
         model = pickle.loads(pickle.dumps(model))
-    thresholds: list = [[] for _ in table.columns]
-    for stage in model._predictors:
-        for one in stage:
-            for node in one.nodes[one.nodes["is_leaf"] == 0]:
-                thresholds[int(node["feature_idx"])].append(float(node["num_threshold"]))
-    if model._preprocessor is not None:
-        thresholds = None
+    nodes = np.concatenate([one.nodes[one.nodes["is_leaf"] == 0] for stage in model._predictors for one in stage])
+    thresholds = None
+    if model._preprocessor is None:
+        thresholds = [nodes["num_threshold"][nodes["feature_idx"] == j] for j in range(len(table.columns))]
     asked = ask(rng, table, menu, thresholds, unseen=True)
     rows = _rows(form, asked)
     answer = model.predict_proba(rows) if classes else model.predict(rows)
@@ -263,15 +219,12 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
 
 
 def _by_onnx(rng: np.random.Generator, model: Any, asked: Table) -> Iterator[Way]:
-    """What skl2onnx writes of a model, where it is installed and takes it."""
     try:
         import onnxruntime
         from skl2onnx import to_onnx
     except ImportError:
         return
-    rows = asked.matrix(np.float32)
-    if np.isnan(rows).any():
-        rows = np.nan_to_num(rows)
+    rows = np.nan_to_num(asked.matrix(np.float32))
     try:
         graph = to_onnx(model, rows[:1], options={"zipmap": False} if hasattr(model, "classes_") else None)
         session = onnxruntime.InferenceSession(graph.SerializeToString())

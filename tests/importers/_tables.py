@@ -1,71 +1,51 @@
 """Random tables: what people's data hold, in whatever holds it, and rows that decide at a model's thresholds."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-ASKED = 64
-"""Rows that models are asked about: one number, so that programs are compiled once."""
+ASKED = 64  # rows that models are asked about: one number, so that programs are compiled once
 _TRAINED = (60, 90, 150)
 _WIDTHS, _SHARES = (1, 3, 5), (0.1, 0.6, 0.3)
 PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
 ODD_NAMES = ("mean radius", "größe", "x=1", "a.b", "%", "0", "ü é", "tab\tname", "a/b", "日本")
 _LEVELS = (
-    ("red", "green", "blue"),
-    ("süd", "nord", "Łódź", "日本", "öst"),
-    ("1", "2", "10", "01", "1.0"),
-    ("a b", "x=1", "c,d", 'q"t', "e|f", " lead"),
-    ("nan", "None", "NA", "true", "false", ""),
-    ("True", "False"),
-    ("yes", "no"),
-    tuple(f"w{i:02d}" for i in range(12)),
-    tuple(f"{chr(97 + i % 26)}{i}" for i in range(40)),
-)
+    ("red", "green", "blue"), ("süd", "nord", "Łódź", "日本", "öst"), ("1", "2", "10", "01", "1.0"),
+    ("a b", "x=1", "c,d", 'q"t', "e|f", " lead"), ("nan", "None", "NA", "true", "false", ""), ("True", "False"),
+    ("yes", "no"), tuple(f"w{i:02d}" for i in range(12)), tuple(f"{chr(97 + i % 26)}{i}" for i in range(40)),
+)  # fmt: skip
 _NUMBER_LEVELS = (
-    (0, 1, 2),
-    (3, 7, 100, 5),
-    (-1, 0, 4),
-    (0.5, 1.5, 2.0),
-    tuple(range(10, 80, 3)),
-    (2**24, 2**24 + 2, 5),
-)
+    (0, 1, 2), (3, 7, 100, 5), (-1, 0, 4), (0.5, 1.5, 2.0), tuple(range(10, 80, 3)), (2**24, 2**24 + 2, 5),
+)  # fmt: skip
 
 
 class Menu(NamedTuple):
-    """What a library takes."""
-
-    words: tuple[str, ...] = ()
-    """The carriers of columns of words."""
+    words: tuple[str, ...] = ()  # the carriers of columns of words
     numbers_as_words: bool = True
     floats_as_words: bool = True
     gaps: bool = True
     word_gaps: bool = True
     infinite: bool = False
     names: tuple[str, ...] = PLAIN_NAMES + ODD_NAMES
-    nullable: bool = True
-    """Whether frames may hold pandas' nullable types and Arrow's."""
+    nullable: bool = True  # whether frames may hold pandas' nullable types and Arrow's
 
 
 class Column(NamedTuple):
     """One column: float64 numbers with NaN, or objects with None for gaps."""
 
     name: str
-    kind: str
-    """"number", "bool" or "word"."""
+    kind: str  # "number", "bool" or "word"
     values: np.ndarray
     carrier: str
-    levels: tuple = ()
-    """The words that are declared, in the order of their codes, those that no row has with them."""
+    levels: tuple = ()  # the words that are declared, in the order of their codes, those that no row has with them
 
     @property
     def is_number(self) -> bool:
-        """Whether thresholds are compared with it."""
         return self.kind == "number"
 
     def series(self) -> pd.Series:
-        """The column as its carrier holds it."""
         if self.kind == "number":
             return pd.Series(self.values).astype(self.carrier)
         if self.carrier in ("category", "ordered"):
@@ -84,25 +64,16 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Columns of one length."""
-
     columns: tuple[Column, ...]
 
     @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.columns]
-
-    @property
     def words(self) -> list[int]:
-        """The places of columns of words."""
         return [j for j, column in enumerate(self.columns) if column.kind == "word"]
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
 
     def frame(self) -> pd.DataFrame:
-        """The table as a frame of pandas."""
         return pd.DataFrame({column.name: column.series() for column in self.columns})
 
     def matrix(self, dtype: type = np.float32) -> np.ndarray:
@@ -111,8 +82,12 @@ class Table(NamedTuple):
             return np.stack([column.codes() for column in self.columns], axis=1).astype(dtype)
 
 
+def drawn(rng: np.random.Generator, choices: dict[str, list], share: float) -> dict[str, Any]:
+    """Return about that share of the settings, each with one of its values."""
+    return {name: own[rng.integers(len(own))] for name, own in choices.items() if rng.random() < share}
+
+
 def draw_table(rng: np.random.Generator, menu: Menu) -> Table:
-    """Return a table of training."""
     number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(_TRAINED))
     pool = menu.names if rng.random() < 0.4 else PLAIN_NAMES
     names = rng.choice(pool, number, replace=False).tolist()
@@ -183,24 +158,13 @@ def _draw_words(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> C
     return Column(name, "word", values, carrier, tuple(levels))
 
 
-def ask(
-    rng: np.random.Generator,
-    table: Table,
-    menu: Menu,
-    thresholds: Sequence[np.ndarray] | None = None,
-    *,
-    unseen: bool = False,
-) -> Table:
+def ask(rng, table: Table, menu: Menu, thresholds: Sequence[np.ndarray] | None = None, *, unseen=False) -> Table:
     """Return the rows that a model is asked about: of training, at its thresholds, and beyond both."""
-    return Table(
-        tuple(
-            _asked(rng, column, menu, None if thresholds is None else thresholds[j], unseen)
-            for j, column in enumerate(table.columns)
-        )
-    )
+    own = thresholds or [None] * len(table.columns)
+    return Table(tuple(_asked(rng, *one, menu, unseen) for one in zip(table.columns, own, strict=True)))
 
 
-def _asked(rng: np.random.Generator, column: Column, menu: Menu, thresholds: np.ndarray | None, unseen: bool) -> Column:
+def _asked(rng: np.random.Generator, column: Column, thresholds: np.ndarray | None, menu: Menu, unseen: bool) -> Column:
     values = rng.choice(column.values, ASKED)
     if column.kind == "word":
         if menu.word_gaps and rng.random() < 0.4:
@@ -208,10 +172,8 @@ def _asked(rng: np.random.Generator, column: Column, menu: Menu, thresholds: np.
         if unseen and rng.random() < 0.4:
             other = "some other word" if isinstance(column.levels[0], str) else 999
             values[rng.random(ASKED) < 0.15] = other
-            levels = (*column.levels, other)
-            return column._replace(values=values, levels=levels)
-        return column._replace(values=values)
-    if column.kind == "bool":
+            return column._replace(values=values, levels=(*column.levels, other))
+    if not column.is_number:
         return column._replace(values=values)
     pool = _near(column.values, thresholds, "float32" if column.carrier == "float32" else "float64")
     values = np.where(rng.random(ASKED) < 0.7, rng.choice(pool, ASKED), values)

@@ -6,7 +6,6 @@ import numpy as np
 
 
 def of_xgboost(booster, number: int) -> list[np.ndarray] | None:
-    """The split conditions of a booster."""
     model = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
     trees = model.get("model", model.get("gbtree", {}).get("model", {})).get("trees")
     if trees is None:
@@ -42,6 +41,5 @@ def of_sklearn(members: list, number: int) -> list[np.ndarray]:
 
 
 def of_catboost(model, number: int) -> list[np.ndarray]:
-    """The borders of the columns of numbers."""
     borders = model.get_borders() if hasattr(model, "get_borders") else {}
     return [np.asarray(borders.get(j, []), np.float64) for j in range(number)]

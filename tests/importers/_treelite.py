@@ -29,10 +29,6 @@ def ways_of_treelite(rng: np.random.Generator, library: str, model: Any, asked: 
     answer = treelite.gtil.predict(taken, rows, nthread=1)
     content = taken.serialize_bytes() if rng.random() < 0.5 else taken
     yield Way(
-        f"treelite of {library}",
-        lambda: ju.from_any(content),
-        rows,
-        answer=np.asarray(answer),
-        leaves=treelite.gtil.predict_leaf(taken, rows, nthread=1),
-        steps=4 + taken.num_tree * 2,
-    )
+        f"treelite of {library}", lambda: ju.from_any(content), rows, answer=np.asarray(answer),
+        leaves=treelite.gtil.predict_leaf(taken, rows, nthread=1), steps=4 + taken.num_tree * 2,
+    )  # fmt: skip

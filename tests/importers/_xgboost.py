@@ -19,28 +19,16 @@ from ._thresholds import of_xgboost
 from ._treelite import ways_of_treelite
 
 FLOOR = 0.75
-"""The share of models that are answered, at least."""
 WAYS = ("estimator", "booster", "bytes", "file.json", "file.ubj", "treelite of xgboost")
-"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "category", "ordered"), floats_as_words=False, names=(*PLAIN_NAMES, *ODD_NAMES))
 _CLASSES = {"binary:logistic": 2, "binary:logitraw": 2, "binary:hinge": 2, "multi:softprob": 3, "multi:softmax": 3}
 _NUMBERS = (
-    "reg:squarederror",
-    "reg:absoluteerror",
-    "reg:pseudohubererror",
-    "reg:logistic",
-    "reg:squaredlogerror",
-    "count:poisson",
-    "reg:gamma",
-    "reg:tweedie",
-    "reg:quantileerror",
-    "rank:pairwise",
-    "survival:cox",
-)
+    "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:logistic", "reg:squaredlogerror",
+    "count:poisson", "reg:gamma", "reg:tweedie", "reg:quantileerror", "rank:pairwise", "survival:cox",
+)  # fmt: skip
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Train one model, and tell the ways in."""
     table = draw_table(rng, _MENU)
     objective = _objective(rng)
     y = _target(rng, table, objective)
@@ -86,17 +74,10 @@ def _params(rng: np.random.Generator, objective: str, table: Table) -> dict[str,
     if params["tree_method"] == "exact" and params["booster"] != "gblinear":
         params["colsample_bynode"] = 1
     choices: dict[str, list] = {
-        "max_depth": [1, 2, 3, 6],
-        "learning_rate": [0.1, 0.3, 1.0],
-        "gamma": [0, 0, 0, 0.5, 3.0, 30.0],
-        "min_child_weight": [0, 1, 1, 5],
-        "reg_lambda": [0, 1, 1],
-        "reg_alpha": [0, 0, 0.5],
-        "subsample": [1, 1, 0.7],
-        "colsample_bynode": [1, 1, 0.6],
-        "max_delta_step": [0, 0, 0.7],
-        "num_parallel_tree": [1, 1, 1, 3],
-    }
+        "max_depth": [1, 2, 3, 6], "learning_rate": [0.1, 0.3, 1.0], "gamma": [0, 0, 0, 0.5, 3.0, 30.0],
+        "min_child_weight": [0, 1, 1, 5], "reg_lambda": [0, 1, 1], "reg_alpha": [0, 0, 0.5], "subsample": [1, 1, 0.7],
+        "colsample_bynode": [1, 1, 0.6], "max_delta_step": [0, 0, 0.7], "num_parallel_tree": [1, 1, 1, 3],
+    }  # fmt: skip
     for name, values in choices.items():
         if rng.random() < 0.6 or name == "max_depth":
             params[name] = values[rng.integers(len(values))]
@@ -140,13 +121,9 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
         if rng.random() < 0.1:
             refreshed = {"process_type": "update", "updater": str(rng.choice(["refresh", "prune"]))}
             if not table.words:
-                booster = xgboost.train(
-                    {"objective": params["objective"], "gamma": 1.0, **refreshed}
-                    | ({"num_class": 3} if "num_class" in params else {}),
-                    matrix,
-                    booster.num_boosted_rounds(),
-                    xgb_model=booster,
-                )
+                kept = {name: params[name] for name in ("objective", "num_class") if name in params}
+                refreshed |= {"gamma": 1.0, **kept}
+                booster = xgboost.train(refreshed, matrix, booster.num_boosted_rounds(), xgb_model=booster)
         if rng.random() < 0.15 and booster.num_boosted_rounds() > 1:
             booster = booster[int(rng.integers(0, 2)) : booster.num_boosted_rounds()]
     booster = _lived(rng, booster)
@@ -154,7 +131,6 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
 
 
 def _lived(rng: np.random.Generator, booster: xgboost.Booster) -> xgboost.Booster:
-    """What a booster is after it was kept somewhere."""
     chance = rng.random()
     if chance < 0.5:
         return booster
@@ -174,12 +150,9 @@ def _ways_of_booster(
     tree_based = thresholds is not None
     leaves = booster.predict(theirs, pred_leaf=True) if tree_based else None
     own = {
-        "raw": booster.predict(theirs, output_margin=True),
-        "answer": _probabilities(booster, theirs),
-        "leaves": leaves,
-        "steps": 4 + 2 * booster.num_boosted_rounds() * 3,
-        "slack": 2e-6,
-    }
+        "raw": booster.predict(theirs, output_margin=True), "answer": _probabilities(booster, theirs), "leaves": leaves,
+        "steps": 4 + 2 * booster.num_boosted_rounds() * 3, "slack": 2e-6,
+    }  # fmt: skip
     rows = _rows(asked, form)
     kind = str(rng.choice(["live", "json", "ubj", "bytes"]))
     if kind != "live" and booster.attr("best_iteration") is not None:  # which XGBoost's estimators read from files
@@ -221,7 +194,6 @@ def _matrix(table: Table, form: str, y: np.ndarray | None = None, rng: np.random
 
 
 def _rows(table: Table, form: str) -> Any:
-    """The rows as both are handed them."""
     if form == "frame":
         return table.frame()
     dense = table.matrix(np.float32 if form != "array" else np.float64)
@@ -230,9 +202,6 @@ def _rows(table: Table, form: str) -> Any:
     sparse = scipy.sparse.csr_matrix(np.nan_to_num(dense, nan=0.0))
     sparse.eliminate_zeros()
     return sparse
-
-
-_LABELS = ([0, 1, 2], [0, 1, 2], [0, 1, 2])
 
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
@@ -262,9 +231,8 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
         more = {"eval_set": [(rows, rng.permutation(y))], "verbose": False}
     if rng.random() < 0.2:
         more["sample_weight"] = rng.integers(1, 4, len(y)).astype(float)
-    kinds = (
-        (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else (xgboost.XGBClassifier, xgboost.XGBRegressor)
-    )
+    kinds = (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else ()
+    kinds = kinds or (xgboost.XGBClassifier, xgboost.XGBRegressor)
     if not classifies and rng.random() < 0.1 and params["objective"] in ("reg:squarederror", "reg:absoluteerror"):
         y = np.stack([y, -(y**2), np.abs(y)], axis=1)
         more = {}
@@ -281,23 +249,15 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
     answer = None
     if params["objective"] not in ("binary:hinge", "multi:softmax"):
         answer = model.predict_proba(theirs) if classifies else model.predict(theirs)
+    has_labels = params["objective"] in ("binary:logistic", "multi:softprob", "multi:softmax")
     yield Way(
-        "estimator",
-        lambda: ju.from_any(model),
-        theirs,
-        raw=model.predict(theirs, output_margin=True),
-        answer=None if params["objective"] == "binary:logitraw" else answer,
-        leaves=model.apply(theirs),
-        labels=list(range(2 + params["objective"].startswith("multi"))) if _has_labels(params["objective"]) else None,
-        steps=4 + 6 * params["n_estimators"] * 2,
-        slack=2e-6,
-    )
+        "estimator", lambda: ju.from_any(model), theirs, raw=model.predict(theirs, output_margin=True),
+        answer=None if params["objective"] == "binary:logitraw" else answer, leaves=model.apply(theirs),
+        labels=list(range(_CLASSES[params["objective"]])) if has_labels else None,
+        steps=4 + 6 * params["n_estimators"] * 2, slack=2e-6,
+    )  # fmt: skip
     if rng.random() < 0.2 and np.isnan(missing):
         yield from _ways_of_booster(rng, table, model.get_booster(), form, "estimator's booster")
-
-
-def _has_labels(objective: str) -> bool:
-    return objective in ("binary:logistic", "multi:softprob", "multi:softmax")
 
 
 def _lived_estimator(rng: np.random.Generator, model: Any) -> Any:

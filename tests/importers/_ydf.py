@@ -12,18 +12,15 @@ import ydf
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import ASKED, Menu, Table, ask, draw_table, draw_target
+from ._tables import ASKED, Menu, Table, ask, draw_table, draw_target, drawn
 
 FLOOR = 0.9
-"""The share of models that are answered, at least."""
 WAYS = ("boosted", "forest")
-"""The ways in that some models must go."""
 _MENU = Menu(words=("object", "str", "category"), numbers_as_words=False, nullable=False)
 ydf.verbose(0)
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    """Train one model, and tell the ways in."""
     table = draw_table(rng, _MENU)
     classes = int(rng.choice([0, 2, 2, 3]))
     y = draw_target(rng, table, classes)
@@ -54,19 +51,13 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     # follow the leaves that it tells.
     answer = None if votes or _is_discretised(model) else model.predict(rows)
     yield Way(
-        "forest" if random else "boosted",
-        lambda: ju.from_any(model),
-        given,
-        answer=answer,
-        leaves=model.predict_leaves(_with_label(rows, target)),
-        labels=list(model.label_classes()) if classes else None,
-        steps=4 + 2 * model.num_trees(),
-        slack=1e-6,
-    )
+        "forest" if random else "boosted", lambda: ju.from_any(model), given, answer=answer,
+        leaves=model.predict_leaves(_with_label(rows, target)), labels=list(model.label_classes()) if classes else None,
+        steps=4 + 2 * model.num_trees(), slack=1e-6,
+    )  # fmt: skip
 
 
 def _is_discretised(model: Any) -> bool:
-    """Whether training has discretised a column."""
     return any(len(one.discretized_numerical.boundaries) for one in model.data_spec().columns)
 
 
@@ -78,22 +69,14 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
     choices: dict[str, list] = {
         "allow_na_conditions": [True],
         "missing_value_policy": ["GLOBAL_IMPUTATION"] * 5 + ["LOCAL_IMPUTATION", "RANDOM_LOCAL_IMPUTATION"],
-        "categorical_algorithm": ["CART", "ONE_HOT", "RANDOM"],
-        "discretize_numerical_columns": [True],
-        "num_discretized_numerical_bins": [4, 255],
-        "min_vocab_frequency": [1, 5],
-        "max_vocab_count": [3, 2000],
-        "split_axis": ["AXIS_ALIGNED"] * 9 + ["SPARSE_OBLIQUE"],
-        "include_all_columns": [True],
+        "categorical_algorithm": ["CART", "ONE_HOT", "RANDOM"], "discretize_numerical_columns": [True],
+        "num_discretized_numerical_bins": [4, 255], "min_vocab_frequency": [1, 5], "max_vocab_count": [3, 2000],
+        "split_axis": ["AXIS_ALIGNED"] * 9 + ["SPARSE_OBLIQUE"], "include_all_columns": [True],
         "detect_numerical_as_discretized_numerical": [True],
-    }
-    for name, values in choices.items():
-        if rng.random() < 0.35:
-            settings[name] = values[rng.integers(len(values))]
-    for name in ("max_vocab_count", "min_vocab_frequency"):
-        settings.setdefault(name, {"max_vocab_count": 2000, "min_vocab_frequency": 1}[name])
-    detected = settings.pop("detect_numerical_as_discretized_numerical", False)
-    if detected:
+    }  # fmt: skip
+    settings |= drawn(rng, choices, 0.35)
+    settings = {"max_vocab_count": 2000, "min_vocab_frequency": 1} | settings
+    if settings.pop("detect_numerical_as_discretized_numerical", False):
         settings["discretize_numerical_columns"] = True
     chance = rng.random()
     if chance < 0.5:
@@ -113,7 +96,6 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
 
 
 def _rows(table: Table, form: str, objects: bool) -> Any:
-    """The rows as both are handed them."""
     made: dict[str, Any] = {}
     for column in table.columns:
         if column.kind == "word":
@@ -122,9 +104,7 @@ def _rows(table: Table, form: str, objects: bool) -> Any:
                 whole = all(value is not None for value in column.values)
                 made[column.name] = column.series() if whole else pd.Series(column.values, dtype=object)
             else:
-                made[column.name] = np.array(words)
-                if form == "bytes":
-                    made[column.name] = np.array([word.encode() for word in words])
+                made[column.name] = np.array([word.encode() if form == "bytes" else word for word in words])
         elif column.kind == "bool":
             made[column.name] = np.array(column.values, object if objects and form == "frame" else bool)
         else:

@@ -15,26 +15,13 @@ ODD = ("-1", "0", "1", "7", "2147483647", "-2147483648", "4294967296", "16777215
 ODD += ("inf", "NaN", "-Infinity", "9" * 30, "9" * 5000, "0.5", "true", "null", '""', "[]", "{}", "1_0", "\u0663")
 """What may stand in the place of a number."""
 VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    2**31,
-    2**63,
-    10**400,
-    0.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "9",
-    "x" * 300,
-)
+    None, True, -1, 0, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "9", "x" * 300,
+)  # fmt: skip
 VALUES += ([], {}, [[]], [1, [2]], ["a"], [None], {"a": 1}, [0] * 1000)
 """What may stand in the place of any part of a document."""
 
 
 def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
-    """Up to eight bits, anywhere."""
     damaged = bytearray(content)
     for place in rng.integers(len(damaged), size=rng.integers(1, 9)):
         damaged[place] ^= 1 << int(rng.integers(8))
@@ -70,7 +57,6 @@ def other_numbers(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def other_lines(content: bytes, rng: np.random.Generator) -> bytes:
-    """A line lost, there twice, or in another's place."""
     lines = content.split(b"\n")
     one, other = rng.integers(len(lines), size=2)
     kind = rng.integers(3)

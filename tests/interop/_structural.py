@@ -12,8 +12,7 @@ from ._mutations import _places
 
 HUGE = (2**15, 2**24 - 1, 2**24, 2**31 - 2, 2**31, 2**32, 10**9, 2**53, 2**62, 2**63 - 1, 10**19, 10**400, -(2**31), -1)
 """Counts, sizes, places and depths that no small file has."""
-LARGEST = 2_000_000
-"""Bytes that a repeated part may take: files stay small, and so must what is made of them."""
+LARGEST = 2_000_000  # bytes that a repeated part may take: files stay small, and so must what is made of them
 
 
 def other_document(content: bytes, rng: np.random.Generator) -> bytes:

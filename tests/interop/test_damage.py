@@ -33,7 +33,58 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+def _of_catboost(tree):
+    from .test_catboost import short_files
+
+    return short_files()[tree]
+
+
+def _of_lightgbm():
+    from .test_lightgbm import small_file
+
+    return small_file()
+
+
+def _of_xgboost(form):
+    from .test_xgboost import data, xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*data(np.random.default_rng(0), 200))
+    return bytes(model.get_booster().save_raw(form))
+
+
+def _of_treelite(kind):
+    from .test_treelite import built, forest_of_counts
+
+    if kind == "counts":
+        return forest_of_counts([[1 / 3, 2 / 3], [1, 0]], count=[9, 4]).serialize_bytes()
+    return built(np.random.default_rng(5), kind, n_trees=2, n_nodes=15).serialize_bytes()
+
+
+def _of_onnx(operator):
+    from .test_from_onnx import graph, new_form, weighted
+
+    rng, small = np.random.default_rng(8), {"n_trees": 2, "n_nodes": 7}
+    if operator == "TreeEnsemble":
+        return graph(operator, new_form(), opset=5).SerializeToString()
+    if operator == "TreeEnsembleRegressor":
+        return graph(operator, weighted(rng, "target", [0], **small) | {"n_targets": 1}).SerializeToString()
+    classes = weighted(rng, "class", [0, 1, 2], **small) | {"classlabels_int64s": [0, 1, 2]}
+    return graph(operator, classes, np.float64).SerializeToString()
+
+
+KINDS_OF_TREELITE, OPERATORS = ("float32", "float64", "counts"), ("", "Regressor", "Classifier")
+MADE = {
+    **{f"catboost, {tree}": (ju.from_catboost, JSON, _of_catboost, tree) for tree in (0, 1)},
+    "lightgbm, categories": (ju.from_lightgbm, LINES, _of_lightgbm),
+    "xgboost, classes, json": (ju.from_xgboost, JSON, _of_xgboost, "json"),
+    "xgboost, classes, ubj": (ju.from_xgboost, BINARY, _of_xgboost, "ubj"),
+    **{f"treelite, {kind}": (ju.from_treelite, BINARY, _of_treelite, kind) for kind in KINDS_OF_TREELITE},
+    **{f"onnx, {kind}": (ju.from_onnx, BINARY, _of_onnx, f"TreeEnsemble{kind}") for kind in OPERATORS},
+}
+"""Models that are made here, for parts of the formats that the files of the folder have not."""
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *MADE])
 def test_mutated_files(name, tmp_path):
     if name.endswith("onnx"):
         pytest.importorskip("onnx")
@@ -69,8 +120,9 @@ class Tried:
     """What became of the mutated files of a format."""
 
     def __init__(self, name, folder):
-        self._read, self.mutations = FORMATS[name]
-        self.content, self._crashed = (FOLDER / name).read_bytes(), folder / name
+        self._read, self.mutations, *made = FORMATS.get(name) or MADE[name]
+        self.content = made[0](*made[1:]) if made else (FOLDER / name).read_bytes()
+        self._crashed = folder / name
         self.refused, self.whole, self.slowest, self.longest = 0, 0, 0.0, 0
 
     def read(self, content):

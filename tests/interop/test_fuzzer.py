@@ -13,8 +13,7 @@ from tests.importers import _run
 
 pytestmark = pytest.mark.once
 MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "5"))
-FEW = 2
-"""Models by which a small sample may lie below its library's floor."""
+FEW = 2  # models by which a small sample may lie below its library's floor
 
 
 @pytest.mark.parametrize("library", _run.installed())

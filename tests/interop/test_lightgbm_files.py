@@ -58,10 +58,9 @@ FORMS = {
 def test_forms_of_a_file(form, categorical, rng, tmp_path):
     booster, X = model_and_rows(rng, categorical)
     text = FORMS[form](booster.model_to_string())
-    (tmp_path / "model").write_bytes(text.encode())
-    wanted = booster.predict(X)
-    content = text.encode()
-    for given in (text, content, bytearray(content), memoryview(content), tmp_path / "model", str(tmp_path / "model")):
+    path, content, wanted = tmp_path / "model", text.encode(), booster.predict(X)
+    path.write_bytes(content)
+    for given in (text, content, bytearray(content), memoryview(content), path, str(path)):
         for read in (from_any, from_lightgbm):
             model = read(given)
             assert isinstance(model, AdditiveTrees)
@@ -115,8 +114,8 @@ def fitted(frame, y, categorical: Any = "auto", **settings):
     return model.fit(frame, y, categorical_feature=categorical)
 
 
-def answers(model, frame):
-    return np.asarray(model.predict(frame))
+def assert_answers(model, known, frame, atol=1e-5):
+    np.testing.assert_allclose(np.asarray(model.predict(frame)), known.predict(frame), atol=atol)
 
 
 @pytest.mark.parametrize("n_levels", [3, 12, 60, 150, 400])
@@ -127,7 +126,7 @@ def test_words_of_many_levels(rng, n_levels, one_hot):
     frame["x"] = rng.normal(size=2500)
     frame.loc[::31, "kind"] = None
     known = fitted(frame, (code >= 0.7 * n_levels) + (code % 3) * frame["x"], max_cat_to_onehot=one_hot)
-    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+    assert_answers(from_lightgbm(known), known, frame)
 
 
 @pytest.mark.parametrize("start", [0, 1, 5, 31, 4000, 2**24 - 25])
@@ -138,7 +137,7 @@ def test_codes_small_and_large(rng, start):
     known = fitted(X, (code % 3) + X[:, 1], categorical=[0], max_cat_to_onehot=1)
     odd = [3.7, -0.5, -1, -1.5, np.nan, np.inf, -np.inf, 1e10, 2.0**31, 2.0**32 + 3, start + 2.99, -0.0, -start, 1e300]
     rows = np.concatenate([X, [[one, 0.0] for one in odd]])
-    np.testing.assert_allclose(answers(from_lightgbm(known), rows), known.predict(rows), atol=1e-5)
+    assert_answers(from_lightgbm(known), known, rows)
 
 
 NAMES = ["mean radius", "a=b", "é ü", " x  y ", "x_y", "tab\tx", "end of trees", "Tree=0", "名 前"]
@@ -152,14 +151,14 @@ def test_names_with_spaces_and_other_signs(rng, tmp_path):
     for model in (from_lightgbm(known), from_lightgbm(path)):
         assert model.columns.names == tuple(written.columns)
         for one in (frame, written, frame.rename(columns={"mean radius": "mean_radius"})):
-            np.testing.assert_allclose(answers(model, one), known.predict(frame), atol=1e-5)
+            np.testing.assert_allclose(model.predict(one), known.predict(frame), atol=1e-5)
         for other in (frame[NAMES[::-1]], written[list(written)[::-1]]):
             with refuses(ValueError, "in another order"):
                 model.predict(other)
         with refuses(ValueError, "missing .'mean_radius'., unexpected .'mean-radius'."):
             model.predict(frame.rename(columns={"mean radius": "mean-radius"}))
     ju.save(tmp_path / "own", model)
-    np.testing.assert_array_equal(answers(ju.load(tmp_path / "own"), frame), answers(model, frame))
+    np.testing.assert_array_equal(ju.load(tmp_path / "own").predict(frame), model.predict(frame))
 
 
 def test_names_of_files(rng, tmp_path):
@@ -213,7 +212,7 @@ def test_levels_are_no_other_columns(rng, categorical):
         from_lightgbm(known)
     for given in (["group"], [0]):
         model = from_lightgbm(known, category_columns=given)
-        np.testing.assert_allclose(answers(model, frame), known.predict(frame), atol=1e-5)
+        assert_answers(model, known, frame)
     with refuses(ValueError, "category_columns=.'group'. must be"):
         from_lightgbm(known, category_columns="group")
     odd: list[Any] = [[None], 3, [[2]], [0.0], [True]]
@@ -228,7 +227,7 @@ def test_columns_are_told_by_their_values(rng, categorical):
     frame, y = of_integers(rng)
     frame["plain code"] += 12
     known = fitted(frame, y, categorical, max_cat_to_onehot=1)
-    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+    assert_answers(from_lightgbm(known), known, frame)
 
 
 def test_words_need_no_more_than_the_file(rng):
@@ -236,7 +235,7 @@ def test_words_need_no_more_than_the_file(rng):
     frame, y = of_integers(rng)
     frame["group"] = frame["group"].cat.rename_categories([f"w{i}" for i in range(12)])
     known = fitted(frame, y, max_cat_to_onehot=1)
-    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+    assert_answers(from_lightgbm(known), known, frame)
     other = from_lightgbm(fitted(frame, y, ["plain code"], max_cat_to_onehot=1))
     with refuses(TypeError, "group.* hold no numbers"):
         other.predict(frame)
@@ -248,10 +247,8 @@ def test_random_frames(seed):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({f"{'a b'[: seed % 4]}{j}": column(rng) for j in range(rng.integers(2, 6))})
     is_category = [str(kind) == "category" for kind in frame.dtypes]
-    codes = [
-        np.asarray(frame.iloc[:, j].cat.codes if own else frame.iloc[:, j].astype(float))
-        for j, own in enumerate(is_category)
-    ]
+    columns = [frame.iloc[:, j] for j in range(len(is_category))]
+    codes = [np.asarray(c.cat.codes if own else c.astype(float)) for c, own in zip(columns, is_category, strict=True)]
     y = sum(rng.normal(size=60)[(np.nan_to_num(own).round().astype(int) + 9) % 60] for own in codes)
     able = [name for name, own in zip(frame, codes, strict=True) if np.array_equal(own, own.round())]
     chosen = "auto" if rng.random() < 0.4 else [name for name in able if rng.random() < 0.5]
@@ -259,10 +256,10 @@ def test_random_frames(seed):
     wanted = known.predict(frame)
     categories = list(frame.columns[is_category])
     model = from_lightgbm(known, category_columns=categories or None)
-    np.testing.assert_allclose(answers(model, frame), wanted, atol=1e-4)
+    np.testing.assert_allclose(model.predict(frame), wanted, atol=1e-4)
     said = ""
     try:
-        found = answers(from_lightgbm(known), frame)
+        found = from_lightgbm(known).predict(frame)
     except (ValueError, TypeError) as error:
         found, said = wanted, str(error)
     np.testing.assert_allclose(found, wanted, atol=1e-4)

@@ -4,7 +4,9 @@ import warnings
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import (
     BaggingClassifier,
     ExtraTreesClassifier,
@@ -28,7 +30,6 @@ def members(model):
 
 
 def expected_counts(tree) -> np.ndarray:
-    """Weighted counts of a tree's leaves, sorted: fractions times size."""
     leaf = tree.children_left < 0
     return np.sort((tree.value[:, 0] * tree.weighted_n_node_samples[:, None])[leaf], axis=0)
 
@@ -105,6 +106,19 @@ def test_class_weights_make_counts_fractional():
     np.testing.assert_allclose(ju.from_sklearn(model, prior=shares).prior, shares, rtol=1e-6)
 
 
+def test_counts_priors_and_names():
+    """scikit-learn's fractions times the size are off by rounding; the counts are whole all the same."""
+    X, y = toy_data(2)
+    model = RandomForestClassifier(30, bootstrap=False, min_samples_leaf=7, random_state=0)
+    model.fit(pd.DataFrame(X, columns=list("abcdef")), y)
+    raw = np.concatenate([t.tree_.value[:, 0] * t.tree_.weighted_n_node_samples[:, None] for t in model.estimators_])
+    assert np.any(raw != np.rint(raw)), "else this test tests nothing"
+    forest = ju.from_sklearn(model)
+    assert np.issubdtype(forest.count_table.dtype, np.integer)
+    np.testing.assert_allclose(forest.prior, np.bincount(y) / len(y), rtol=1e-6)
+    assert forest.trees.columns.names == tuple("abcdef")
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_sample_weights(whole, rng):
     X, y = toy_data(2)
@@ -121,128 +135,68 @@ def test_sample_weights(whole, rng):
     np.testing.assert_allclose(forest.n_samples, weight.sum(), rtol=1e-6)
 
 
-def test_counts_are_snapped_to_integers():
-    """scikit-learn's fractions times the size are off by rounding; the counts are whole all the same."""
-    X, y = toy_data(2)
-    model = RandomForestClassifier(30, min_samples_leaf=7, random_state=0).fit(X, y)
-    raw = np.concatenate([t.tree_.value[:, 0] * t.tree_.weighted_n_node_samples[:, None] for t in model.estimators_])
-    assert np.any(raw != np.rint(raw)), "else this test tests nothing"
-    forest = ju.from_sklearn(model)
-    assert np.issubdtype(forest.count_table.dtype, np.integer)
+KINDS = [
+    RandomForestRegressor(3), DecisionTreeRegressor(), LogisticRegression(), GradientBoostingClassifier(n_estimators=2),
+    make_pipeline(StandardScaler(), RandomForestClassifier(3)), BaggingClassifier(LogisticRegression(), 3),
+]  # fmt: skip
 
 
-def test_prior_is_the_class_frequency_of_the_samples():
-    X, y = toy_data(2)
-    forest = ju.from_sklearn(RandomForestClassifier(10, bootstrap=False, random_state=0).fit(X, y))
-    np.testing.assert_allclose(forest.prior, np.bincount(y) / len(y), rtol=1e-6)
-
-
-def test_feature_names():
-    import pandas
-
-    X, y = toy_data(2)
-    frame = pandas.DataFrame(X, columns=list("abcdef"))
-    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(frame, y))
-    assert forest.trees.columns.names == tuple("abcdef")
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    "model",
-    [RandomForestClassifier(3), DecisionTreeClassifier(), BaggingClassifier(DecisionTreeClassifier(), 3)],
-    ids=lambda m: type(m).__name__,
-)
-def test_unfitted(model):
-    with pytest.raises(ValueError, match=r"model.*not fitted"):
-        ju.from_sklearn(model)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        RandomForestRegressor(3),
-        DecisionTreeRegressor(),
-        LogisticRegression(),
-        GradientBoostingClassifier(n_estimators=2),
-        make_pipeline(StandardScaler(), RandomForestClassifier(3)),
-        BaggingClassifier(LogisticRegression(), 3),
-    ],
-    ids=lambda m: type(m).__name__,
-)
+@pytest.mark.parametrize("model", KINDS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("fitted", [False, True])
 def test_other_models(model, fitted):
-    X, y = toy_data(2)
-    if fitted:
-        model = model.fit(X, y)
+    model = model.fit(*toy_data(2)) if fitted else model
     bag = isinstance(model, BaggingClassifier)
     with pytest.raises(ValueError if bag and not fitted else TypeError, match="model"):
         ju.from_sklearn(model)
 
 
-@pytest.mark.parametrize("model", [None, "forest.joblib", 3])
-def test_no_model_at_all(model):
-    with pytest.raises(TypeError, match="model is a"):
-        ju.from_sklearn(model)
-
-
-def test_negative_weights():
+def test_refusals():
     X, y = toy_data(2)
-    weight = np.where(np.arange(len(y)) % 5 == 0, -0.5, 1)
-    with pytest.raises(ValueError, match=r"model's leaf counts .*negative sample weights"):
-        ju.from_sklearn(DecisionTreeClassifier(max_depth=6, random_state=0).fit(X, y, sample_weight=weight))
-
-
-@pytest.mark.parametrize("model", [DecisionTreeClassifier(), RandomForestClassifier(2)], ids=lambda m: type(m).__name__)
-def test_a_single_class(model):
-    X, y = toy_data(2)
-    with pytest.raises(ValueError, match=r"one class only, \[3\]"):
-        ju.from_sklearn(model.fit(X, np.full(len(y), 3)))
-
-
-def test_several_outputs():
-    X, y = toy_data(2)
-    for model in (RandomForestClassifier(3), DecisionTreeClassifier(), ExtraTreesClassifier(3)):
-        with pytest.raises(ValueError, match="2 outputs"):
-            ju.from_sklearn(model.fit(X, np.stack([y, 1 - y], axis=1)))
-
-
-@pytest.mark.parametrize("prior", [[0.5, 0.6], [0.2, 0.3, 0.5], [1.5, -0.5]])
-@pytest.mark.exhaustive
-def test_priors_that_are_refused(prior):
-    X, y = toy_data(2)
-    with pytest.raises(ValueError, match="prior"):
-        ju.from_sklearn(DecisionTreeClassifier(max_depth=2).fit(X, y), prior=np.array(prior))
+    trees = DecisionTreeClassifier(max_depth=6, random_state=0), RandomForestClassifier(3), ExtraTreesClassifier(3)
+    weight, both = np.where(np.arange(len(y)) % 5 == 0, -0.5, 1), np.stack([y, 1 - y], axis=1)
+    bag = BaggingClassifier(DecisionTreeClassifier(), 3)
+    cases = [(clone(model), r"model.*not fitted") for model in (*trees[:2], bag)]
+    cases += [(clone(model).fit(X, np.full(len(y), 3)), r"one class only, \[3\]") for model in trees[:2]]
+    cases += [(clone(model).fit(X, both), "2 outputs") for model in trees]
+    negative = trees[0].fit(X, y, sample_weight=weight)
+    for model, said in [*cases, (negative, r"model's leaf counts .*negative sample weights")]:
+        with pytest.raises(ValueError, match=said):
+            ju.from_sklearn(model)
+    for prior in ([0.5, 0.6], [0.2, 0.3, 0.5], [1.5, -0.5]):
+        with pytest.raises(ValueError, match="prior"):
+            ju.from_sklearn(clone(trees[0]).fit(X, y), prior=np.array(prior))
+    for other in (None, "forest.joblib", 3):
+        with pytest.raises(TypeError, match="model is a"):
+            ju.from_sklearn(other)
 
 
 class FutureTree:
     """A tree that stores its nodes in another form; what is public stays, but for what a test changes."""
 
-    renamed: tuple[tuple[str, str], ...] = ()
-    added: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-
-    def __init__(self, tree):
-        self._tree = tree
+    def __init__(self, tree, renamed=(), added=(), has_state=True, **own):
+        self._tree, self._renamed, self._added, self._has_state, self._own = tree, dict(renamed), added, has_state, own
 
     def __getattr__(self, name):
-        if name in type(self).absent:
+        if name in self._own:
             raise AttributeError(name)
         return getattr(self._tree, name)
 
     def __getstate__(self):
+        if not self._has_state:
+            return {}
         state = dict(self._tree.__getstate__())
         old = state["nodes"].dtype
-        fields = [(dict(self.renamed).get(name, name), old.fields[name][0]) for name in old.names]
-        state["nodes"] = np.zeros(len(state["nodes"]), [*fields, *((name, "<u4", (8,)) for name in self.added)])
+        fields = [(self._renamed.get(name, name), old.fields[name][0]) for name in old.names]
+        state["nodes"] = np.zeros(len(state["nodes"]), [*fields, *((name, "<u4", (8,)) for name in self._added)])
         return state
 
 
-def with_trees(kind, model):
-    """The model, each of its trees seen through a stand-in."""
+def with_trees(model, **changes):
+    """The model, each of its trees seen through a stand-in: public arrays as functions of the tree, None for none."""
+    shown = {name: property(lambda self, own=own: own(self._tree)) for name, own in changes.items() if callable(own)}
+    kind = type("Shown", (FutureTree,), shown)  # whose public names are looked up
     for member in getattr(model, "estimators_", [model]):
-        member.tree_ = kind(member.tree_)
+        member.tree_ = kind(member.tree_, **changes)
     return model
 
 
@@ -258,31 +212,20 @@ def numeric(tree) -> np.ndarray:
     return np.where(tree.children_left < 0, -1, 0).astype(np.int8)
 
 
-class Renamed(FutureTree):
-    renamed = (("threshold", "cut"), ("left_child", "left"), ("feature", "column"))
+RENAMED = {"renamed": (("threshold", "cut"), ("left_child", "left"), ("feature", "column"))}
+FORMS = {
+    "renamed": RENAMED,
+    "with categories, as scikit-learn 1.10": {"added": ("left_cat_bitset", "split_kind"), "split_kind": numeric},
+    "without state": {"has_state": False},
+}
 
 
-class WithCategories(FutureTree):
-    """The form of scikit-learn 1.10's nodes, without a test of categories."""
-
-    added = ("left_cat_bitset", "split_kind")
-
-    @property
-    def split_kind(self):
-        return numeric(self._tree)
-
-
-class WithoutState(FutureTree):
-    def __getstate__(self):
-        return {}
-
-
-@pytest.mark.parametrize("kind", [Renamed, WithCategories, WithoutState])
-def test_other_fields_of_the_same_meaning(kind):
+@pytest.mark.parametrize("form", FORMS)
+def test_other_fields_of_the_same_meaning(form):
     """Where all nodes are as their public arrays say, the form in which they are stored does not matter."""
     model, X = grown()
     known = ju.from_sklearn(model)
-    read = ju.from_sklearn(with_trees(kind, model))
+    read = ju.from_sklearn(with_trees(model, **FORMS[form]))
     np.testing.assert_array_equal(ju.leaf_index(read, X), ju.leaf_index(known, X))
     for name in ("feature", "threshold", "child", "missing_right"):
         np.testing.assert_array_equal(getattr(read.trees, name), getattr(known.trees, name))
@@ -292,36 +235,28 @@ def test_other_fields_in_a_bag_and_in_regressors():
     X, y = toy_data(2)
     bag = BaggingClassifier(DecisionTreeClassifier(max_depth=4), 4, max_features=0.5, random_state=0).fit(X, y)
     known = np.asarray(ju.from_sklearn(bag).trees.feature)
-    np.testing.assert_array_equal(ju.from_sklearn(with_trees(Renamed, bag)).trees.feature, known)
+    np.testing.assert_array_equal(ju.from_sklearn(with_trees(bag, **RENAMED)).trees.feature, known)
     forest = RandomForestRegressor(3, max_depth=3, random_state=0).fit(X, y)
     known = np.asarray(ju.from_sklearn_values(forest).predict(X))
-    np.testing.assert_array_equal(ju.from_sklearn_values(with_trees(Renamed, forest)).predict(X), known)
+    np.testing.assert_array_equal(ju.from_sklearn_values(with_trees(forest, **RENAMED)).predict(X), known)
 
 
-class BySplitKind(WithCategories):
-    @property
-    def split_kind(self):
-        kinds = numeric(self._tree)
-        kinds[0] = 2
-        return kinds
+def with_first(array, value):
+    changed = array.copy()
+    changed[0] = value
+    return changed
 
 
-class ByThreshold(FutureTree):
-    added = ("left_cat_bitset",)
-
-    @property
-    def threshold(self):
-        threshold = self._tree.threshold.copy()
-        threshold[0] = -np.inf
-        return threshold
+BY_KIND = {**FORMS["with categories, as scikit-learn 1.10"], "split_kind": lambda tree: with_first(numeric(tree), 2)}
+BY_THRESHOLD = {"added": ("left_cat_bitset",), "threshold": lambda tree: with_first(tree.threshold, -np.inf)}
 
 
-@pytest.mark.parametrize("kind", [BySplitKind, ByThreshold])
-def test_categories_are_refused(kind):
+@pytest.mark.parametrize("sign", [BY_KIND, BY_THRESHOLD], ids=["kind", "threshold"])
+def test_categories_are_refused(sign):
     model, _ = grown()
     feature = model.estimators_[0].tree_.feature[0]
     with pytest.raises(ValueError, match=rf"test categories of the columns \[{feature}\].*OrdinalEncoder"):
-        ju.from_sklearn(with_trees(kind, model))
+        ju.from_sklearn(with_trees(model, **sign))
 
 
 def test_categories_by_the_columns_of_the_estimator():
@@ -342,92 +277,60 @@ def test_categories_in_a_bag_are_named_by_the_bags_columns():
     bag = BaggingClassifier(DecisionTreeClassifier(max_depth=1), 1, max_features=0.5, random_state=0).fit(X, y)
     column = bag.estimators_features_[0][bag.estimators_[0].tree_.feature[0]]
     with pytest.raises(ValueError, match=rf"categories of the columns \[{column}\]"):
-        ju.from_sklearn(with_trees(BySplitKind, bag))
+        ju.from_sklearn(with_trees(bag, **BY_KIND))
 
 
-class Unknown(FutureTree):
-    @property
-    def fuzziness(self):
-        return np.zeros(self._tree.node_count)
+def sends(differs):
+    """Instances of which this is true go elsewhere, for a reason that no public array tells."""
+
+    def apply(tree):
+        leaf = lambda X: tree.apply(X)
+        return lambda X: np.where(differs(tree, X, leaf(X)), leaf(X)[0], leaf(X))
+
+    return {"renamed": (("threshold", "cut"),), "apply": apply}
 
 
-class Absent(FutureTree):
-    absent = ("missing_go_to_left",)
+def in_two_columns(tree, X, leaf):
+    first, second = np.unique(tree.feature[tree.feature >= 0])[:2]
+    return (X[:, first] != 0) & (X[:, second] != 0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "named"), [(Unknown, r"unknown: \['fuzziness'\]"), (Absent, r"absent: \['missing_go_to_left'\]")]
-)
-def test_unknown_and_absent_arrays(kind, named):
-    with pytest.raises(ValueError, match=rf"arrays by node that this version of jaxunc does not know.*{named}"):
-        ju.from_sklearn(with_trees(kind, grown()[0]))
+DOUBTFUL = {
+    "unknown": ({"fuzziness": lambda tree: np.zeros(tree.node_count)}, r"does not know.*unknown: \['fuzziness'\]"),
+    "absent": ({"missing_go_to_left": None}, r"does not know.*absent: \['missing_go_to_left'\]"),
+    # Of two sibling leaves the right one is never reached.
+    "one test": (sends(lambda tree, X, leaf: leaf == tree.node_count - 1), "elsewhere than its thresholds say"),
+    "missing": (sends(lambda tree, X, leaf: np.isnan(X).any(axis=1)), "elsewhere than its thresholds say"),
+    "two columns": (sends(in_two_columns), "elsewhere than its thresholds say"),
+}
 
 
-class Elsewhere(FutureTree):
-    """At one test instances go elsewhere, for a reason that no public array tells."""
-
-    renamed = (("threshold", "cut"),)
-
-    def differs(self, X, leaf):
-        raise NotImplementedError
-
-    def apply(self, X):
-        leaf = self._tree.apply(X)
-        return np.where(self.differs(X, leaf), leaf[0], leaf)
-
-
-class OneTest(Elsewhere):
-    """Of two sibling leaves the right one is never reached."""
-
-    def differs(self, X, leaf):
-        return leaf == self._tree.node_count - 1
-
-
-class MissingElsewhere(Elsewhere):
-    def differs(self, X, leaf):
-        return np.isnan(X).any(axis=1)
-
-
-class ByTwoColumns(Elsewhere):
-    def differs(self, X, leaf):
-        first, second = np.unique(self._tree.feature[self._tree.feature >= 0])[:2]
-        return (X[:, first] != 0) & (X[:, second] != 0)
-
-
-@pytest.mark.parametrize("kind", [OneTest, MissingElsewhere, ByTwoColumns])
-def test_nodes_that_send_instances_elsewhere(kind):
-    with pytest.raises(ValueError, match="elsewhere than its thresholds say"):
-        ju.from_sklearn(with_trees(kind, grown()[0]))
+@pytest.mark.parametrize("what", DOUBTFUL)
+def test_trees_that_are_not_understood(what):
+    changes, said = DOUBTFUL[what]
+    with pytest.raises(ValueError, match=said):
+        ju.from_sklearn(with_trees(grown()[0], **changes))
 
 
 class Intelex(RandomForestClassifier):
     __module__ = "sklearnex.ensemble._forest"
 
 
-class IntelexRegressor(RandomForestRegressor):
-    __module__ = "sklearnex.ensemble._forest"
-
-
-class NothingGoesLeft(FutureTree):
-    @property
-    def missing_go_to_left(self):
-        return np.zeros(self._tree.node_count, np.uint8)
-
-
 def test_accelerated_forests_that_lose_missing_values():
     """No node of theirs sends missing values left: only that is told apart, since complete instances are as exact."""
     X, y = toy_data(2)
+    lost = {"missing_go_to_left": lambda tree: np.zeros(tree.node_count, np.uint8)}
     settings = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
     known = ju.leaf_index(ju.from_sklearn(RandomForestClassifier(**settings).fit(X, y)), X)
     model = Intelex(**settings).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ju.from_sklearn(model)  # which says where they go, as later versions do
-        ju.from_sklearn(with_trees(NothingGoesLeft, Intelex(3, min_samples_leaf=len(y)).fit(X, y)))  # no tests
-        ju.from_sklearn(with_trees(NothingGoesLeft, RandomForestClassifier(**settings).fit(X, y)))
+        ju.from_sklearn(with_trees(Intelex(3, min_samples_leaf=len(y)).fit(X, y), **lost))  # no tests
+        ju.from_sklearn(with_trees(RandomForestClassifier(**settings).fit(X, y), **lost))
     with pytest.warns(UserWarning, match="does not say where missing values go"):
-        forest = ju.from_sklearn(with_trees(NothingGoesLeft, model))
+        forest = ju.from_sklearn(with_trees(model, **lost))
     np.testing.assert_array_equal(ju.leaf_index(forest, X), known)
-    values = IntelexRegressor(**settings).fit(X, y)
+    values = type("OfNumbers", (RandomForestRegressor,), {"__module__": Intelex.__module__})(**settings).fit(X, y)
     with pytest.warns(UserWarning, match="does not say where missing values go"):
-        ju.from_sklearn_values(with_trees(NothingGoesLeft, values))
+        ju.from_sklearn_values(with_trees(values, **lost))

@@ -3,73 +3,38 @@
 import dataclasses
 import json
 import sys
-from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.combiners import Answer, Preference, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.interop import from_onnx, to_onnx
-from jaxunc.interop._exported import largest_rounding_to, plain_nodes
+from jaxunc.interop._exported import largest_rounding_to
 from jaxunc.interop.onnx import _graph
 from jaxunc.interop.onnx._graph import Graph, pieces_of
 from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
 from jaxunc.intervals import Interval
 from tests._rules import CASES, RULES, make
 
-from ._near_thresholds import near
+from ._made import ENSEMBLES, N_TREES, data, ensemble_of, forest_of, rows
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
-N_TREES, N_FEATURES, ROWS = 9, 4, 2000
-CLOSE = 1e-6
-"""How far an answer may be, where it is larger than 1 as a share of it."""
+CLOSE = 1e-6  # how far an answer may be, where it is larger than 1 as a share of it
 NOT_SUMS = {"cautious": "min", "median": "collect", "maximum": "max", "generalized_mixture": "collect",
             "member_smoothing": "collect"}  # fmt: skip
 CAUTIOUS = {
-    "vote": lambda: ju.GeneralizedVote(1),
-    "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
-    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"),
-    "report": lambda: CautiousReport(1),
-    "report, certainty": lambda: CautiousReport(1, "certainty"),
-    "intervals": lambda: ju.AveragedIntervals(1),
-    "entropy": lambda: UncertaintyDecomposition("entropy"),
-    "interval": lambda: UncertaintyDecomposition("interval"),
-}
-
-
-def data(n_classes, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(300, N_FEATURES)).astype(np.float32).round(1)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    y = np.digitize(np.nan_to_num(X[:, 0]) + rng.normal(size=300), np.linspace(-1, 1, n_classes - 1))
-    return X, y
-
-
-@lru_cache
-def forest_of(n_classes, n_trees=N_TREES, **settings):
-    X, y = data(n_classes)
-    settings = {"min_samples_leaf": 2, **settings}
-    return ju.from_sklearn(RandomForestClassifier(n_trees, random_state=0, **settings).fit(X, y))
-
-
-def rows(trees, number=ROWS, dtype: type = np.float32, seed=1):
-    """Rows at thresholds and the edges of floats; finite, as a bound forest wants them."""
-    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    thresholds = [nodes.value[nodes.inner & (nodes.feature == j)] for j in range(trees.n_features)]
-    found = near(thresholds, number, np.random.default_rng(seed), dtype)
-    return np.where(np.isinf(found), 3e38, found).astype(dtype)
+    "vote": lambda: ju.GeneralizedVote(1), "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
+    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"), "report": lambda: CautiousReport(1),
+    "report, certainty": lambda: CautiousReport(1, "certainty"), "intervals": lambda: ju.AveragedIntervals(1),
+    "entropy": lambda: UncertaintyDecomposition("entropy"), "interval": lambda: UncertaintyDecomposition("interval"),
+}  # fmt: skip
 
 
 def run(model, X):
@@ -169,11 +134,12 @@ def test_small_forests(settings):
     check(ju.bind(forest, ju.Pooling()), rows(forest.trees))
 
 
-@pytest.mark.once
-def test_missing_values_where_there_were_none():
-    X, y = data(2)
-    forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(np.nan_to_num(X), y))
-    check(ju.bind(forest, ju.Mean()), rows(forest.trees))
+@pytest.mark.parametrize("name", ["mean", "dempster", "learned_pool", "blend", "weighted_pooling", "evidence_veto"])
+@pytest.mark.exhaustive
+def test_a_million_rows(name):
+    n_classes = 2 if RULES[name].binary_only else 3
+    forest = forest_of(n_classes, 50, min_samples_leaf=1)
+    check(ju.bind(forest, make(name, n_classes, 50)), rows(forest.trees, 10**6))
 
 
 @pytest.mark.once
@@ -200,8 +166,10 @@ def test_edges_of_tests():
 
 
 @pytest.mark.once
-def test_two_countings():
+def test_two_countings_and_complete_data():
     X, y = data(2)
+    forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(np.nan_to_num(X), y))
+    check(ju.bind(forest, ju.Mean()), rows(forest.trees))
     forest = forest_of(2)
     forest = forest.with_count_set("oob", ju.count_leaves(forest, X[::2], y[::2]))
     pool = ju.LearnedPool(forest.prior, reads=("own", "oob"), inbag_weight=0.5)
@@ -269,18 +237,19 @@ def test_operations(name):
     check_close(run(model, X6)["y"].reshape(expected.shape), expected, name)
 
 
-@pytest.mark.parametrize("name", ["scan", "dot_general", "lgamma", "while", "custom index"])
+WITHOUT = {
+    "scan": lambda x: jax.lax.scan(lambda c, v: (c + v, c), x[0], x)[1],
+    "dot_general": lambda x: x @ jnp.eye(6),
+    "lgamma": jax.lax.lgamma,
+    "while": lambda x: jax.lax.while_loop(lambda v: v[0] < 3, lambda v: v + 1, x),
+    "custom index": lambda x: x.reshape(2, 3)[jnp.argmax(x[:2])],
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
 @pytest.mark.once
 def test_operations_without_counterpart(name):
-    functions = {
-        "scan": lambda x: jax.lax.scan(lambda c, v: (c + v, c), x[0], x)[1],
-        "dot_general": lambda x: x @ jnp.eye(6),
-        "lgamma": jax.lax.lgamma,
-        "while": lambda x: jax.lax.while_loop(lambda v: v[0] < 3, lambda v: v + 1, x),
-        "custom index": lambda x: x.reshape(2, 3)[jnp.argmax(x[:2])],
-    }
-    program = jax.make_jaxpr(functions[name])(X6[0])
-    (value,) = translate(Graph(), program, [Rows("X", (6,), np.dtype(np.float32))])
+    (value,) = translate(Graph(), jax.make_jaxpr(WITHOUT[name])(X6[0]), [Rows("X", (6,), np.dtype(np.float32))])
     assert isinstance(value, Unknown)
     assert value.primitive in (name, "gather", "dynamic_slice")
 
@@ -288,11 +257,8 @@ def test_operations_without_counterpart(name):
 @pytest.mark.once
 def test_pieces_add_up():
     rng = np.random.default_rng(0)
-    for values, most in (
-        (rng.integers(0, 200, (7, 50)), 1),
-        (rng.integers(0, 10**9, (7, 50)), 3),
-        (rng.normal(size=(7, 50)), 4),
-    ):
+    cases = (rng.integers(0, 200, (7, 50)), 1), (rng.integers(0, 10**9, (7, 50)), 3), (rng.normal(size=(7, 50)), 4)
+    for values, most in cases:
         pieces = pieces_of(values.astype(np.float64), 700)
         assert len(pieces) <= most
         np.testing.assert_allclose(sum(pieces), values, rtol=0, atol=2.0**-48 * np.abs(values).max())
@@ -315,21 +281,7 @@ def test_numbers_that_round_to_a_threshold():
     assert np.all((above > narrow) | np.isposinf(narrow))
 
 
-@lru_cache
-def ensemble_of(name):
-    X, y = data(3)
-    twice = np.stack([np.nan_to_num(X[:, 0]), y], axis=1)
-    model, targets = {
-        "two classes": (HistGradientBoostingClassifier(max_iter=5), y > 1),
-        "words": (HistGradientBoostingClassifier(max_iter=3), np.array([*"abc"])[y]),
-        "three classes": (GradientBoostingClassifier(n_estimators=4), y),
-        "numbers": (RandomForestRegressor(5), y),
-        "two numbers": (RandomForestRegressor(5), twice),
-    }[name]
-    return ju.from_sklearn_values(model.fit(np.nan_to_num(X) if name == "three classes" else X, targets))
-
-
-@pytest.mark.parametrize("name", ["two classes", "words", "three classes", "numbers", "two numbers"])
+@pytest.mark.parametrize("name", ENSEMBLES)
 @pytest.mark.exhaustive(keep=3)
 @pytest.mark.once
 def test_ensembles(name):
@@ -354,12 +306,10 @@ def test_what_from_onnx_refuses_of_ours():
     with pytest.raises(ValueError, match="a forest bound to Mean"):
         from_onnx(bound)
     damaged = to_onnx(ensemble_of("words"))
-    next(one for one in damaged.metadata_props if one.key == "class_labels").value = '["a", "b"'
-    with pytest.raises(ValueError, match="metadata are damaged"):
-        from_onnx(damaged)
-    next(one for one in damaged.metadata_props if one.key == "class_labels").value = '["a", "b"]'
-    with pytest.raises(ValueError, match="class_labels has 2 labels"):
-        from_onnx(damaged)
+    for value, said in (('["a", "b"', "metadata are damaged"), ('["a", "b"]', "class_labels has 2 labels")):
+        next(one for one in damaged.metadata_props if one.key == "class_labels").value = value
+        with pytest.raises(ValueError, match=said):
+            from_onnx(damaged)
 
 
 @pytest.mark.once
@@ -384,7 +334,7 @@ def test_metadata_and_levels():
     y = (frame["size"] > 0) ^ (frame["colour"] == "r")
     forest = ju.grow_random_trees(jax.random.key(0), frame, y, n_trees=3, nominal=[True, False])
     with pytest.raises(ValueError, match="with_empty_leaves"):
-        to_onnx(ju.bind(forest, ju.Mean())) if forest.follows_forks else to_onnx(_followed(forest))
+        to_onnx(ju.bind(forest, ju.Mean()))
     bound = ju.bind(forest.with_empty_leaves("parent"), ju.Mean())
     model = to_onnx(bound)
     known = {one.key: one.value for one in model.metadata_props}
@@ -394,10 +344,6 @@ def test_metadata_and_levels():
     codes = frame["colour"].map({"b": 0, "g": 1, "r": 2}).to_numpy(np.float32)
     X = np.stack([codes, frame["size"].to_numpy(np.float32)], axis=1)
     check_close(run(model, X)["probability"], bound.probability(frame))
-
-
-def _followed(forest):
-    pytest.skip("no leaf is empty")
 
 
 @pytest.mark.once
@@ -424,12 +370,3 @@ def test_refusals(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"jaxunc\[onnx\]"):
         to_onnx(bound)
-
-
-@pytest.mark.parametrize("name", ["mean", "dempster", "learned_pool", "blend", "weighted_pooling", "evidence_veto"])
-@pytest.mark.exhaustive
-def test_a_million_rows(name):
-    """At thresholds, their neighbours, and the edges of floats; missing values among them."""
-    n_classes = 2 if RULES[name].binary_only else 3
-    forest = forest_of(n_classes, 50, min_samples_leaf=1)
-    check(ju.bind(forest, make(name, n_classes, 50)), rows(forest.trees, 10**6))

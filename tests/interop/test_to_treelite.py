@@ -5,41 +5,18 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_treelite, to_treelite
-from jaxunc.interop._exported import plain_nodes
 from tests._rules import make
 
-from ._near_thresholds import near
+from ._made import N_TREES, ROWS, ensemble_of, forest_of, rows
 
 treelite = pytest.importorskip("treelite", minversion="4.8")
 from treelite import gtil  # noqa: E402
 
 pytestmark = pytest.mark.once
-N_TREES, N_FEATURES, ROWS = 9, 4, 2000
-
-
-def data(n_classes):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, N_FEATURES)).round(1)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    return X, np.digitize(np.nan_to_num(X[:, 0]) + rng.normal(size=300), np.linspace(-1, 1, n_classes - 1))
-
-
-def forest_of(n_classes, min_samples_leaf=2):
-    X, y = data(n_classes)
-    model = RandomForestClassifier(N_TREES, random_state=0, min_samples_leaf=min_samples_leaf)
-    return ju.from_sklearn(model.fit(X, y))
-
-
-def rows(trees):
-    """float64 rows at the numbers where float32 rounds to another side, and at other edges."""
-    nodes = plain_nodes(trees, wide=True)
-    own = [nodes.value[nodes.inner & (nodes.feature == j)] for j in range(trees.n_features)]
-    return np.clip(near(own, ROWS, np.random.default_rng(1), np.float64), -3e38, 3e38)
 
 
 RULES = [
@@ -67,7 +44,7 @@ def test_rules(name, n_classes):
     if not (named or name in own):
         return
     bound = ju.bind(forest, make(name, n_classes, N_TREES) if named else own[name])
-    X = rows(forest.trees)
+    X = rows(forest.trees, ROWS, np.float64, wide=True)
     answer = bound.answer(X)
     found = gtil.predict(to_treelite(bound), X)[:, 0]
     # Ours rounds log evidence to float32 before it is a probability.
@@ -75,33 +52,20 @@ def test_rules(name, n_classes):
     np.testing.assert_allclose(found, answer.probability, rtol=0, atol=tolerance)
 
 
-def test_scores_without_bound():
+def test_scores_without_bound_and_trees_of_one_leaf():
     forest = forest_of(2)
     bound = ju.bind(forest, ju.Mean(ju.scorers.linear))
-    X = rows(forest.trees)
+    X = rows(forest.trees, ROWS, np.float64, wide=True)
     np.testing.assert_allclose(gtil.predict(to_treelite(bound), X)[:, 0], bound(X), rtol=1e-6, atol=1e-6)
-
-
-def test_trees_of_one_leaf():
-    forest = forest_of(3, min_samples_leaf=200)
-    bound = ju.bind(forest, ju.Mean())
-    X = rows(forest.trees)
+    bound = ju.bind(forest_of(3, min_samples_leaf=200), ju.Mean())
     np.testing.assert_allclose(gtil.predict(to_treelite(bound), X)[:, 0], bound.probability(X), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["two classes", "three classes", "numbers", "two numbers"])
+@pytest.mark.parametrize("name", ["two classes", "three histograms", "numbers", "two numbers"])
 @pytest.mark.exhaustive(keep=2)
 def test_ensembles(name):
-    X, y = data(3)
-    twice = np.stack([np.nan_to_num(X[:, 0]), y], axis=1)
-    model, targets = {
-        "two classes": (HistGradientBoostingClassifier(max_iter=5), y > 1),
-        "three classes": (HistGradientBoostingClassifier(max_iter=3), y),
-        "numbers": (RandomForestRegressor(5), y),
-        "two numbers": (RandomForestRegressor(5), twice),
-    }[name]
-    ensemble = ju.from_sklearn_values(model.fit(X, targets))
-    made, X = to_treelite(ensemble), rows(ensemble.trees)
+    ensemble = ensemble_of(name)
+    made, X = to_treelite(ensemble), rows(ensemble.trees, ROWS, np.float64, wide=True)
     expected = np.asarray(ensemble.predict(X))
     found = gtil.predict(made, X).reshape(len(X), -1)
     expected = expected[:, 1:] if name == "two classes" else expected.reshape(found.shape)
@@ -114,15 +78,15 @@ def test_ensembles(name):
 def test_refusals(monkeypatch):
     forest = forest_of(2)
     bound = ju.bind(forest, ju.Mean())
-    for rule in (ju.Pooling(), ju.DempsterRule(), ju.Weighted(ju.Pooling(), np.ones(N_TREES)), ju.Median()):
-        with pytest.raises(ValueError, match=r"none of the combiners that treelite can finish.*Take to_onnx"):
+    others = ju.Pooling(), ju.DempsterRule(), ju.Weighted(ju.Pooling(), np.ones(N_TREES)), ju.Median()
+    for rule, said in (
+        *((rule, r"none of the combiners that treelite can finish.*Take to_onnx") for rule in others),
+        (ju.Weighted(ju.Mean(), np.zeros(N_TREES)), "weights that are not all 0"),
+        (ju.EvidenceAccumulation(forest.prior, smoothing=0), "veto a class"),
+        (ju.Mean(lambda counts: 1.5 * ju.scorers.probability(counts)), "clipped"),
+    ):
+        with pytest.raises(ValueError, match=said):
             to_treelite(ju.bind(forest, rule))
-    with pytest.raises(ValueError, match="weights that are not all 0"):
-        to_treelite(ju.bind(forest, ju.Weighted(ju.Mean(), np.zeros(N_TREES))))
-    with pytest.raises(ValueError, match="veto a class"):
-        to_treelite(ju.bind(forest, ju.EvidenceAccumulation(forest.prior, smoothing=0)))
-    with pytest.raises(ValueError, match="clipped"):
-        to_treelite(ju.bind(forest, ju.Mean(lambda counts: 1.5 * ju.scorers.probability(counts))))
     with pytest.raises(TypeError, match="model is a Forest; pass a bound forest"):
         to_treelite(forest)
     ensemble = AdditiveTrees(forest.trees, forest.counts.astype(float), jnp.zeros(2), "one-vs-rest", 1, (0, 1))

@@ -6,9 +6,11 @@ stopping and with weights.
 """
 
 import copy
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import (
     ExtraTreesRegressor,
@@ -19,25 +21,122 @@ from sklearn.ensemble import (
 from threadpoolctl import threadpool_limits
 
 import jaxunc as ju
+from jaxunc.forest import Trees
 
-from ._visit_kinds import (
-    EARLY,
-    ROUNDS,
-    ROWS,
-    TREES,
-    adversarial_numbers,
-    adversarial_of,
-    assert_enough,
-    codes,
-    drawn,
-    each,
-    framed,
-    halves,
-    rounds,
-)
-from ._visits import CATEGORIES, N_RARE, N_WORDS, NUMBERS, adversarial, compared, training, wrong_leaves
+from ._rows import near, thresholds
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+NUMBERS, CATEGORIES = ("normal", "time", "big", "tiny", "zeros"), ("rare", "word")
+N_RARE, N_WORDS = 60, 6
+
+
+class Training(NamedTuple):
+    """Numbers, timestamps, integers near 2^24, subnormal ones, many zeros; categories as codes, some of them rare."""
+
+    X: np.ndarray
+    z: np.ndarray
+    weight: np.ndarray
+
+    def y(self, classes: int) -> np.ndarray:
+        return np.digitize(self.z, np.quantile(self.z, np.arange(1, classes) / classes))
+
+
+@lru_cache
+def training(missing: bool, n: int = 3000) -> Training:
+    rng = np.random.default_rng(7)
+    X = np.stack([
+        rng.normal(size=n).round(2), 1.7e9 + rng.random(n) * 200, 2.0**24 + rng.integers(-40, 40, n),
+        rng.normal(size=n) * 1e-39, np.where(rng.random(n) < 0.7, 0, rng.normal(size=n)),
+        np.minimum(rng.geometric(0.08, n) - 1, N_RARE - 1), rng.integers(0, N_WORDS, n),
+    ], axis=1)  # fmt: skip
+    z = X[:, 0] + (X[:, 1] > 1.7e9 + 90.3) + (X[:, 2] % 2) + (X[:, 3] > 0) + (X[:, 4] > 0) * X[:, 0]
+    z += X[:, 5] % 3 + (X[:, 6] % 2) * X[:, 0] + 0.3 * rng.normal(size=n)
+    if missing:
+        X[:, :5][rng.random((n, 5)) < 0.1] = np.nan
+    return Training(X, z, rng.integers(1, 5, n).astype(float))
+
+
+def adversarial(trees: Trees, n: int, seed: int, *, categories: dict[int, list] | None = None) -> np.ndarray:
+    """Rows at the thresholds of trees, their neighbours among float32 and float64, edges of floats, and data's values.
+
+    ``categories``: the values of columns that are no numbers.
+    """
+    rng, bounds = np.random.default_rng(seed), thresholds(trees)
+    X = np.concatenate([near(bounds, n // 3, rng), near(bounds, n // 3, rng, np.float64)])
+    own = training(True).X[:, : X.shape[1]]
+    X = np.concatenate([X, own[rng.integers(0, len(own), n - len(X))]])
+    mixed = np.stack([rng.permutation(column) for column in X.T], axis=1)
+    for j, values in (categories or {}).items():
+        mixed[:, j] = rng.choice(np.array(values, float), n)
+    return mixed
+
+
+def wrong_leaves(trees: Trees, X: object, theirs: np.ndarray) -> tuple[int, int]:
+    """Leaves visited, and those that break a one-to-one correspondence with the leaves of the library."""
+    ju.forest.check_trees(trees)
+    return compared(np.asarray(ju.leaf_index(trees, X)), theirs)
+
+
+def compared(ours: np.ndarray, theirs: np.ndarray) -> tuple[int, int]:
+    theirs = np.asarray(theirs).reshape(len(ours), -1).astype(np.int64)
+    assert ours.shape == theirs.shape
+    return ours.size, sum(_wrong(a, b) for a, b in zip(ours.T, theirs.T, strict=True))
+
+
+def _wrong(ours: np.ndarray, theirs: np.ndarray) -> int:
+    """Visits of one tree beside the pairs of leaves that are each other's most frequent partners."""
+    a, b = (np.unique(side, return_inverse=True)[1] for side in (ours, theirs))
+    met = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
+    best, back = met.argmax(axis=1), met.argmax(axis=0)
+    mutual = np.flatnonzero(back[best] == np.arange(len(best)))
+    return int(met.sum() - met[mutual, best[mutual]].sum())
+
+
+LEAST, ROWS, TREES = 10_000_000, 9000, 240  # visits of each library; rows and trees of each of its models
+KINDS = {
+    "plain": {},
+    "missing": {"missing": True},
+    "categories": {"missing": True, "categories": True},
+    "classes": {"missing": True, "categories": True, "classes": 3},
+    "stopped": {"missing": True, "stops": True},
+    "weights": {"missing": True, "weights": True, "classes": 3},
+}
+EARLY, ROUNDS = 30, 400
+
+
+def each(visit) -> None:
+    assert_enough({name: visit(**kind) for name, kind in KINDS.items()})
+
+
+def assert_enough(found: dict[Any, tuple[int, int]]) -> None:
+    visits, wrong = (sum(one) for one in zip(*found.values(), strict=True))
+    print(f"{visits} leaves visited, {wrong} wrong: {found}")
+    assert wrong == 0, found
+    assert visits >= LEAST
+
+
+def rounds(classes: int, stops: bool) -> int:
+    return ROUNDS if stops else TREES // (classes if classes > 2 else 1)
+
+
+def halves(data: Training) -> tuple[slice, slice]:
+    return slice(0, len(data.X) * 2 // 3), slice(len(data.X) * 2 // 3, None)
+
+
+def codes(n: int, unseen: tuple) -> dict[int, list]:
+    return {5: [*range(N_RARE), *unseen], 6: [*range(N_WORDS), *unseen, np.nan]} if n > 5 else {}
+
+
+def framed(X: np.ndarray) -> pd.DataFrame:
+    words = {name: [f"w{code:.0f}" for code in X[:, 5 + j]] for j, name in enumerate(CATEGORIES)}
+    return pd.DataFrame(X[:, :5], columns=NUMBERS).assign(**words)
+
+
+def rows_of_words(trees: Trees) -> pd.DataFrame:
+    """Numbers at the thresholds, and words, some of them unseen."""
+    rng = np.random.default_rng(5)
+    drawn = [rng.choice(np.array([*range(number), 99], float), ROWS) for number in (N_RARE, N_WORDS)]
+    return framed(np.column_stack([adversarial(trees, ROWS, 4)[:, :5], *drawn]))
 
 
 def test_xgboost():
@@ -48,15 +147,9 @@ def test_xgboost():
         n, y = 7 if categories else 5, data.y(classes)
         kinds = ["q"] * 5 + ["c"] * (n - 5)
         model = xgboost.XGBClassifier(
-            n_estimators=rounds(classes, stops),
-            learning_rate=0.1,
-            max_depth=6,
-            n_jobs=2,
-            feature_types=kinds,
-            enable_categorical=categories,
-            max_cat_to_onehot=8,
-            early_stopping_rounds=EARLY if stops else None,
-        )
+            n_estimators=rounds(classes, stops), learning_rate=0.1, max_depth=6, n_jobs=2, feature_types=kinds,
+            enable_categorical=categories, max_cat_to_onehot=8, early_stopping_rounds=EARLY if stops else None,
+        )  # fmt: skip
         more = {"eval_set": [(data.X[rest, :n], y[rest])], "verbose": False} if stops else {}
         model.fit(data.X[fit, :n], y[fit], sample_weight=data.weight[fit] if weights else None, **more)
         made, booster = ju.from_xgboost(model), model.get_booster()
@@ -99,15 +192,10 @@ def test_catboost():
     def visit(missing=False, categories=False, classes=2, stops=False, weights=False):
         data, (fit, rest) = training(missing), halves(training(missing))
         frame, y = framed(data.X) if categories else data.X[:, :5], data.y(classes)
-        pools = [
-            catboost.Pool(
-                frame.iloc[part] if categories else frame[part],
-                y[part],
-                cat_features=list(CATEGORIES) if categories else None,
-                weight=data.weight[part] if weights else None,
-            )
-            for part in (fit, rest)
-        ]
+        pools = [catboost.Pool(
+            frame.iloc[part] if categories else frame[part], y[part],
+            cat_features=list(CATEGORIES) if categories else None, weight=data.weight[part] if weights else None,
+        ) for part in (fit, rest)]  # fmt: skip
         quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 2, "one_hot_max_size": 255}
         stop = {"od_type": "Iter", "od_wait": EARLY, "learning_rate": 0.3} if stops else {}
         # One tree of an iteration has a value for each class.
@@ -119,8 +207,7 @@ def test_catboost():
         if not categories:
             X = adversarial(made.trees, ROWS, 3)
             return wrong_leaves(made.trees, X, model.calc_leaf_indexes(X))
-        codes_of = {5: [*range(N_RARE), 99], 6: [*range(N_WORDS), 99]}
-        X = framed(np.hstack([adversarial_numbers(made.trees), drawn(codes_of)]))
+        X = rows_of_words(made.trees)
         return wrong_leaves(made.trees, X, model.calc_leaf_indexes(catboost.Pool(X, cat_features=list(CATEGORIES))))
 
     each(visit)
@@ -136,20 +223,14 @@ def test_ydf():
         data, (fit, rest) = training(missing), halves(training(missing))
         frame = framed(data.X).assign(y=data.y(classes), weight=data.weight)
         learner = ydf.GradientBoostedTreesLearner(
-            label="y",
-            features=numbers + words * categories,
-            weights="weight" if weights else None,
-            num_trees=rounds(classes, stops),
-            max_depth=7,
-            allow_na_conditions=missing,
-            early_stopping="MIN_LOSS_FINAL" if stops else "NONE",
-            early_stopping_num_trees_look_ahead=EARLY,
+            label="y", features=numbers + words * categories, weights="weight" if weights else None,
+            num_trees=rounds(classes, stops), max_depth=7, allow_na_conditions=missing,
+            early_stopping="MIN_LOSS_FINAL" if stops else "NONE", early_stopping_num_trees_look_ahead=EARLY,
             num_threads=2,
-        )
+        )  # fmt: skip
         model = learner.train(frame.iloc[fit], valid=frame.iloc[rest])
         made = ju.from_ydf(model)
-        codes_of = {5: [*range(N_RARE), 99], 6: [*range(N_WORDS), 99]}
-        X = framed(np.hstack([adversarial_numbers(made.trees), drawn(codes_of)]))
+        X = rows_of_words(made.trees)
         assert not stops or made.n_trees < ROUNDS
         names = [*NUMBERS, *(CATEGORIES if categories else ())]
         return wrong_leaves(made.trees, X[names], model.predict_leaves(X.assign(y=0, weight=1.0)))
@@ -165,12 +246,9 @@ def test_histogram_based_boosting():
         data = training(missing)
         n, y = 7 if categories else 5, data.y(classes)
         model: Any = HistGradientBoostingClassifier(
-            max_iter=rounds(classes, stops),
-            max_leaf_nodes=40,
-            categorical_features=[5, 6] if categories else None,
-            early_stopping=stops,
-            n_iter_no_change=EARLY,
-        )
+            max_iter=rounds(classes, stops), max_leaf_nodes=40, categorical_features=[5, 6] if categories else None,
+            early_stopping=stops, n_iter_no_change=EARLY,
+        )  # fmt: skip
         model.fit(data.X[:, :n], y, sample_weight=data.weight if weights else None)
         assert not stops or model.n_iter_ < ROUNDS
         model = copy.deepcopy(model)
@@ -221,11 +299,11 @@ def test_treelite():
         made = ju.from_treelite(model)
         return wrong_leaves(made.trees, X, gtil.predict_leaf(model, X, nthread=2))
 
-    rng, found = np.random.default_rng(8), []
+    rng, edges, found = np.random.default_rng(8), np.random.default_rng(11), []
     for kind in (np.float32, np.float64):
         model = built(rng, np.dtype(kind).name, TREES, 63)
         trees: Any = ju.from_treelite(model).trees
-        found.append(counted(model, adversarial_of(trees, kind)))
+        found.append(counted(model, near(thresholds(trees), ROWS, edges, kind)))
     for missing in (False, True):
         data = training(missing)
         forest = RandomForestRegressor(TREES, max_depth=8, random_state=0, n_jobs=2).fit(data.X, data.z)
@@ -243,7 +321,7 @@ def test_onnx():
     """Each tree adds the number of its leaf to an output of its own."""
     pytest.importorskip("onnx")
     runtime: Any = pytest.importorskip("onnxruntime")
-    from .test_onnx import graph, trees
+    from .test_from_onnx import graph, trees
 
     rng, found = np.random.default_rng(12), []
     for _ in range(5):
@@ -252,7 +330,7 @@ def test_onnx():
         weights |= {"target_weights": node.astype(float).tolist(), "n_targets": TREES}
         model = graph("TreeEnsembleRegressor", attributes | weights)
         made = ju.from_onnx(model)
-        X = adversarial_of(made.trees, np.float32)
+        X = near(thresholds(made.trees), ROWS, rng)
         session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         theirs = session.run(None, {"X": X})[0]
         found.append(wrong_leaves(made.trees, X, theirs.astype(int)))

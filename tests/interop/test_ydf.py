@@ -10,7 +10,8 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_ydf
-from tests.interop._threshold_rows import assert_leaves_agree, threshold_rows
+
+from ._rows import assert_same_leaves, near, summed
 
 ydf: Any = pytest.importorskip("ydf")
 pytestmark = pytest.mark.once
@@ -37,12 +38,8 @@ def data() -> pd.DataFrame:
 
 def features(discretized: bool = False) -> list:
     of = ydf.Semantic
-    first = of.DISCRETIZED_NUMERICAL if discretized else of.NUMERICAL
-    return [
-        ("a", first),
-        ("big", of.NUMERICAL),
-        *zip(COLUMNS[2:], [of.CATEGORICAL, of.BOOLEAN, of.CATEGORICAL], strict=True),
-    ]
+    kinds = (of.NUMERICAL, of.CATEGORICAL, of.BOOLEAN, of.CATEGORICAL)
+    return [*zip(COLUMNS, (of.DISCRETIZED_NUMERICAL if discretized else of.NUMERICAL, *kinds), strict=True)]
 
 
 COLUMNS = ["a", "big", "word", "flag", "number"]
@@ -63,11 +60,10 @@ def conditions(node) -> list:
 def rows(model, rng, number: int = 2000) -> pd.DataFrame:
     """Rows at the thresholds; words and numbers that training never met."""
     columns = [list(column.discretized_numerical.boundaries) for column in model.data_spec().columns[:2]]
-    for tree in model.iter_trees():
-        for test in conditions(tree.root):
-            if hasattr(test, "threshold"):
-                columns[test.attribute].append(test.threshold)
-    frame = pd.DataFrame(threshold_rows([own or [0.0] for own in columns], number, rng), columns=COLUMNS[:2])
+    for test in (test for tree in model.iter_trees() for test in conditions(tree.root)):
+        if hasattr(test, "threshold"):
+            columns[test.attribute].append(test.threshold)
+    frame = pd.DataFrame(near([own or [0.0] for own in columns], number, rng), columns=COLUMNS[:2])
     frame["word"] = rng.choice([*WORDS, "new", "<OOD>", "1"], number)
     frame["flag"] = rng.random(number) < 0.5
     frame["number"] = rng.choice([-3, -2, -1, 0, 1, 2, 3, 99], number)
@@ -78,12 +74,8 @@ def assert_agrees(model, X: pd.DataFrame) -> Any:
     """The leaves of every tree; returns the import."""
     made: Any = from_ydf(model)
     ju.forest.check_trees(made.trees)
-    assert_leaves_agree(np.asarray(ju.leaf_index(made.trees, X[COLUMNS])), model.predict_leaves(X))
+    assert_same_leaves(ju.leaf_index(made.trees, X[COLUMNS]), model.predict_leaves(X))
     return made
-
-
-def both_classes(probability: np.ndarray) -> np.ndarray:
-    return np.stack([1 - probability, probability], axis=1) if probability.ndim == 1 else probability
 
 
 KINDS = [{}, {"allow_na_conditions": True}, {"discretized": True}, {"growing_strategy": "BEST_FIRST_GLOBAL"}]
@@ -95,22 +87,15 @@ def test_boosted_classes(options, rng):
     X = rows(model, rng)
     made = assert_agrees(model, X)
     assert (made.n_outputs, made.class_labels, made.link) == (3, ("0", "1", "2"), "softmax")
-    np.testing.assert_allclose(sums_linked(made, X), model.predict(X), atol=2e-5)
+    power = np.exp(sums(made, X))
+    np.testing.assert_allclose(power / power.sum(axis=1, keepdims=True), model.predict(X), atol=2e-5)
     model.set_output_logits(True)
     np.testing.assert_allclose(sums(made, X), model.predict(X), rtol=2e-5, atol=2e-5)
 
 
 def sums(made, X) -> np.ndarray:
-    """The sums before the link, by NumPy, which needs no compiling for each model."""
-    leaves = np.asarray(ju.leaf_index(made.trees, X[COLUMNS]))
-    own = np.asarray(made.values, np.float64)[np.arange(made.n_trees), leaves, 0]
-    each = made.n_outputs
-    return own.reshape(len(X), -1, each).sum(axis=1) + np.asarray(made.base)
-
-
-def sums_linked(made, X) -> np.ndarray:
-    power = np.exp(sums(made, X))
-    return power / power.sum(axis=1, keepdims=True)
+    """By NumPy, which needs no compiling for each model."""
+    return summed(made, ju.leaf_index(made.trees, X[COLUMNS]))
 
 
 def test_two_classes(rng):
@@ -118,34 +103,29 @@ def test_two_classes(rng):
     X = rows(model, rng).assign(y="no")
     made = assert_agrees(model, X)
     assert made.class_labels == tuple(model.label_classes())
-    np.testing.assert_allclose(made.predict(X[COLUMNS]), both_classes(model.predict(X)), atol=2e-5)
+    theirs = model.predict(X)
+    np.testing.assert_allclose(made.predict(X[COLUMNS]), np.stack([1 - theirs, theirs], axis=1), atol=2e-5)
 
 
-@pytest.mark.parametrize("loss", ["SQUARED_ERROR", "POISSON"])
-def test_boosted_regression(loss, rng):
-    frame = data().assign(score=data().score.abs())
-    model = fitted("GradientBoostedTrees", frame, label="score", task=ydf.Task.REGRESSION, loss=loss)
+REGRESSORS = [("GradientBoostedTrees", {"loss": "SQUARED_ERROR"}), ("GradientBoostedTrees", {"loss": "POISSON"})]
+
+
+@pytest.mark.parametrize(("kind", "options"), [*REGRESSORS, ("RandomForest", {}), ("Cart", {})], ids=str)
+def test_regression(kind, options, rng):
+    frame = data().assign(score=data().score.abs()) if options else data()
+    model = fitted(kind, frame, label="score", task=ydf.Task.REGRESSION, **options)
     X = rows(model, rng)
-    made = assert_agrees(model, X)
-    assert made.class_labels is None
+    made, link = assert_agrees(model, X), "exp" if options.get("loss") == "POISSON" else "identity"
+    assert (made.class_labels, made.link) == (None, link)
     raw = sums(made, X)[:, 0]
-    np.testing.assert_allclose(np.exp(raw) if loss == "POISSON" else raw, model.predict(X), rtol=2e-5, atol=2e-5)
-    assert made.link == ("exp" if loss == "POISSON" else "identity")
-
-
-@pytest.mark.parametrize("kind", ["RandomForest", "Cart"])
-def test_regression(kind, rng):
-    model = fitted(kind, label="score", task=ydf.Task.REGRESSION)
-    X = rows(model, rng)
-    np.testing.assert_allclose(sums(assert_agrees(model, X), X)[:, 0], model.predict(X), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(np.exp(raw) if link == "exp" else raw, model.predict(X), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("votes", [True, False])
 def test_forests(votes, rng):
     model = fitted("RandomForest", winner_take_all=votes, allow_na_conditions=True)
     X = rows(model, rng)
-    X = X[np.isfinite(X.a) | np.isnan(X.a)]
-    X = X[np.isfinite(X.big) | np.isnan(X.big)]
+    X = X[~np.isinf(X[COLUMNS[:2]]).any(axis=1)]
     forest = ju.forest.check_forest(assert_agrees(model, X))
     assert np.issubdtype(forest.count_table.dtype, np.integer)
     assert float(forest.n_samples) == len(data())
@@ -176,40 +156,32 @@ def test_sample_weights(rng):
     np.testing.assert_allclose(forest.n_samples, frame.w.sum(), rtol=1e-5)
 
 
-# What is refused
-
-
 def test_other_models(rng):
+    frame = data().assign(group=np.arange(len(data())) // 10, rank=rng.integers(0, 4, len(data())))
+    sets = pd.DataFrame({"words": [["a", "b"], ["b"], ["c", "a"]] * 40, "y": [0, 1, 0] * 40})
+    two = {"features": ["a", "big"], "num_trees": 2}
+    of_sets = two | {"features": [("words", ydf.Semantic.CATEGORICAL_SET)]}
+    oblique = {"label": "y", "split_axis": "SPARSE_OBLIQUE"}
+    ranking = {"label": "rank", "ranking_group": "group", "task": ydf.Task.RANKING}
+    for learner, rows, said in (
+        (ydf.IsolationForestLearner(**two), frame, "ISOLATION_FOREST for ANOMALY"),
+        (ydf.GradientBoostedTreesLearner(**ranking, **two), frame, "for RANKING"),
+        (
+            ydf.RandomForestLearner(**oblique, **two),
+            frame,
+            "tree 0 has a NumericalSparseObliqueCondition",
+        ),
+        (ydf.RandomForestLearner(label="y", **of_sets), sets, "'words' is CATEGORICAL_SET"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            from_ydf(learner.train(rows))
     with pytest.raises(TypeError, match="model is a int"):
         from_ydf(3)
-    with pytest.raises(ValueError, match="ISOLATION_FOREST for ANOMALY"):
-        from_ydf(ydf.IsolationForestLearner(features=["a", "big"], num_trees=3).train(data()))
     with pytest.raises(TypeError, match="prior is for forests"):
         from_ydf(fitted("GradientBoostedTrees", num_trees=1), prior=[0.3, 0.3, 0.4])
-    frame = data().assign(group=np.arange(len(data())) // 10, score=rng.integers(0, 4, len(data())))
-    learner = ydf.GradientBoostedTreesLearner(
-        label="score", ranking_group="group", task=ydf.Task.RANKING, features=["a", "big"], num_trees=2
-    )
-    with pytest.raises(ValueError, match="for RANKING"):
-        from_ydf(learner.train(frame))
-
-
-def test_oblique_tests():
-    model = ydf.RandomForestLearner(label="y", features=["a", "big"], num_trees=2, split_axis="SPARSE_OBLIQUE")
-    with pytest.raises(ValueError, match=r"tree 0 has a NumericalSparseObliqueCondition"):
-        from_ydf(model.train(data()))
-
-
-def test_sets_of_words():
-    frame = pd.DataFrame({"words": [["a", "b"], ["b"], ["c", "a"]] * 40, "y": [0, 1, 0] * 40})
-    learner = ydf.RandomForestLearner(label="y", features=[("words", ydf.Semantic.CATEGORICAL_SET)], num_trees=2)
-    with pytest.raises(ValueError, match="'words' is CATEGORICAL_SET"):
-        from_ydf(learner.train(frame))
 
 
 class Changed:
-    """A model with other trees."""
-
     def __init__(self, model, trees):
         self._given, self._trees = model, trees
 
@@ -238,16 +210,16 @@ def test_broken_trees(what):
 
 
 def test_broken_models():
-    model = fitted("Cart")
-    with pytest.raises(ValueError, match="no trees"):
-        from_ydf(Changed(model, []))
-    trees = list(fitted("GradientBoostedTrees").iter_trees())
-    with pytest.raises(ValueError, match="tree 0 has a leaf with 0 probabilities"):
-        from_ydf(Changed(model, trees))
-    with pytest.raises(ValueError, match="11 trees, 3 an iteration"):
-        from_ydf(Changed(fitted("GradientBoostedTrees"), trees[:11]))
-    with pytest.raises(ValueError, match="hold no values"):
-        from_ydf(Changed(fitted("GradientBoostedTrees"), list(model.iter_trees()) * 3))
+    cart, boosted = fitted("Cart"), fitted("GradientBoostedTrees")
+    trees = list(boosted.iter_trees())
+    for model, own, said in (
+        (cart, [], "no trees"),
+        (cart, trees, "tree 0 has a leaf with 0 probabilities"),
+        (boosted, trees[:11], "11 trees, 3 an iteration"),
+        (boosted, list(cart.iter_trees()) * 3, "hold no values"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            from_ydf(Changed(model, own))
 
 
 def test_bools_among_words(rng, tmp_path):

@@ -23,8 +23,7 @@ class _Sums(NamedTuple):
     """What is added for each output, and what the sums mean."""
 
     values: list[np.ndarray]
-    outputs: list[np.ndarray]
-    """The outputs that each tree's values count for."""
+    outputs: list[np.ndarray]  # the outputs that each tree's values count for
     base: np.ndarray
     link: str
     class_labels: tuple[Any, ...] | None
@@ -86,21 +85,17 @@ def from_onnx(model: Any) -> AdditiveTrees:
     if found.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
-            "have missing values, import the scikit-learn model itself by from_sklearn.",
+            "have missing values, import the scikit-learn model itself by from_sklearn."
         )
     n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
     check_number_of_columns(n_features)
     link = sums.link if found.producer == OURS else _after(read, sums, found.after)
-    return ensemble_of(
-        [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)],
-        Columns(n_features, names, cuts=(None,) * n_features if found.wide else None),
-        sums.base,
-        link,
-        trees_per_stage=trees_of_stage(sums.outputs, n_outputs) or 1,
-        class_labels=sums.class_labels,
-    )
+    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
+    columns = Columns(n_features, names, cuts=(None,) * n_features if found.wide else None)
+    per_stage = trees_of_stage(sums.outputs, n_outputs) or 1
+    return ensemble_of(trees, columns, sums.base, link, trees_per_stage=per_stage, class_labels=sums.class_labels)
 
 
 def _proto(model: Any) -> Any:

@@ -23,15 +23,11 @@ OPSETS = {"": 18, ML: 3}
 IR_VERSION = 8
 TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
 """ONNX's numbers of types that the graph computes with."""
-LARGEST = 2**31 - 2**20
-"""Bytes that a file of protocol buffers may have, less some for what is around the nodes."""
-SETS = "jaxunc.sets"
-"""The entry of the metadata that holds the sets, in the order of their columns."""
+LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
+SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their columns
 _MOST_PIECES = 2**24  # their numbers are float32
-_DIGITS = 50
-"""Binary digits that sums of pieces have."""
-_NODE, _WEIGHT = 50, 20
-"""Bytes of a node and of a leaf's weight in the file."""
+_DIGITS = 50  # binary digits that sums of pieces have
+_NODE, _WEIGHT = 50, 20  # bytes of a node and of a leaf's weight in the file
 
 
 class Graph:
@@ -76,13 +72,7 @@ class Graph:
         """Return the name of the number of rows of a tensor, ``[1]``."""
         return self.node("Shape", name, start=0, end=1)
 
-    def model(
-        self,
-        given: tuple[str, Any, int],
-        outputs: dict[str, tuple[Any, tuple[Any, ...]]],
-        properties: dict[str, str],
-        version: str,
-    ) -> Any:
+    def model(self, given: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
         """Return the ``ModelProto``: input as name, type and columns, outputs with type and shape behind the rows."""
         helper, (name, dtype, n_columns) = self._onnx.helper, given
         kinds = {**TYPES, "str": 8}
@@ -91,13 +81,8 @@ class Graph:
             return helper.make_tensor_value_info(name, kinds[dtype], ["instances", *shape])
 
         nodes, constants = self._reaching(outputs)
-        graph = helper.make_graph(
-            nodes,
-            "jaxunc",
-            [info(name, dtype, (n_columns,))],
-            [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()],
-            constants,
-        )
+        made = [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()]
+        graph = helper.make_graph(nodes, "jaxunc", [info(name, dtype, (n_columns,))], made, constants)
         opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="jaxunc")
         model.producer_version = version
@@ -118,20 +103,12 @@ class Graph:
         return f"v{self._names}"
 
 
-def add_trees(
-    graph: Graph,
-    given: str,
-    trees: Trees,
-    planes: np.ndarray,
-    *,
-    kept: np.ndarray | None = None,
-    base: np.ndarray | None = None,
-) -> str:
+def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, *, kept: Any = None, base: Any = None) -> str:
     """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
 
     ``given`` is the name of the instances, double. Leaves add ``planes [trees nodes planes]``, float64. Each tree adds
-    to those that are ``kept [trees planes]``, by default where it holds other numbers than 0. ``base`` is added to the
-    sums. A file that would be too large is a ValueError, and trees that share nodes other than in tests of intervals.
+    to those that are ``kept [trees planes]``, by default where it holds other numbers than 0. ``base [planes]`` is
+    added to the sums.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
@@ -216,12 +193,9 @@ def _with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) ->
         table = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", table, piece, axis=0))
         order += list(own)
-    graph.properties[SETS] = json.dumps(
-        [
-            [own.feature, own.first_left, own.missing_left, *own.upper.tolist()]
-            for own in map(nodes.sets.__getitem__, order)
-        ]
-    )
+    known = [nodes.sets[k] for k in order]
+    said = [[own.feature, own.first_left, own.missing_left, *own.upper.tolist()] for own in known]
+    graph.properties[SETS] = json.dumps(said)
     is_set, place = nodes.of_set >= 0, np.argsort(order)
     return graph.node("Concat", given, *sides, axis=1), nodes._replace(
         feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),

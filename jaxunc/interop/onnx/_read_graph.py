@@ -16,8 +16,7 @@ from .._exported import PlainSet
 from ._graph import SETS
 
 OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
-OURS = "jaxunc"
-"""The producer of files that `to_onnx` makes."""
+OURS = "jaxunc"  # the producer of files that `to_onnx` makes
 _FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
@@ -28,16 +27,12 @@ class TreesInGraph(NamedTuple):
 
     operator: str
     attributes: "Attributes"
-    wide: bool
-    """Whether float64 is compared."""
-    n_features: int | None
-    """Columns of the input, where the file says so."""
-    after: tuple[str, ...]
-    """What the scores go through: "Sigmoid", "Softmax", "Exp", or a norm ("L1", "L2", "MAX")."""
+    wide: bool  # whether float64 is compared
+    n_features: int | None  # columns of the input, where the file says so
+    after: tuple[str, ...]  # what the scores go through: "Sigmoid", "Softmax", "Exp", or a norm ("L1", "L2", "MAX")
     producer: str
     opset: int
-    properties: dict[str, str]
-    """The file's metadata."""
+    properties: dict[str, str]  # the file's metadata
 
 
 class Attributes:
@@ -46,46 +41,37 @@ class Attributes:
     def __init__(self, node: Any):
         self._own = {attribute.name: attribute for attribute in node.attribute}
 
-    def _read(self, name: str, kind: str) -> Any:
-        """The value, None where there is none."""
+    def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
         attribute = self._own.get(name)
         if attribute is None:
-            return None
+            return default
         if attribute.type != getattr(attribute, kind):
             raise ValueError(f"the model's attribute {name} is none of {kind}. Is the file whole?")
-        return attribute
+        return getattr(attribute, field)
+
+    # Of lists there are no entries where there is no such attribute.
 
     def ints(self, name: str) -> np.ndarray:
-        """Integers, none where there is no such attribute."""
-        found = self._read(name, "INTS")
-        return np.array([] if found is None else list(found.ints), np.int64)
+        return np.array(list(self._read(name, "INTS", "ints", ())), np.int64)
 
     def integer(self, name: str, default: int) -> int:
-        """An integer."""
-        found = self._read(name, "INT")
-        return default if found is None else int(found.i)
+        return int(self._read(name, "INT", "i", default))
 
     def text(self, name: str, default: str) -> str:
-        """A text."""
-        found = self._read(name, "STRING")
-        return default if found is None else found.s.decode("utf-8", "replace")
+        return self._read(name, "STRING", "s", default.encode()).decode("utf-8", "replace")
 
     def texts(self, name: str) -> list[str]:
-        """Texts, none where there is no such attribute."""
-        found = self._read(name, "STRINGS")
-        return [] if found is None else [one.decode("utf-8") for one in found.strings]
+        return [one.decode("utf-8") for one in self._read(name, "STRINGS", "strings", ())]
 
     def floats(self, name: str) -> np.ndarray:
         """Numbers, from a list of float32 or from the tensor of the same name."""
-        if (found := self._read(f"{name}_as_tensor", "TENSOR")) is not None:
-            return _array(name, found.t).astype(np.float64)
-        found = self._read(name, "FLOATS")
-        return np.array([] if found is None else list(found.floats), np.float64)
+        if (found := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
+            return _array(name, found).astype(np.float64)
+        return np.array(list(self._read(name, "FLOATS", "floats", ())), np.float64)
 
     def tensor(self, name: str) -> np.ndarray:
-        """Numbers of a tensor, none where there is no such attribute."""
-        found = self._read(name, "TENSOR")
-        return np.zeros(0) if found is None else _array(name, found.t).astype(np.float64)
+        found = self._read(name, "TENSOR", "t", None)
+        return np.zeros(0) if found is None else _array(name, found).astype(np.float64)
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
@@ -106,10 +92,7 @@ def _array(name: str, tensor: Any) -> np.ndarray:
 
 
 def find_trees(model: Any) -> TreesInGraph:
-    """Return the node of trees of a ``ModelProto``.
-
-    Raises a ValueError if there is none or are several, or the graph does what is not understood, which is named.
-    """
+    """Return the node of trees of a ``ModelProto``; a ValueError names what is not understood."""
     _check_texts(model)
     graph = model.graph
     trees = [node for node in graph.node if node.op_type in OPERATORS]
@@ -130,16 +113,9 @@ def find_trees(model: Any) -> TreesInGraph:
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
     # What a file of our own does with sums its metadata say.
     after = () if is_ours else _after(graph, node, labels, scores, opset)
-    return TreesInGraph(
-        node.op_type,
-        Attributes(node),
-        wide,
-        n_features,
-        after,
-        model.producer_name,
-        max(versions, default=1),
-        {one.key: one.value for one in model.metadata_props},
-    )
+    said, version = {one.key: one.value for one in model.metadata_props}, max(versions, default=1)
+    own = Attributes(node)
+    return TreesInGraph(node.op_type, own, wide, n_features, after, model.producer_name, version, said)
 
 
 def _check_texts(model: Any) -> None:
@@ -226,10 +202,8 @@ class OnnxTrees(NamedTuple):
     """The trees of a node, without leaf values, and the weights of leaves."""
 
     trees: list[ComparingTree]
-    has_tracks: bool
-    """Whether a missing value follows the true branch of any node."""
-    of_tree: np.ndarray
-    """For each weight its tree, the leaf there, the output that it counts for, and what it adds."""
+    has_tracks: bool  # whether a missing value follows the true branch of any node
+    of_tree: np.ndarray  # for each weight its tree, the leaf there, the output that it counts for, and what it adds
     node: np.ndarray
     output: np.ndarray
     weight: np.ndarray
@@ -392,10 +366,7 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, said: str) -> list[ComparingTree]:
-    """Return trees of our own files that test sets where they test the columns of their sides.
-
-    Raises a ValueError if the metadata do not say which.
-    """
+    """Return trees of our own files that test sets where they test the columns of their sides."""
     sets = _read_sets(said, n_features)
     return [_tests_sets(tree, n_features, sets) for tree in trees]
 

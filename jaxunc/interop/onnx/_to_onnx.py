@@ -219,11 +219,8 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{prefix}set", answer.membership
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer.interval, strict=True)
     elif isinstance(answer, Preference):
-        yield from (
-            (f"{prefix}set", answer.remaining),
-            (f"{prefix}mass", answer.mass),
-            (f"{prefix}total", answer.total),
-        )
+        for name, own in (("set", answer.remaining), ("mass", answer.mass), ("total", answer.total)):
+            yield f"{prefix}{name}", own
     elif isinstance(answer, Interval) and jnp.ndim(answer.lower) == 1:
         yield f"{prefix}set", interval_dominance(answer)
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer, strict=True)

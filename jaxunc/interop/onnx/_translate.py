@@ -21,13 +21,11 @@ class Rows(NamedTuple):
     """A value that differs between instances."""
 
     name: str
-    shape: tuple[int, ...]
-    """Of one instance."""
+    shape: tuple[int, ...]  # of one instance
     dtype: np.dtype
 
     @property
     def size(self) -> int:
-        """Number of columns."""
         return int(np.prod(self.shape, dtype=int))
 
 
@@ -37,8 +35,7 @@ class Unknown(NamedTuple):
     primitive: str
 
 
-Value = Rows | Unknown | np.ndarray
-"""The last is the same for all instances."""
+Value = Rows | Unknown | np.ndarray  # the last is the same for all instances
 
 _SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")
 _MOVING: dict[str, tuple[int, ...] | None] = {
@@ -64,7 +61,6 @@ _LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
-    """Return what a program makes of values."""
     return _run(graph, program.jaxpr, [np.asarray(one) for one in program.consts], values)
 
 

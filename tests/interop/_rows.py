@@ -1,0 +1,64 @@
+"""Rows where importers go wrong first: at thresholds, beside them, at the edges of floats; and leaves compared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxunc.forest import Trees
+
+_LARGEST = float(np.finfo(np.float32).max)
+EDGES = (
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, _LARGEST, -_LARGEST, 2.0**24,
+    2.0**24 + 1, 2.0**24 + 2, 1.0, -1.0, -0.5, 0.5, 1.7e9,
+)  # fmt: skip
+_ZERO = [np.nextafter(s * float(np.float32(1e-35)), [-np.inf, 0, np.inf]) for s in (-1, 1)]
+WIDE = np.concatenate([[1e-40, 1e-36, -1e-36, 1e-30, 1e300, -1e300, 2.0**24 - 1], *_ZERO, np.float32([1e-35, -1e-35])])
+"""More for float64, and what LightGBM takes for 0: up to the float32 next to 1e-35."""
+
+
+def near(
+    thresholds: Sequence, number: int, rng: np.random.Generator, dtype: type = np.float32, more: Sequence | None = None
+) -> np.ndarray:
+    """Return rows of thresholds of their columns, neighbours of these in the type, integers, edges, and ``more``."""
+    columns = []
+    for j, own in enumerate(thresholds):
+        with np.errstate(over="ignore"):
+            own = np.asarray(own, np.float64).astype(dtype)
+            at = [own, np.nextafter(own, dtype(np.inf)), np.nextafter(own, dtype(-np.inf)), own + dtype(0.5), -own]
+            edges = np.array(EDGES).astype(dtype)
+        at, whole = np.concatenate(at), np.append(np.arange(-2, 70), np.arange(8) + 0.99).astype(dtype)
+        pools = [pool for pool in (at, at, edges, whole, [] if more is None else more[j]) if len(pool)]
+        columns.append(np.choose(rng.integers(len(pools), size=number), [rng.choice(pool, number) for pool in pools]))
+    return np.stack(columns, axis=1)
+
+
+def thresholds(trees: Trees) -> list[np.ndarray]:
+    keys, feature, child = (np.asarray(getattr(trees, name)) for name in ("threshold", "feature", "child"))
+    inner = child != np.arange(child.shape[1])
+    numbers = np.where(keys < 0, np.iinfo(np.int32).min - keys, keys).astype(np.int32).view(np.float32)
+    found = []
+    for j, own in enumerate(trees.columns.cuts or (None,) * trees.columns.number):
+        tested = np.unique(numbers[inner & (feature == j)]) if own is None else np.array(own)
+        found.append(np.append(tested[np.isfinite(tested)], 0.0))
+    return found
+
+
+def assert_same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Check that the leaves ``[rows trees]`` of each tree are the same, whatever their numbers."""
+    ours, theirs = np.asarray(ours, np.int64), np.asarray(theirs, np.int64).reshape(len(ours), -1)
+    assert ours.shape == theirs.shape
+    for t in range(ours.shape[1]):
+        pairs = np.unique(np.stack([ours[:, t], theirs[:, t]]), axis=1)
+        assert all(len(np.unique(side)) == pairs.shape[1] for side in pairs), f"tree {t}"
+
+
+def summed(model, leaves: np.ndarray, of=np.asarray) -> np.ndarray:
+    """Return the sums of leaf values, or ``of`` them, ``[rows outputs]`` in float64, the base included."""
+    leaves, values = np.asarray(leaves), of(np.asarray(model.values, np.float64))
+    reached = values[np.arange(leaves.shape[1]), leaves]
+    total = np.tile(of(np.asarray(model.base, np.float64)), (len(leaves), 1))
+    if reached.shape[2] == model.n_outputs:
+        return total + reached.sum(axis=1)
+    for t, output in enumerate(model.outputs_of_trees):
+        total[:, output] += reached[:, t, 0]
+    return total
