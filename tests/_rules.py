@@ -288,12 +288,7 @@ RULES: dict[str, Rule] = {
         lambda prior, trees: ju.combiners.Together(
             mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)
         ),
-        {
-            "mean": reference.mean,
-            "vote": reference.vote,
-            "pooling": reference.pooling,
-            "evidence": reference.evidence,
-        },
+        {"mean": reference.mean, "vote": reference.vote, "pooling": reference.pooling, "evidence": reference.evidence},
     ),
     "learned_pool": Rule(
         partial(_learned_pool, scale=1.25),

@@ -60,13 +60,13 @@ MADE_BY_OTHERS = {
 OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboost"}
 """Importers whose valid models another library makes: their own tests have them."""
 FREE = {
-    *(("determinacy", "y"), ("set_size", "y")),  # not read, so that metrics are called alike
+    *(("determinacy", "y"), ("set_size", "y"))  # not read, so that metrics are called alike
 }
 """Parameters that may be anything."""
 LABELLED = {"metrics", "learning"}
 """Rooms where y belongs to two instances."""
 INTEGERS = {
-    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size", "n_jobs"),
+    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size", "n_jobs")
 }
 """Parameters that are integers if they are not None."""
 NUMBERS = {"clip", "validation", "inbag_weight", "n_samples"}

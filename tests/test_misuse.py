@@ -328,10 +328,7 @@ LEARNING = [
     (lambda g: combined(counts="obo"), "counts='obo' is unknown. Did you mean 'oob'"),
     (lambda g: combined(counts=None), "counts=None is unknown"),
     (lambda g: combined(counts="held_out", held_out_size=2, combiner="mean"), "held_out_size=2 must lie"),
-    (
-        lambda g: combined(counts="held_out", held_out_size="x", combiner="mean"),
-        "held_out_size='x' is no number",
-    ),
+    (lambda g: combined(counts="held_out", held_out_size="x", combiner="mean"), "held_out_size='x' is no number"),
     (lambda g: estimators.CombinedForestClassifier().fit(X, 0 * y), "y has 1 class"),
     (lambda g: g.unfitted.predict(X), "not fitted yet"),
     (lambda g: g.unfitted.predict_polled(X), "not fitted yet"),
