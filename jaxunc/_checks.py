@@ -215,16 +215,8 @@ def check_integer(name: str, value, least: int | None = None, why: str = "") -> 
 def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
     """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; of a traced one its shape counts.
 
-    Parameters
-    ----------
-    name, value
-        The argument.
-    within
-        The interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0.
-    why
-        Ends the message.
-    shape
-        Of an array of numbers, all of which must lie there; None: any.
+    The interval is written ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. ``why`` ends the message.
+    ``shape`` is that of an array of numbers, all of which must lie there; None: any.
     """
     above, low, below, high = _interval(within)
     is_bool = isinstance(value, bool)

@@ -73,7 +73,6 @@ _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
 
-
 Made = TypeVar("Made")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-import equinox as eqx
-
 from jaxunc import combiners, decisions, scorers, smoothing
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
@@ -24,20 +22,13 @@ SKLEARN = {
 """Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
 
 ESTIMATORS = (
-    "CautiousForestClassifier",
-    "CombinedForestClassifier",
-    "RandomDecisionTreesClassifier",
-    "TransductiveTreeClassifier",
+    *("CautiousForestClassifier", "CombinedForestClassifier"),
+    *("RandomDecisionTreesClassifier", "TransductiveTreeClassifier"),
 )
 
-
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-FORMER_PARAMETERS = {
-    "calibration_size": "held_out_size",
-    "form": "algorithm",  # of transduction
-    "min_leaf": "min_samples_leaf",
-    "stopped": "settled_after",
-}
+FORMER_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf", "stopped": "settled_after"}
+FORMER_PARAMETERS |= {"form": "algorithm"}  # of transduction
 FORMER_VALUES = {"calibration": "held_out"}
 """Names in files of before, and what they are called now."""
 
@@ -104,6 +95,4 @@ def sklearn_class(name: Any) -> type:
 
 
 def _is_combiner(part: Any) -> bool:
-    return (
-        inspect.isclass(part) and issubclass(part, Combiner) and issubclass(part, eqx.Module) and part is not Combiner
-    )
+    return inspect.isclass(part) and issubclass(part, Combiner) and part is not Combiner

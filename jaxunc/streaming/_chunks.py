@@ -21,15 +21,8 @@ from ._csv import count_csv_rows, csv_rows
 from ._in_memory import tables_of
 from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
 
-FAULTS = (
-    UnreadableError,
-    pa.ArrowInvalid,
-    pa.ArrowNotImplementedError,
-    pa.ArrowMemoryError,
-    OSError,
-    EOFError,
-    zlib.error,
-)
+FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
+FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
 """Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
@@ -133,9 +126,8 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
     # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
     # default) it keeps until the file is closed: in the end the whole file.
-    with parquet.ParquetFile(
-        file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-    ) as opened:
+    form: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
+    with parquet.ParquetFile(file, **form) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         if sum(sizes) != opened.metadata.num_rows:
@@ -243,7 +235,8 @@ def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Ite
             for at in _starts(batch, n_rows):
                 _check_whole(stream, size)  # and copied at once, before another process can do much
                 copied = _copied(batch.select(places).slice(at, n_rows))
-                _let_go(mapped)
+                if hasattr(mmap, "MADV_DONTNEED"):  # the pages that were read; they are read again where needed
+                    mapped.madvise(mmap.MADV_DONTNEED)
                 yield copied
 
 
@@ -257,12 +250,6 @@ def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _check_whole(stream: Any, size: int) -> None:
     if os.fstat(stream.fileno()).st_size < size:
         raise UnreadableError("it became shorter while it was read")
-
-
-def _let_go(mapped: mmap.mmap) -> None:
-    """Release the pages of a file that were read from this process's memory; they are read again where needed."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _arrow_schema(file: Path) -> pa.Schema:

@@ -272,16 +272,18 @@ class _RowReader:
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        return self._laid_out(types, self._readers())
+        return self._laid_out(types)
 
     def carefully(self) -> Iterator[pa.Table]:
         """Yield blocks that are read as text; numbers are made here."""
-        types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
-        return self._laid_out(types, self._readers())
+        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()))
 
-    def _laid_out(self, types: dict, readers: list[NumberReader]) -> Iterator[pa.Table]:
+    def _laid_out(self, types: dict) -> Iterator[pa.Table]:
+        commas, missing = self._dialect.may_have_decimal_commas, self._missing_words
+        named = enumerate(self._features)
+        readers = [NumberReader(name, self._kind(j), missing, may_have_commas=commas) for j, name in named]
         for text in _blocks_of(self._file, self._dialect):
-            block = _parsed(text, self._dialect, types, self._missing_words)
+            block = _parsed(text, self._dialect, types, missing)
             columns = []
             for j, name in enumerate(self._features):
                 column = block.column(name)
@@ -292,13 +294,6 @@ class _RowReader:
                 columns.append(column)
             columns += [_without_empty_cells(block.column(name)) for name in self._wanted.keep]
             yield pa.table(columns, names=[*self._features, *self._wanted.keep])
-
-    def _readers(self) -> list[NumberReader]:
-        commas = self._dialect.may_have_decimal_commas
-        return [
-            NumberReader(name, self._kind(j), self._missing_words, may_have_commas=commas)
-            for j, name in enumerate(self._features)
-        ]
 
     def _kind(self, j: int) -> Kind:
         columns = self._wanted.columns
@@ -359,6 +354,5 @@ def _parsed(
 
 
 def _without_empty_cells(column: Any) -> Any:
-    """Return strings as they stand; null where nothing stands."""
     is_empty = compute.equal(column, "")
-    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if compute.any(is_empty).as_py() else column
+    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if _any(is_empty) else column

@@ -57,8 +57,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
-        self.folder, self.files, self._part_rows = folder, files, part_rows
-        self._identity = identity
+        self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
         self._parts: list[dict[str, Any]] = []
         self._kept: dict[str, tuple[str, Path]] = {}
 
@@ -149,7 +148,6 @@ class Run:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
-        """Rows of the finished parts of each file."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])

@@ -30,15 +30,8 @@ from jaxunc.tables import Columns, Encoded
 from ._in_memory import arrow_labels, arrow_numbers
 
 OUTPUTS = (
-    "class",
-    "probability",
-    "score",
-    "uncertainty",
-    "interval",
-    "set",
-    "idm_interval",
-    "cautious_set",
-    "trees_polled",
+    *("class", "probability", "score", "uncertainty", "interval"),
+    *("set", "idm_interval", "cautious_set", "trees_polled"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
@@ -116,7 +109,6 @@ class Scoring:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(self.blank)
 
     def ask(self, rows: Encoded) -> list[Any]:
@@ -173,10 +165,8 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
-            yield (
-                name,
-                pa.ListArray.from_arrays(arrow_numbers(ends), of_classes.take(arrow_numbers(np.nonzero(array)[1]))),
-            )
+            inside = of_classes.take(arrow_numbers(np.nonzero(array)[1]))
+            yield name, pa.ListArray.from_arrays(arrow_numbers(ends), inside)
         else:
             for c, label in enumerate(labels):
                 yield f"{name}_{label}", arrow_numbers(array[:, c])
@@ -341,7 +331,6 @@ class Reported(NamedTuple):
     """The other answer, whose class is to be in the set; None if it has no class."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of an output."""
         if output == "set" and self.own is not None:
             sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
             return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}

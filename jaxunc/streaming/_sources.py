@@ -82,9 +82,7 @@ def data_file(path: str | Path) -> Path:
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
     if not path.is_file() or format_of(path) is None:
-        found = (
-            f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" if path.is_dir() else "is a device"
-        )
+        found = f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" * path.is_dir() or "is a device"
         raise ValueError(f"DATA={str(path)!r} {found}; expected {FORMATS}. Export the data as one of these.")
     return path
 
@@ -165,7 +163,6 @@ class DataChunk(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.features.num_rows
 
 

@@ -26,15 +26,12 @@ MISSING_WORDS: tuple[str, ...] = (
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
 
-
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
 """Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
 
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
-_QUANTITIES = (
-    *(np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta),
-    *(complex, np.complexfloating),
-)
+_QUANTITIES = (np.datetime64, np.timedelta64, np.complexfloating, complex)
+_QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
 """Types of pandas and Arrow, by name: neither is imported for it."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
@@ -131,16 +128,8 @@ _SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\
 """As pandas and Python write one."""
 _COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
 """As NumPy writes one."""
-_NANOSECONDS = {
-    "weeks": 604_800 * 10**9,
-    "days": 86_400 * 10**9,
-    "hours": 3_600 * 10**9,
-    "minutes": 60 * 10**9,
-    "seconds": 10**9,
-    "milliseconds": 10**6,
-    "microseconds": 10**3,
-    "nanoseconds": 1,
-}
+_NANOSECONDS = {"weeks": 604_800 * 10**9, "days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9}
+_NANOSECONDS |= {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
 """Types that `moment_word` takes."""
 

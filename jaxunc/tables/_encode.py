@@ -88,7 +88,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     table = plain_table(data, name)
     is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = not is_array and _is_on_device(table) and not columns.looks_up
+    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
     if not is_array and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -128,19 +128,14 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
         data, _ = encode_instances(data, columns, name, infinite=True)
         return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    return jnp.asarray(
-        data if columns.cuts is None else along_instances(partial(_with_codes, columns), data), jnp.float32
-    )
+    traced = data if columns.cuts is None else along_instances(partial(_with_codes, columns), data)
+    return jnp.asarray(traced, jnp.float32)
 
 
 def _with_codes(columns: Columns, data: Any) -> Any:
     lookups = enumerate(columns.lookups)
     parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
-
-
-def _is_on_device(table: Any) -> bool:
-    return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
 
 
 def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
@@ -166,10 +161,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
         missing = frozenset(columns.missing_words) if are_cells else None
         if isinstance(lookup, CutLookup):
             parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
+        elif lookup is None:
+            parts.append(_arrow_numbers(column, what))
         else:
-            parts.append(
-                _arrow_numbers(column, what) if lookup is None else _arrow_codes(column, lookup, missing, what)
-            )
+            parts.append(_arrow_codes(column, lookup, missing, what))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(values), CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
@@ -331,7 +326,8 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         return
     step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
     for j in np.flatnonzero(~columns.is_nominal).tolist():
-        values = _as_float64(column_of(table, j)[::step])
+        values = as_floats(column_of(table, j)[::step]).astype(np.float64, copy=False)
+        values = values[~np.isnan(values)]
         narrow = values.astype(np.float32)
         # The usual case, and the quick one: nothing was rounded, so nothing was merged.
         if np.array_equal(narrow, values):
@@ -349,9 +345,3 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
             "float64.",
             MergedValuesWarning,
         )
-
-
-def _as_float64(column: Any) -> np.ndarray:
-    """Return the numbers that are known, as float64."""
-    values = as_floats(column).astype(np.float64, copy=False)
-    return values[~np.isnan(values)]

@@ -24,7 +24,6 @@ NUMBERS = "fiub"
 QUANTITIES = "mMc"
 """Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
-
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -34,52 +33,32 @@ if TYPE_CHECKING:
         """Members of a pandas frame that are read."""
 
         @property
-        def columns(self) -> Any:
-            """The names of the columns."""
-            ...
-
+        def columns(self) -> Any: ...
         @property
-        def iloc(self) -> Any:
-            """Columns and rows by their places."""
-            ...
-
+        def iloc(self) -> Any: ...
         @property
-        def shape(self) -> tuple[int, int]:
-            """How many rows and columns there are."""
-            ...
-
+        def shape(self) -> tuple[int, int]: ...
         def __len__(self) -> int: ...
 
     class SparseMatrix(Protocol):
         """Members of a sparse matrix of SciPy that are read."""
 
         @property
-        def shape(self) -> Any:
-            """How many rows and columns there are."""
-            ...
-
+        def shape(self) -> Any: ...
         @property
-        def dtype(self) -> Any:
-            """Type of the values."""
-            ...
-
-        def tocsr(self) -> Any:
-            """Return the matrix by rows."""
-            ...
+        def dtype(self) -> Any: ...
+        def tocsr(self) -> Any: ...
 
     class Column(Protocol):
         """Members of a column of pandas, Polars or Arrow that are read."""
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
-
         def __len__(self) -> int: ...
 
     class OfArrow(Protocol):
         """What frames of Polars, Arrow and others hand their data on by."""
 
-        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-            """Return the data as a stream of Arrow."""
-            ...
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
     InstancesLike: TypeAlias = (
         np.ndarray
@@ -135,12 +114,10 @@ def dense_alone(name: str) -> TypeError:
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:
-    """Return the names of a frame's columns, as strings."""
     return tuple(map(str, frame.columns))
 
 
 def column_of(table: Any, j: int) -> Any:
-    """Return one column of a frame or an array."""
     if isinstance(table, Frame):
         return table.parts[j]
     return table.iloc[:, j] if is_pandas(table) else np.asarray(table)[:, j]
@@ -152,7 +129,6 @@ def kind_of(dtype: Any) -> str:
 
 
 def dtypes_of(frame: Any) -> list[Any]:
-    """Return the dtype of each column of a frame."""
     return [part.dtype for part in frame.parts] if isinstance(frame, Frame) else list(frame.dtypes)
 
 
@@ -399,8 +375,8 @@ def check_distinct_names(names: Iterable[str], name: str) -> None:
 
 def _may_be_frame(data: Any) -> bool:
     """Return whether data have some member of a frame: others should not cost an import."""
-    names = ("columns", "__narwhals_dataframe__", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
-    return any(hasattr(type(data), member) for member in (*names, "column_names"))
+    names = ("columns", "column_names", "__narwhals_dataframe__", "__dataframe__")
+    return any(hasattr(type(data), member) for member in (*names, "__arrow_c_stream__", "__arrow_c_array__"))
 
 
 def may_be_series(data: Any) -> bool:

@@ -73,11 +73,9 @@ def fit_levels(column: Any) -> Levels:
     Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
     is missing. Categories that no row has are no levels.
     """
-    entries = read_entries(column)
-    distinct = (
-        _distinct_words(entries.values) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
-    )
-    return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
+    values, place = read_entries(column)
+    distinct = _distinct_words(values) if isinstance(values, list) else np.unique(values).tolist()
+    return Levels(tuple(distinct), bool(np.any(place < 0)))
 
 
 def _distinct_words(values: list[str]) -> list[str]:

@@ -34,17 +34,13 @@ def _check_codes(frame: Any, places: list[int], name: str) -> None:
     """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
     dtypes = list(dtypes_of(frame)) if places else []
     names = frame_names(frame)
-    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not _are_codes(dtypes[j].categories)]:
+    is_code = lambda categories: list(categories) == list(range(len(categories)))  # noqa: E731
+    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
             f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
             "categories in the order of training, and NaN in the place of -1."
         )
-
-
-def _are_codes(categories: Any) -> bool:
-    """Return whether the values of categories are their codes."""
-    return list(categories) == list(range(len(categories)))
 
 
 def _plain_numbers(frame: Any, places: list[int], name: str) -> np.ndarray:
@@ -150,12 +146,10 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
         return len(self), self.columns.number
 
     @property
     def ndim(self) -> int:
-        """Two axes."""
         return 2
 
     def __len__(self) -> int:
@@ -224,7 +218,6 @@ class SparseRows:
 
 
 def is_sparse(data: Any) -> bool:
-    """Return whether data are a sparse matrix or array, as SciPy has them."""
     return hasattr(data, "tocsr")
 
 

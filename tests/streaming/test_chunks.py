@@ -18,7 +18,6 @@ from jaxunc.tables import Columns, encode_arrow
 
 pytestmark = pytest.mark.once
 
-
 MANY, CHUNK = 100_000, 1000
 NAMES = ("a", "b", "c", "d")
 COLUMNS = Columns(len(NAMES), NAMES)

@@ -26,7 +26,6 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-
 OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
 
 

@@ -18,7 +18,6 @@ from tests._rules import RULES
 
 pytestmark = pytest.mark.once
 
-
 FILES = ("parquet", "csv", "csv.gz", "tsv", "arrow")
 
 

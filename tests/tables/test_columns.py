@@ -21,7 +21,6 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-
 SHOP = pandas.DataFrame(
     {
         "number": [0.5, 1.5, 2.5, 3.5],
