@@ -81,26 +81,9 @@ def models() -> dict[str, tuple[Any, Any]]:
 
 
 NAMES = (
-    "a rule",
-    "an option",
-    "an array of JAX",
-    "sparse",
-    "of one's own",
-    "a frozen forest",
-    "a frozen Forest",
-    "cautious",
-    "random trees",
-    "transduction",
-    "any transduction",
-    "a pipeline",
-    "frozen",
-    "unfitted",
-    "forest",
-    "trees",
-    "rule",
-    "bound",
-    "vote",
-    "ensemble",
+    *("a rule", "an option", "an array of JAX", "sparse", "of one's own", "a frozen forest", "a frozen Forest"),
+    *("cautious", "random trees", "transduction", "any transduction", "a pipeline", "frozen", "unfitted", "forest"),
+    *("trees", "rule", "bound", "vote", "ensemble"),
 )
 
 

@@ -235,8 +235,7 @@ def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Ite
             for at in _starts(batch, n_rows):
                 _check_whole(stream, size)  # and copied at once, before another process can do much
                 copied = _copied(batch.select(places).slice(at, n_rows))
-                if hasattr(mmap, "MADV_DONTNEED"):  # the pages that were read; they are read again where needed
-                    mapped.madvise(mmap.MADV_DONTNEED)
+                _let_go(mapped)
                 yield copied
 
 
@@ -250,6 +249,12 @@ def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _check_whole(stream: Any, size: int) -> None:
     if os.fstat(stream.fileno()).st_size < size:
         raise UnreadableError("it became shorter while it was read")
+
+
+def _let_go(mapped: mmap.mmap) -> None:
+    """Release the pages of a file that were read from this process's memory; they are read again where needed."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _arrow_schema(file: Path) -> pa.Schema:
