@@ -98,31 +98,6 @@ def test_dates_are_refused_with_something_to_do(estimator, tmp_path, capsys):
     assert "--estimator" not in said
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (["fit", "DATA", "--output", "m"], "--target"),
-        (["fit", "DATA", "--target", "kind", "--output", "m"], "no column 'kind'"),
-        (["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"], "--drop holds 'id'"),
-        (["fit", "nowhere.csv", "--target", "id", "--output", "m"], "does not exist"),
-        (["predict", "nowhere", "DATA", "--output", "o"], "nowhere"),
-        (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
-        (["inspect", "DATA"], "no file that jaxunc.save wrote"),
-        (["predict", "m", "DATA", "--output", "o", "--s", "much"], "is no number"),
-        (["fit", "DATA", "--target", "species", "--output", "DATA"], "--output=.* is the file .*, which is read"),
-        (["fit", "--import", "DATA", "--trust", "--output", "DATA"], "is the file .*, which is read"),
-    ],
-)
-def test_errors_are_one_line(arguments, match, iris, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        main([str(iris) if part == "DATA" else part for part in arguments])
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert printed.startswith("jaxunc: error: ")
-    assert re.search(match, printed)
-
-
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_a_link_to_the_data_is_not_overwritten(link, iris, tmp_path, capsys):
     before = iris.read_bytes()

@@ -222,6 +222,8 @@ FILES = [
     ("FIT --output folder", "--output='folder' names no file, but a folder"),
     ("FIT --output notes.txt/o", "'notes.txt' is no folder"),
     ("FIT --output ''", "--output='' names no file"),
+    ("FIT --output good.csv", "--output=.* is the file .*, which is read"),
+    ("TAKE --import good.csv --output good.csv", "--output=.* is the file .*, which is read"),
     ("TAKE --output nowhere/o", "'nowhere' is no folder"),
     ("TAKE --import nowhere", "--import='nowhere' does not exist"),
     ("TAKE --import folder", "--import='folder' is a folder"),

@@ -153,11 +153,9 @@ class _Writer:
         self._own, self._steps = own, steps
 
     def write_table(self, table) -> None:
-        """Write a table."""
         self._steps.take()
         self._own.write_table(table)
 
     def close(self) -> None:
-        """Write the end."""
         self._steps.take()
         self._own.close()

@@ -155,13 +155,6 @@ def test_infinite_values_that_are_let_through():
             encode_rows(data, COLUMNS, infinite=infinite)
 
 
-def test_conversions_that_are_refused():
-    with refuses(ValueError, r"Q has shape \(4,\)"):
-        as_csr(scipy.sparse.coo_array(DENSE[0]), "Q")
-    with refuses(TypeError, "X has dtype complex"):
-        as_csr(scipy.sparse.csr_array(np.eye(2) * 1j))
-
-
 def test_what_is_not_sparse_goes_its_own_way():
     np.testing.assert_array_equal(encode_rows(DENSE, COLUMNS).values, encode_instances(DENSE, COLUMNS).values)
     encoded = encode_rows(scipy.sparse.csr_array(DENSE), COLUMNS)
