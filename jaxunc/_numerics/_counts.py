@@ -41,10 +41,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """Return the counts for JAX, as `as_counts` does, after checking them.
-
-    Raises a ValueError unless the last axis can be the classes and, outside a trace, they are finite and >= 0.
-    """
+    """Return counts as `as_counts` does; a ValueError unless they are finite, >= 0, and have an axis of classes."""
     counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
@@ -60,10 +57,7 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
-    """Return counts less those that an instance itself adds, of one dtype; both of NumPy or of JAX.
-
-    A leaf that held the instance alone is left with exact zeros, not with a rounding error.
-    """
+    """Return counts less those that an instance adds, of NumPy or JAX; exact zeros for a leaf that held it alone."""
     left = counts - own
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)

@@ -22,10 +22,8 @@ from jaxunc._checks import is_concrete, outside_traces
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """A context of the library's own programs: settings that look for mistakes are for a user's own code.
-
-    Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
-    """
+    """A context of the library's own programs: settings that look for mistakes are for a user's own code."""
+    # Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
     with (
         jax.debug_nans(False),
         jax.debug_infs(False),
@@ -129,10 +127,7 @@ def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for.
-
-    Tests forbid the other kind, in which a missing axis is a mistake as often as a wish.
-    """
+    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for."""
     rank = max(array.ndim for array in arrays)
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 

@@ -52,10 +52,7 @@ _OPTIONS |= {"chunk_rows": "--chunk-rows"}
 
 
 def in_options(message: str, known: set[str]) -> str:
-    """Return a message of the library as one paragraph, with ``--counts oob`` for ``counts='oob'``.
-
-    ``known`` are the options that the command has; keywords of others stay as they are.
-    """
+    """Return a message as one paragraph, with ``--counts oob`` for ``counts='oob'`` if that option is ``known``."""
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
         if option in known:

@@ -52,11 +52,7 @@ learning went: no answer reads them."""
 
 
 class Decoder:
-    """A maker of values from nodes.
-
-    ``classifier``, where it is given, makes the classifier that the file holds: until someone calls it, what answers is
-    enough.
-    """
+    """A maker of values from nodes; with ``classifier``, which makes that of the file, of a classifier what answers."""
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], classifier: Callable[[], Any] | None = None

@@ -50,10 +50,7 @@ def scorer_names() -> dict[str, Callable]:
 
 
 def name_of(part: Any, known: dict[str, Any]) -> str:
-    """Return the name of a class or a function; ``module:name`` for the user's own.
-
-    Raises a TypeError for those that cannot be found again by a name.
-    """
+    """Return the name of a class or a function, ``module:name`` for the user's own; a TypeError if it has none."""
     if known.get(getattr(part, "__name__", "")) is part:
         return part.__name__
     own = own_name(part)

@@ -84,11 +84,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return a table's columns by their places: those of the model, then those that are carried along.
-
-    Raises a ValueError if they are not what they claim: offsets, lengths, codes and texts of a damaged file could lead
-    anywhere.
-    """
+    """Return the model's columns and those that are carried along; a ValueError if the table is not what it claims."""
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
     table = table.select(places)
@@ -173,10 +169,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
-    """Count the batches of an Arrow file one after the other, without the list at its end.
-
-    None for files that begin otherwise than Arrow's own, such as those of Polars: only the list tells there.
-    """
+    """Count the batches of an Arrow file without the list at its end; None for files that begin as those of Polars."""
     at, number = 8, None
     while at + 8 <= size:
         raw.seek(at)

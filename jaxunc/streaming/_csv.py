@@ -187,10 +187,7 @@ class NumberReader:
         return numbers
 
     def floats(self, known: Any) -> Any:
-        """Return the numbers of cells without spaces, null where they are missing; None if one of them holds none.
-
-        Raises an UnreadableError for decimal commas and points in one column.
-        """
+        """Return the numbers of cells, null where missing; None if one holds none. An UnreadableError for two marks."""
         words = known if self._kind == "number" else _booleans_as_digits(known)
         if self._may_have_commas:
             self._marks |= {mark for mark in ",." if _any(compute.match_substring(words, mark))}

@@ -41,10 +41,7 @@ Parts = dict[str | None, tuple[str, ...]]
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Load a model that answers, from a file of `jaxunc.save` or of a library that `jaxunc.from_any` knows.
-
-    Raises as `jaxunc.load` and `jaxunc.from_any`; also a ValueError for regressors, whose answers are no classes.
-    """
+    """Load a model that answers, as `jaxunc.load` and `jaxunc.from_any` do; also a ValueError for regressors."""
     if not is_model_file(path):
         return load_answering(path, known=known)
     model = read_model_file(path).model
@@ -57,10 +54,7 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Describe a model file: one of `jaxunc.save` by its header, one of another library by reading it.
-
-    Of another library ``version`` is empty, and ``kind`` names it.
-    """
+    """Describe a model file: of `jaxunc.save` by its header, of another library (its ``kind``) by reading it."""
     if not is_model_file(path):
         return describe(path)
     library, model = read_model_file(path)
@@ -342,10 +336,7 @@ class Reported(NamedTuple):
 
 
 def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the sets ``[rows classes]`` of the highest expected utility (u65), with the class that was chosen.
-
-    Rows without probabilities, NaN or zeros, have all classes.
-    """
+    """Return the best sets ``[rows classes]`` by u65, with the chosen class; all classes for NaN or zeros as shares."""
     rows, n_classes = probability.shape
     # Padded, so that batches of any size compile a few programs.
     padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)

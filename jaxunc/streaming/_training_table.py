@@ -33,11 +33,7 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """Return all rows of a file that exists; raises a ValueError that says what is wrong with it.
-
-    Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
-    where they mean a missing value. Other files have types of their own.
-    """
+    """Return all rows of a file that exists, cells of text by what all of their column are; raises a ValueError."""
     form = format_of(path)
     try:
         if path.stat().st_size == 0:
@@ -124,10 +120,7 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
-
-    Raises a ValueError for columns of lists.
-    """
+    """Return a table as pandas reads it: floats for numbers with gaps, objects for bools; a ValueError for lists."""
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             raise ValueError(f"the column {field.name!r} of DATA holds {field.type}; give each part its own column.")

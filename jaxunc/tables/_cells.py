@@ -79,10 +79,7 @@ def are_missing(values: np.ndarray) -> np.ndarray:
 
 
 def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
-    """Return numbers among Python values as float64; NaN for what is missing.
-
-    Texts that read as numbers are taken for them. Raises a TypeError or a ValueError for anything else.
-    """
+    """Return numbers, or texts that read so, as float64, NaN where missing; a TypeError or a ValueError for others."""
     if kinds_of(values) & {"quantity", "several"}:
         odd = next(value for value in values if kind_of_type(type(value)) in ("quantity", "several"))
         raise TypeError(f"a {type(odd).__name__} is no number")

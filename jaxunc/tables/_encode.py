@@ -296,10 +296,7 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
 
 
 def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
-    """Return how the data write each name that the model knows.
-
-    Raises a ValueError if they have several columns that the model calls alike.
-    """
+    """Return how the data write each name that the model knows; a ValueError if it calls several of them alike."""
     written: dict[str, list[str]] = {}
     for name in found:
         written.setdefault(columns.as_known(name), []).append(name)

@@ -250,10 +250,7 @@ def is_frame(data: Any) -> bool:
 
 
 def as_frame(data: Any, name: str = "X") -> Any:
-    """Return a frame of whatever kind as pandas' or a `Frame`; None if the data are none.
-
-    Raises a TypeError or a ValueError if they are one that cannot be read: without rows at hand, with a name twice.
-    """
+    """Return a frame of any kind as pandas' or a `Frame`, None if it is none; raises for lazy ones and names twice."""
     if is_frame(data):
         return data
     if isinstance(data, Mapping):
@@ -283,10 +280,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
 
 
 def as_column(data: Any, what: str) -> Any:
-    """Return a column of whatever kind as an array of one axis, or a pandas series; raises a ValueError if it is none.
-
-    Missing values of a masked array are NaN, or None among what is no number.
-    """
+    """Return a column of any kind as an array of one axis or a pandas series, masked ones missing; or a ValueError."""
     if hasattr(data, "iloc") and hasattr(data, "dtype"):
         column = data
     elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
@@ -304,11 +298,7 @@ def as_column(data: Any, what: str) -> Any:
 
 
 def plain_array(data: Any, name: str) -> np.ndarray:
-    """Return an array, or lists, as an array of numbers, texts or objects.
-
-    What is masked is missing. Bytes are texts, and numbers of types that NumPy does not know by itself (bfloat16)
-    become float32.
-    """
+    """Return an array or lists as an array: what is masked is missing, bytes are texts, and bfloat16 is float32."""
     array = data if isinstance(data, np.ndarray) else _listed(data, name)
     if isinstance(array, np.ma.MaskedArray):
         array = _unmasked(array)
@@ -453,11 +443,7 @@ def as_labels(y: LabelsLike, name: str = "y") -> Any:
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
-    """Return the classes of a training set, sorted, and the position of each instance's class.
-
-    Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
-    TypeError if the labels have no order.
-    """
+    """Return the classes of n labels, sorted, and each one's position; raises for fewer than two, or without order."""
     known = as_labels(y, name)
     if known.shape != (n,):
         raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
@@ -470,10 +456,7 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 
 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
-    """Return the positions of labels among the classes.
-
-    Raises a ValueError unless y has one axis and its labels are known; a TypeError if they have no order.
-    """
+    """Return the positions of labels among the classes; raises for unknown ones, and for labels without an order."""
     labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")

@@ -87,10 +87,7 @@ def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
 
 
 def array_of(table: Any, name: str) -> np.ndarray:
-    """Return a frame or an array of objects as float64 if it holds numbers alone, else as objects.
-
-    Raises a TypeError that names the columns that hold dates and the like.
-    """
+    """Return a frame or an array of objects as float64 if of numbers alone, else as objects; a TypeError for dates."""
     places = list(range(table.shape[1]))
     if any(is_named(table, j) for j in places):
         values = np.empty(table.shape, object)
