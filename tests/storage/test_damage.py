@@ -131,11 +131,3 @@ def test_other_files(content, tmp_path):
     for read in (ju.load, ju.storage.describe):
         with pytest.raises(ValueError, match=r"damaged, or no file that jaxunc\.save wrote"):
             read(tmp_path / "x")
-
-
-def test_files_of_safetensors_alone(tmp_path):
-    from safetensors.numpy import save_file
-
-    save_file({"a": np.zeros(3)}, tmp_path / "x")
-    with pytest.raises(ValueError, match="none of jaxunc"):
-        ju.load(tmp_path / "x")
