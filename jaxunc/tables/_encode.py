@@ -52,19 +52,13 @@ class Encoded(NamedTuple):
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data of the host, and refuse sparse ones: returns the values and whether any is missing.
+    """Encode dense data ``[instances features]`` of the host, whatever holds them, and refuse sparse ones.
 
-    The data are ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else
-    narwhals knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a
-    column has levels its values are looked up, in an array of numbers too; codes go with ``columns.of_codes()``.
-
-    The values are C-contiguous float32. Columns with levels hold codes: -1 where a value is no level, or is missing and
-    that is no level. Elsewhere they are numbers, NaN where they are missing. A JAX array on an accelerator stays there,
-    unless values are to be looked up.
-
-    Raises a TypeError if the data are sparse, or columns (which it names) hold no numbers and have no levels, or if an
-    array of numbers is given where all levels are words. Raises a ValueError if the number, names or order of the
-    columns differ from those known, or values are infinite or too large for float32 (unless ``infinite``).
+    The values are C-contiguous float32, NaN where they are missing. Columns with levels hold codes, in an array of
+    numbers too: -1 where a value is no level, or is missing and that is no level. A JAX array on an accelerator stays
+    there, unless values are to be looked up. Raises a TypeError if columns (which it names) hold no numbers and have no
+    levels, or an array of numbers is given where all levels are words; a ValueError if the number, names or order of
+    the columns are others, or values are infinite or too large for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -74,8 +68,7 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
     """Encode dense or sparse data of the host: as `encode_instances`, and of a sparse matrix its rows.
 
-    Sparse matrices are SciPy's, best as CSR, since others are converted to it. Their ``values`` are `SparseRows`, which
-    are made dense part by part.
+    Their ``values`` are `SparseRows`, which are made dense part by part. CSR is best: others are converted to it.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
@@ -141,11 +134,9 @@ def _with_codes(columns: Columns, data: Any) -> Any:
 def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
     """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
 
-    Numbers and bools may have any width, decimals among them. Nominal columns with levels hold strings (or bytes that
-    are UTF-8), numbers or dictionaries of them. Null and NaN are missing values. With ``are_cells`` strings are cells
-    of a text file, in which ``columns.missing_words`` mean missing values. Raises a TypeError if a column holds no
-    numbers and has no levels, or lists; a ValueError if the number of columns differs, or a value is infinite or too
-    large for float32.
+    Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
+    dictionaries of them. Null and NaN are missing values, and so are ``columns.missing_words`` if strings ``are_cells``
+    of a text file. Raises a TypeError for lists, too.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)

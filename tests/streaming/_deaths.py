@@ -100,14 +100,8 @@ class Steps:
 
     def __init__(self, monkeypatch):
         self.taken, self._last = 0, 0
-        for owner, name in (
-            (os, "replace"),
-            (os, "open"),
-            (Path, "write_bytes"),
-            (Path, "unlink"),
-            (Path, "mkdir"),
-            (_run.Run, "finish"),
-        ):
+        of_paths = [(Path, name) for name in ("write_bytes", "unlink", "mkdir")]
+        for owner, name in [*of_paths, (os, "replace"), (os, "open"), (_run.Run, "finish")]:
             monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
         release = _run._release
 
