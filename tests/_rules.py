@@ -281,7 +281,6 @@ CASES = [
     if n_classes == 2 or not rule.binary_only
 ]
 """Every rule with every number of classes that it takes."""
-
 EVERY = [pytest.param(name, id=name) for name in RULES]
 
 

@@ -13,7 +13,6 @@ from jaxunc import __main__ as command_line
 from tests._rooms import ROOT
 
 pytestmark = pytest.mark.once
-
 PAGES = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

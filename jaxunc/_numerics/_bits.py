@@ -13,7 +13,6 @@ from jaxtyping import Array, Complex64, Float, Int32, Int64
 
 NAN_FIRST = np.int32(np.iinfo(np.int32).min)
 """Key of a missing value that goes left: smaller than the key of every number."""
-
 NAN_LAST = np.int32(np.iinfo(np.int32).max)
 """Key of a missing value that goes right, and of a leaf's threshold: nothing is larger."""
 

@@ -13,7 +13,6 @@ from ._programs import power_of_two
 from ._sums import float_dtype
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
-
 LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
 """Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
 

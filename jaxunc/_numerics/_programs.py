@@ -70,7 +70,6 @@ _settings: Any = jax.config  # its names are made when it is read
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
-
 Made = TypeVar("Made")
 
 

@@ -12,7 +12,6 @@ COMMANDS = {
     "compare": "compare rules on a table of data",
 }
 """A line on each command, by its name."""
-
 _APPLICATIONS = {"compare": "jaxunc.compare._command"}
 
 

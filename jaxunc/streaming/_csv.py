@@ -30,12 +30,10 @@ _EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "number
 _TEXT = pa.string()
 _WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
 """Pattern of integers; -0 is a float."""
-
 BLOCK_BYTES = 2**22
 """Bytes read at a time. Their numbers take eight times as much for short cells."""
 PEEK_BYTES = 2**20
 """Bytes that are read to see how columns may be read quickly."""
-
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22

@@ -27,7 +27,6 @@ FORMATS = (
     "Arrow file (.arrow, .feather)"
 )
 """All formats that are read, for messages."""
-
 _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
 """Endings of data in formats that are not read."""
 

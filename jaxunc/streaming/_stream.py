@@ -20,7 +20,6 @@ from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
-
 T = TypeVar("T")
 _END: Any = object()
 

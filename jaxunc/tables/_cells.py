@@ -22,13 +22,10 @@ MISSING_WORDS: tuple[str, ...] = (
     *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
 """Cells of text files that mean a missing value by default, those of pandas among them."""
-
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
-
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
 """Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
-
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _QUANTITIES = (np.datetime64, np.timedelta64, np.complexfloating, complex)
 _QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)

@@ -37,7 +37,6 @@ CACHED_ROWS = 2048
 """Number of rows that are laid out together: columns become rows three times faster in the cache."""
 MOST_MERGED = 0.01
 """Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
-
 MOST_EXAMINED = 2**17
 """Largest number of instances that are examined."""
 

@@ -20,7 +20,6 @@ from ._cells import floats_of, is_missing, kinds_of
 
 NUMBERS = "fiub"
 """Dtype kinds of NumPy that hold numbers."""
-
 QUANTITIES = "mMc"
 """Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 

@@ -29,7 +29,6 @@ from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1
 """Code of a value that is no level."""
-
 LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
 

@@ -16,7 +16,6 @@ from jaxunc.streaming import Wanted, _chunks, _csv, file_chunks
 from jaxunc.tables import Columns, encode_arrow
 
 pytestmark = pytest.mark.once
-
 MANY, CHUNK = 100_000, 1000
 NAMES = ("a", "b", "c", "d")
 COLUMNS = Columns(len(NAMES), NAMES)

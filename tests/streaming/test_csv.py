@@ -12,7 +12,6 @@ from jaxunc.streaming._csv import typed
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 
 pytestmark = pytest.mark.once
-
 FRAME = pd.DataFrame({"x": [1.5, 2.0, np.nan, 3.0], "flag": [True, False, True, True], "word": ["a", "b", None, "a"]})
 COLUMNS = fit_columns(FRAME)
 

@@ -28,7 +28,6 @@ from ._deaths import Death
 from ._made import contents, written
 
 pytestmark = pytest.mark.once
-
 OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
 
 

@@ -17,7 +17,6 @@ from tests._exhaustive import a_few_of
 from tests._rules import RULES
 
 pytestmark = pytest.mark.once
-
 FILES = ("parquet", "csv", "csv.gz", "tsv", "arrow")
 
 

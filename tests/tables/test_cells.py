@@ -16,7 +16,6 @@ from jaxunc.tables import Columns, Levels, encode_arrow, encode_instances, fit_c
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
 NAMED: Any = ["d"]
 MOMENTS = {
     "days": ("Dhms", ["2020-01-02", "2020-01-01", "2020-01-02", "2019-12-31"]),

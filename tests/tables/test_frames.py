@@ -30,7 +30,6 @@ from jaxunc.tables import encode_arrow, encode_instances, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
-
 REFUSED = (TypeError, ValueError, RuntimeError)
 """What a refusal in words may be."""
 
@@ -127,7 +126,6 @@ def _fit(kind: str) -> Ask:
 
 ASKED |= {f"{kind}.predict_proba": _predict(kind) for kind in CLASSIFIERS}
 ASKED |= {f"{kind}.fit": _fit(kind) for kind in CLASSIFIERS}
-
 BY_POSITION = {"stream"}
 """Entry points that refuse arrays where the model knows names."""
 

@@ -8,7 +8,6 @@ from jaxunc.tables import Columns, Levels, SparseRows, as_csr, encode_instances,
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, np.nan, 0], [0, 0, 1 / 3, 7]])
 COLUMNS = Columns(4)
 
