@@ -84,14 +84,12 @@ def toy_data(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache
 def toy_model(n_classes: int, n_trees: int = 12) -> RandomForestClassifier:
-    """A scikit-learn forest on the toy data."""
     X, y = toy_data(n_classes)
     return RandomForestClassifier(n_trees, min_samples_leaf=3, random_state=0).fit(X, y)
 
 
 @lru_cache
 def toy_forest(n_classes: int, n_trees: int = 12) -> ju.Forest:
-    """The same forest, imported."""
     return ju.from_sklearn(toy_model(n_classes, n_trees))
 
 

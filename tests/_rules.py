@@ -317,5 +317,4 @@ def check_same(tolerance, name: str, answer, expected, *, what: str = "") -> Non
 
 
 def by_rule(answer) -> dict:
-    """What several rules answer by name, what one rule answers under the empty name."""
     return answer if isinstance(answer, dict) else {"": answer}

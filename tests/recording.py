@@ -80,7 +80,6 @@ def answers(n_classes: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Keep a recording, or compare with one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("keep", "compare"))
     parser.add_argument("file")

@@ -169,8 +169,6 @@ def valid(tmp_path_factory):
 
 
 class Call:
-    """A public callable, with valid arguments."""
-
     def __init__(self, room: str, name: str, valid: dict):
         self.function, self.valid = getattr(getattr(ju, room), name), valid
         own = valid | ({"y": np.array([0, 1])} if room in LABELLED and name != "oob_dataset" else {})

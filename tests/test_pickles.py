@@ -126,7 +126,6 @@ def state_of(part: Any) -> Any:
 
 
 def from_state(state: Any) -> Any:
-    """What such a writer makes of a state."""
     if type(state) is tuple and len(state) == 2 and isinstance(state[0], type):
         made = state[0].__new__(state[0])
         attributes = from_state(state[1])

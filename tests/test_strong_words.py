@@ -42,7 +42,6 @@ TOLD = {
 
 
 def pages() -> list[Path]:
-    """The README and the pages of the documentation."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -104,7 +104,6 @@ def padded_table(table: np.ndarray):
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Return counts on the device, in `narrowest_dtype`."""
     return jnp.asarray(table, narrowest_dtype(table))
 
 

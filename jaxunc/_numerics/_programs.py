@@ -97,7 +97,6 @@ class KeptWhileAlive(Generic[Made]):
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -107,7 +106,6 @@ def power_of_two(n: int, least: int = 1) -> int:
 
 
 def ceil_div(n: int, size: int) -> int:
-    """Return n / size, rounded up."""
     return -(-n // size)
 
 

@@ -135,7 +135,6 @@ class TwoFloat(NamedTuple):
         return self.high + self.low
 
     def plus(self, other: "TwoFloat") -> "TwoFloat":
-        """Add, to twice the precision."""
         high, error = two_sum(self.high, other.high)
         return type(self)(*two_sum(high, error + (self.low + other.low)))
 

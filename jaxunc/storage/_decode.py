@@ -376,5 +376,4 @@ def has_forest(name: str) -> bool:
 
 
 def broken(name: str, attribute: str) -> ValueError:
-    """Return the error of an attribute that does not fit."""
     return ValueError(f"the file's {name} has no {attribute} that fits the rest of it.")

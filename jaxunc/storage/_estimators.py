@@ -21,7 +21,6 @@ from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklea
 
 
 def is_estimator(value: Any) -> bool:
-    """Return whether a value is one of the library's classifiers."""
     return type(value) in [getattr(estimators, name) for name in ESTIMATORS]
 
 

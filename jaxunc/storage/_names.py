@@ -35,7 +35,6 @@ FORMER_VALUES = {"calibration": "held_out"}
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
@@ -45,7 +44,6 @@ def classes() -> dict[str, type]:
 
 @lru_cache(1)
 def scorer_names() -> dict[str, Callable]:
-    """Return the scorers of the library."""
     return scorers.FUNCTIONS_OF_COUNTS
 
 
@@ -85,7 +83,6 @@ def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> A
 
 
 def sklearn_class(name: Any) -> type:
-    """Return the class of that name, one of `SKLEARN`."""
     if not isinstance(name, str) or name not in SKLEARN:
         raise ValueError(f"the file names the model {name!r:.100}; known are {', '.join(SKLEARN)}.")
     return getattr(importlib.import_module(SKLEARN[name]), name)

@@ -79,7 +79,6 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
 
 
 def count_csv_rows(file: Path) -> int:
-    """Return how many rows a text file has, by its lines."""
     return sum(len(block.starts()) for block in _blocks_of(file, read_dialect(file)))
 
 

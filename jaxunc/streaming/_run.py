@@ -149,12 +149,10 @@ class Run:
 
     @property
     def n_parts(self) -> int:
-        """Number of finished parts."""
         return len(self._parts)
 
     @property
     def rows(self) -> int:
-        """Rows of all finished parts."""
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
@@ -240,7 +238,6 @@ class DamagedError(ValueError):
 
 
 def part_name(file: int, part: int) -> str:
-    """Return the name of a part, without its ending."""
     return f"part-{file:05d}-{part:05d}"
 
 

@@ -128,7 +128,6 @@ def state_of(path: str | Path) -> tuple[int, ...]:
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:
-    """Return whether two paths lead to one file or folder, through links, too."""
     try:
         return os.path.samefile(one, other)
     except OSError:  # one of them does not exist yet

@@ -55,7 +55,6 @@ def kind_of_type(kind: type) -> Kind:
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
-    """Return the kinds of the values, each once."""
     return {kind_of_type(kind) for kind in set(map(type, values))}
 
 

@@ -264,7 +264,6 @@ class CutLookup:
         return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return the same in a program."""
         if values.dtype == jnp.float64:
             codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
         else:

@@ -177,7 +177,6 @@ def as_floats(column: Any) -> np.ndarray:
 
 
 def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
-    """Return whether each column of a frame or an array has a type of numbers."""
     if is_frame(table):
         return np.array([kind_of(dtype) in NUMBERS for dtype in dtypes_of(table)], bool)
     return np.full(table.shape[1], table.dtype.kind in NUMBERS)
@@ -244,7 +243,6 @@ def is_pandas(data: Any) -> bool:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether data are a pandas frame or a `Frame`."""
     return isinstance(data, Frame) or is_pandas(data)
 
 
@@ -355,7 +353,6 @@ def _of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
 
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
-    """Raise a ValueError if two columns have the same name."""
     seen: set[str] = set()
     twice = [column for column in names if column in seen or seen.add(column)]
     if twice:

@@ -284,7 +284,6 @@ DATA = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files to go wrong with."""
     here = tmp_path_factory.mktemp("misuse")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3)).round(2)

@@ -123,7 +123,6 @@ class Steps:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the last step was taken."""
         return 0 < self._last <= self.taken
 
     def _counted(self, step):
@@ -134,7 +133,6 @@ class Steps:
         return taken
 
     def take(self) -> None:
-        """Take a step, or die."""
         self.taken += 1
         if self.is_dead:
             raise Death

@@ -19,7 +19,6 @@ OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
 
 @pytest.fixture(scope="module")
 def made(saved, data, tmp_path_factory):
-    """A folder that a run has made."""
     folder = tmp_path_factory.mktemp("made") / "out"
     predict_files(saved, data, folder, **OPTIONS)
     return folder

@@ -26,7 +26,6 @@ MOMENTS = {
 
 
 def carriers(coarse: str, texts: list[str]) -> dict[str, Any]:
-    """The moments in each carrier that holds them whole."""
     fine = np.array(texts, "M8[ns]")
     parts: dict[str, Any] = {unit: fine.astype(f"M8[{unit}]") for unit in coarse.replace("n", "")}
     parts |= {unit: fine.astype(f"M8[{unit}]") for unit in (["ns"] if coarse == "n" else ["ms", "us", "ns"])}

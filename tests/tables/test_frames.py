@@ -45,7 +45,6 @@ def _setting(missing: bool) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 @functools.cache
 def _fitted(missing: bool) -> tuple[Any, Any, Any]:
-    """A forest of scikit-learn, imported, and bound."""
     _, plain, y = _setting(missing)
     model = RandomForestClassifier(8, max_depth=4, random_state=0).fit(plain, y)
     forest = ju.from_sklearn(model)
@@ -131,7 +130,6 @@ BY_POSITION = {"stream"}
 
 
 def _refusal(ask: Callable[[], Any]) -> str | None:
-    """Return the words of a refusal; None for an answer."""
     try:
         ask()
     except REFUSED as error:
