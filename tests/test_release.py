@@ -20,9 +20,6 @@ def test_one_version_everywhere():
     assert PROJECT["project"]["version"] == ju.__version__ == newest
     assert date.fromisoformat(day)
     assert f"\nversion: {newest}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-
-def test_changes_to_come_have_their_place():
     assert VERSIONS[0] == "Unreleased"
     assert len(set(VERSIONS)) == len(VERSIONS)
 

@@ -58,9 +58,8 @@ def csv_table(file: Path) -> pa.Table:
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
 
-    Arrow makes numbers while it reads, which is quick. Some cells are understood by `NumberReader` alone: bools,
-    decimal commas, spaces. From the first of them the rest of the file is read as text and converted here. Numbers are
-    the same either way.
+    Arrow makes the numbers, which is quick. From the first cell on that `NumberReader` alone understands (a bool, a
+    decimal comma, spaces) the file is read as text and converted here; numbers are the same either way.
     """
     reader = _RowReader(file, wanted)
     done = 0
@@ -204,8 +203,7 @@ class NumberReader:
 def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) -> Any:
     """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
 
-    Missing words are null. A column without other cells is one of numbers. Where commas may stand in numbers, a column
-    has commas or points before decimals, not both.
+    Missing words are null, columns without other cells numbers. In one column decimals have commas or points, not both.
     """
     known = _known_cells(cells, _words(missing_words))
     # Each value once: columns of few values, as bools are, take a few comparisons.

@@ -45,9 +45,8 @@ def format_of(path: Path) -> str | None:
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
 
-    Names that start with a dot or an underscore are passed over. Raises a FileNotFoundError for a path that does not
-    exist; a ValueError for files of other formats, also among those of a folder, and for folders without data. Warns of
-    other files in a folder.
+    Names that start with a dot or an underscore are passed over, others that are no data with a warning. Raises a
+    FileNotFoundError for what does not exist, a ValueError for data in other formats and for folders without data.
     """
     if not isinstance(source, str | Path):
         return [file for one in source for file in data_files(one)]

@@ -55,8 +55,7 @@ def read_table(path: Path) -> pa.Table:
 def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
-    Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
-    which must be in the file; if no other column is left, or the classes are one.
+    Raises a ValueError that says what is wrong with the file, the target or the columns to drop, or if there is one class.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -87,10 +86,9 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """Return the rows whose target is known, and a note of how many are not.
+    """Return the rows whose target is known, and a note of how many are not; raises a ValueError if none is.
 
-    Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
-    ValueError if no target is known.
+    Whole floats become integers: a column of integers that has a gap is often kept as one of floats.
     """
     missing = compute.is_null(table.column(target), nan_is_null=True)
     n_missing = compute.sum(missing).as_py()

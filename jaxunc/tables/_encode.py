@@ -108,10 +108,9 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 
 
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Encode dense data for JAX, known or traced; infinite values are let through.
+    """Encode dense data for JAX, as `encode_instances`, or traced; infinite values are let through.
 
-    Known data are checked as by `encode_instances`. Of a traced array only the shape is known (a ValueError if it is
-    another one). Its values are placed among cuts, and are not looked up among levels: nominal columns hold codes.
+    Traced values are placed among cuts, and not looked up among levels; of them only the shape is checked.
     """
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
@@ -303,8 +302,7 @@ class MergedValuesWarning(UserWarning):
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
 
-    X is what `encode_instances` has taken; what is float32 already has nothing to merge. Of more than 2¹⁷ instances so
-    many are examined, evenly spaced.
+    X is what `encode_instances` has taken. Of more than 2¹⁷ instances so many are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return

@@ -142,8 +142,7 @@ def holds_bools(frame: Any, j: int) -> bool:
 def is_named(table: Any, j: int) -> bool:
     """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
 
-    Of a frame also a column in which all is missing, and of pandas bools among which some are: there objects have the
-    one and the other, and a missing flag is a value of its own.
+    Of a frame also one that is all missing, and of pandas bools some of which are: a missing flag is a value too.
     """
     column = column_of(table, j)
     if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):

@@ -219,10 +219,9 @@ def is_sparse(data: Any) -> bool:
 
 
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
-    """Return a sparse matrix as SciPy's CSR whose entries are sorted and stored once: duplicates are summed.
+    """Return a sparse matrix as SciPy's CSR with sorted entries, duplicates summed, in a copy where that changes it.
 
-    ``for_sklearn``: with indices of 32 bits where they fit, since its trees take no others. Whoever handed it in finds
-    it as it was. Raises a ValueError unless it has two axes, a TypeError unless it holds numbers.
+    ``for_sklearn``: with indices of 32 bits where they fit. Raises a ValueError or a TypeError for no table of numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")
