@@ -55,7 +55,7 @@ def read_table(path: Path) -> pa.Table:
 def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
-    Raises a ValueError that says what is wrong with the file, the target or the columns to drop, or if there is one class.
+    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all are of one class.
     """
     table = read_table(data_file(path))
     names = table.schema.names
