@@ -111,10 +111,8 @@ def is_concrete(*arrays) -> bool:
 
 
 def outside_traces() -> AbstractContextManager[None]:
-    """A context in which known values are computed at once, also where someone's program is being traced.
-
-    Where nothing is traced it changes nothing: for another context JAX compiles programs, and their constants, again.
-    """
+    """A context in which known values are computed at once, also where someone's program is being traced."""
+    # Where nothing is traced, another context would make JAX compile programs, and their constants, again.
     return nullcontext() if get_opaque_trace_state() == _no_trace() else jax.ensure_compile_time_eval()
 
 
@@ -145,10 +143,7 @@ def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a number or an array of numbers; lists are read as NumPy reads them.
-
-    Also if some of them are masked: what is masked is no number, and JAX would take what lies under the mask.
-    """
+    """Raise a TypeError unless ``value`` is a number or an array of numbers, none masked; lists as NumPy reads them."""
     refuse_masked(name, value)
     if not _holds_numbers(value):
         said = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
@@ -215,16 +210,8 @@ def check_integer(name: str, value, least: int | None = None, why: str = "") -> 
 def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
     """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; of a traced one its shape counts.
 
-    Parameters
-    ----------
-    name, value
-        The argument.
-    within
-        The interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0.
-    why
-        Ends the message.
-    shape
-        Of an array of numbers, all of which must lie there; None: any.
+    The interval is written ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. ``why`` ends the message.
+    ``shape`` is that of an array of numbers, all of which must lie there; None: any.
     """
     above, low, below, high = _interval(within)
     is_bool = isinstance(value, bool)
@@ -376,10 +363,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Return sample weights as float64, 1 each for None.
-
-    Raises a ValueError unless there is one finite number >= 0 each, and a TypeError for what is no number.
-    """
+    """Return finite weights >= 0 as float64, 1 each for None; raises a ValueError or a TypeError for any others."""
     if sample_weight is not None:
         check_numbers(name, sample_weight)
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)

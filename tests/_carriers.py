@@ -57,20 +57,16 @@ def _numbers(frame: pd.DataFrame) -> np.ndarray:
 
 def _cells(frame: pd.DataFrame, make: Callable[[Any], Any], missing: Any = None) -> dict[str, list[Any]]:
     """The cells of each column, made anew."""
-    return {
-        name: [missing if pd.isna(value) else make(value) for value in frame[name].tolist()] for name in frame.columns
-    }
+    cell = lambda value: missing if pd.isna(value) else make(value)
+    return {name: list(map(cell, frame[name].tolist())) for name in frame.columns}
 
 
 def _objects(columns: dict[str, list[Any]]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
 
 
-def _decimals(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {
-        name: [cell if cell is None else Decimal(repr(float(cell))) for cell in cells]
-        for name, cells in columns.items()
-    }
+def _decimals(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    return _cells(frame, lambda cell: Decimal(repr(float(cell))))
 
 
 def _arrow(frame: pd.DataFrame, kind: Any = None) -> pa.Table:
@@ -86,8 +82,12 @@ def _masked(frame: pd.DataFrame) -> np.ma.MaskedArray:
     return np.ma.masked_array(np.where(np.isnan(values), 77.0, values), np.isnan(values))
 
 
-def _polars(frame: pd.DataFrame, kind: Any = None) -> pl.DataFrame:
-    return pl.DataFrame({name: pl.Series(cells, dtype=kind) for name, cells in _cells(frame, _plain).items()})
+def _series(columns: dict[str, list[Any]], kind: Any = None) -> pl.DataFrame:
+    return pl.DataFrame({name: pl.Series(cells, dtype=kind) for name, cells in columns.items()})
+
+
+def _polars(frame: pd.DataFrame) -> pl.DataFrame:
+    return _series(_cells(frame, _plain))
 
 
 def _structured(frame: pd.DataFrame) -> np.ndarray:
@@ -105,35 +105,24 @@ NAMED: dict[str, Carry] = {
     "pandas nullable": lambda f: f.convert_dtypes(),
     "pandas of Arrow": lambda f: f.convert_dtypes(dtype_backend="pyarrow"),
     "pandas objects": lambda f: _objects(_cells(f, _plain)),
-    "pandas Decimal": lambda f: _objects(_decimals(_cells(f, _plain))),
+    "pandas Decimal": lambda f: _objects(_decimals(f)),
     "pandas Fraction": lambda f: _objects(_cells(f, Fraction, np.nan)),
     "pandas NA among objects": lambda f: _objects(_cells(f, _plain, pd.NA)),
     "pandas sparse": lambda f: pd.DataFrame(_numbers(f), columns=f.columns).astype(pd.SparseDtype(float, np.nan)),
     "pandas Arrow decimal": lambda f: pd.DataFrame(
-        {
-            name: pd.arrays.ArrowExtensionArray(pa.array(cells, pa.decimal128(20, 4)))
-            for name, cells in _decimals(_cells(f, _plain)).items()
-        }
+        {n: pd.arrays.ArrowExtensionArray(pa.array(c, pa.decimal128(20, 4))) for n, c in _decimals(f).items()}
     ),
     "polars": _polars,
     "polars Float32": lambda f: pl.DataFrame(_numbers(f).astype(np.float32), schema=list(f.columns)),
-    "polars Decimal": lambda f: pl.DataFrame(
-        {name: pl.Series(cells, dtype=pl.Decimal(20, 4)) for name, cells in _decimals(_cells(f, _plain)).items()}
-    ),
-    "polars objects": lambda f: pl.DataFrame(
-        {name: pl.Series(cells, dtype=pl.Object) for name, cells in _cells(f, Fraction).items()}
-    ),
+    "polars Decimal": lambda f: _series(_decimals(f), pl.Decimal(20, 4)),
+    "polars objects": lambda f: _series(_cells(f, Fraction), pl.Object),
     "narwhals": lambda f: narwhals.from_native(_polars(f)),
     "Arrow": _arrow,
     "Arrow batch": lambda f: _arrow(f).to_batches()[0],
     "Arrow chunks": lambda f: pa.concat_tables([_arrow(f)[:5], _arrow(f)[5:]]),
     "Arrow half floats": lambda f: pa.table({n: pa.array(f[n].astype(np.float16), from_pandas=True) for n in f}),
-    "Arrow decimal256": lambda f: pa.table(
-        {name: pa.array(cells, pa.decimal256(50, 4)) for name, cells in _decimals(_cells(f, _plain)).items()}
-    ),
-    "Arrow runs": lambda f: pa.table(
-        {n: compute.run_end_encode(pa.array(f[n].astype(float), from_pandas=True)) for n in f}
-    ),
+    "Arrow decimal256": lambda f: pa.table({n: pa.array(c, pa.decimal256(50, 4)) for n, c in _decimals(f).items()}),
+    "Arrow runs": lambda f: pa.table({n: compute.run_end_encode(_arrow(f, pa.float64())[n]) for n in f}),
     "Arrow stream": lambda f: OnlyStream(_arrow(f)),
     "dataframe protocol": lambda f: OnlyInterchange(_arrow(f)),
     "lists by name": lambda f: _cells(f, _plain),
@@ -158,7 +147,7 @@ UNNAMED: dict[str, Carry] = {
     "read-only": lambda f: np.frombuffer(_numbers(f).tobytes()).reshape(f.shape),
     "masked": _masked,
     "objects": lambda f: _numbers(f).astype(object),
-    "Decimal": lambda f: _objects(_decimals(_cells(f, _plain))).to_numpy(),
+    "Decimal": lambda f: _objects(_decimals(f)).to_numpy(),
     "rows": lambda f: _numbers(f).tolist(),
     "rows with None": lambda f: [[None if value != value else value for value in row] for row in _numbers(f).tolist()],
     "tuples": lambda f: tuple(map(tuple, _numbers(f).tolist())),
@@ -176,14 +165,8 @@ UNNAMED: dict[str, Carry] = {
 def numbers(n: int = 40, *, missing: bool = False, seed: int = SEED) -> pd.DataFrame:
     """A table of small numbers that every carrier holds exactly, bfloat16 among them."""
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "quarter": rng.integers(-100, 100, n) / 4,
-            "whole": rng.integers(-50, 50, n),
-            "flag": rng.random(n) < 0.5,
-            "half": rng.integers(-60, 60, n) / 2,
-        }
-    )
+    columns = {"quarter": rng.integers(-100, 100, n) / 4, "whole": rng.integers(-50, 50, n)}
+    frame = pd.DataFrame({**columns, "flag": rng.random(n) < 0.5, "half": rng.integers(-60, 60, n) / 2})
     if not missing:
         return frame
     # Not of flags: pandas has them as objects then, which are names.
@@ -195,14 +178,9 @@ def words(n: int = 30, seed: int = SEED) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     color = pd.Series(rng.choice(["red", "grün", "blue", "12"], n), dtype=object)
     grade = pd.Series(rng.choice(["low", "high"], n), dtype=object)
-    return pd.DataFrame(
-        {
-            "amount": rng.integers(-50, 50, n) / 4,
-            "color": color.where(rng.random(n) < 0.9, None),
-            "grade": grade,
-            "nothing": pd.Series([None] * n, dtype=object),
-        }
-    )
+    amount, nothing = rng.integers(-50, 50, n) / 4, pd.Series([None] * n, dtype=object)
+    color = color.where(rng.random(n) < 0.9, None)
+    return pd.DataFrame({"amount": amount, "color": color, "grade": grade, "nothing": nothing})
 
 
 def _typed(frame: pd.DataFrame, kind: Any) -> pd.DataFrame:
@@ -210,12 +188,8 @@ def _typed(frame: pd.DataFrame, kind: Any) -> pd.DataFrame:
 
 
 def _bytes(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(
-        **{
-            name: pd.Series([None if cell is None else cell.encode() for cell in frame[name]], dtype=object)
-            for name in ("color", "grade")
-        }
-    )
+    made = lambda name: pd.Series([cell and cell.encode() for cell in frame[name]], dtype=object)
+    return frame.assign(color=made("color"), grade=made("grade"))
 
 
 def _arrow_words(frame: pd.DataFrame, kind: pa.DataType) -> pa.Table:

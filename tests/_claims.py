@@ -16,14 +16,12 @@ STUDIES = ROOT / "benchmarks" / "studies"
 
 @cache
 def results(name: str) -> dict[str, Any]:
-    """The contents of a file of results."""
     path = STUDIES / name / f"{name}.json" if (STUDIES / name).is_dir() else RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
 def page_of(name: str) -> str:
-    """A page that a study writes from its cells."""
     return (STUDIES / name / "README.md").read_text(encoding="utf-8")
 
 

@@ -39,18 +39,9 @@ def forest_of_leaves(counts, prior=None) -> tuple[ju.Forest, np.ndarray]:
         return node
 
     grow(0, n)
-    trees = [
-        TreeNodes(
-            feature=np.array(feature),
-            threshold=order_key(threshold),
-            left=np.array(left),
-            right=np.array(right),
-            missing_right=np.zeros(len(feature), bool),
-        )
-        for _ in range(n_trees)
-    ]
+    children = np.array(left), np.array(right), np.zeros(len(feature), bool)
     forest = assemble(
-        trees,
+        [TreeNodes(np.array(feature), order_key(threshold), *children) for _ in range(n_trees)],
         [counts[np.array(leaf_of), t] for t in range(n_trees)],
         columns=Columns(1),
         prior=np.full(n_classes, 1 / n_classes) if prior is None else np.asarray(prior, float),
@@ -64,12 +55,8 @@ def padded(forest: ju.Forest, n_nodes: int, n_features: int | None = None) -> ju
     """The same forest with more node slots (leaves that nothing reaches)."""
     more = n_nodes - forest.n_nodes
     index = jnp.arange(forest.n_nodes, n_nodes, dtype=jnp.int32)
-    fill = {
-        "feature": 0,
-        "threshold": np.int32(2**31 - 1),
-        "child": jnp.broadcast_to(index, (forest.n_trees, more)),
-        "missing_right": False,
-    }
+    child = jnp.broadcast_to(index, (forest.n_trees, more))
+    fill = {"feature": 0, "threshold": np.int32(2**31 - 1), "child": child, "missing_right": False}
 
     def wide(array, value):
         tail = jnp.broadcast_to(jnp.asarray(value, array.dtype), (forest.n_trees, more))
@@ -97,14 +84,12 @@ def toy_data(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache
 def toy_model(n_classes: int, n_trees: int = 12) -> RandomForestClassifier:
-    """A scikit-learn forest on the toy data."""
     X, y = toy_data(n_classes)
     return RandomForestClassifier(n_trees, min_samples_leaf=3, random_state=0).fit(X, y)
 
 
 @lru_cache
 def toy_forest(n_classes: int, n_trees: int = 12) -> ju.Forest:
-    """The same forest, imported."""
     return ju.from_sklearn(toy_model(n_classes, n_trees))
 
 

@@ -50,8 +50,6 @@ class TooLongError(BaseException):
 
 
 class Tried:
-    """What became of the damaged files of a format."""
-
     def __init__(self, name: str, folder: Path):
         self._name, self._folder = name, folder
         self._read, self._mutations = FORMATS[name]
@@ -77,7 +75,6 @@ class Tried:
         return contents
 
     def read(self, content: bytes) -> Any:
-        """Read a file, or raise an error."""
         self._path.write_bytes(content)  # what ends the process is found there
         if self._name == "manifest":
             from jaxunc.streaming._run import read_manifest
@@ -86,7 +83,6 @@ class Tried:
         return self._read(self._path if self._name == "saved" else content)
 
     def one(self, rng: np.random.Generator) -> None:
-        """Damage a file, and read it."""
         mutate = self._mutations[rng.integers(len(self._mutations))]
         content = mutate(self.whole[rng.integers(len(self.whole))], rng)
         start = time.process_time()
@@ -127,7 +123,6 @@ def _answer(model: Any) -> None:
 
 
 def main(names: list[str], seed: int, number: int, folder: Path) -> None:
-    """Try so many files of each format, and print what became of them."""
     warnings.simplefilter("ignore")
     all_tried = [Tried(name, folder) for name in names]
     for tried in all_tried:

@@ -154,7 +154,7 @@ def _blend_reference(counts, prior, weights):
     return np.logaddexp(np.log(0.75) + logs[0], np.log(0.25) + logs[1])
 
 
-def _calibrated(prior, **settings) -> ju.Calibrated:
+def _calibrated(prior, trees=None, **settings) -> ju.Calibrated:
     return ju.Calibrated(ju.Mean(), scale=0.75, bias=np.arange(len(prior)) / 4, clip=0.0625, **settings)
 
 
@@ -162,196 +162,112 @@ def _evidence(prior, trees, **options):
     return ju.EvidenceAccumulation(prior, **options)
 
 
+_veto_reference = partial(reference.evidence, smoothing=0.0)
+
+
+def _own_scorer(prior, trees) -> ju.Mean:
+    return ju.Mean(Partial(tempered, power=jnp.asarray(0.7)))
+
+
+def _weighted(make: Callable) -> Callable:
+    return lambda prior, trees: ju.Weighted(make(), tree_weights(trees))
+
+
+def _of(make: Callable, *arguments, **options) -> Callable:
+    """A rule that reads neither the prior nor the trees."""
+    return lambda prior, trees: make(*arguments, **options)
+
+
+PI: dict = {"binary_only": True, "kind": "pi"}
+LOG: dict = {"probability_from": "log evidence"}
+COARSE: dict = {"resolves_units": False}
+SHARES: dict = {"reads_sizes": False}
+VARIANT: dict = {"thorough": False}
+
 RULES: dict[str, Rule] = {
-    "mean": Rule(lambda prior, trees: ju.Mean(), reference.mean, reads_sizes=False),
-    "mean_plausibility": Rule(
-        lambda prior, trees: ju.Mean(ju.scorers.plausibility), reference.mean_plausibility, binary_only=True, kind="pi"
-    ),
-    "mean_own_scorer": Rule(
-        lambda prior, trees: ju.Mean(Partial(tempered, power=jnp.asarray(0.7))),
-        _tempered_reference,
-        binary_only=True,
-        resolves_units=False,
-        reads_sizes=False,
-    ),
-    "vote": Rule(lambda prior, trees: ju.Vote(), reference.vote, differentiable=False, reads_sizes=False),
-    "pooling": Rule(lambda prior, trees: ju.Pooling(), reference.pooling),
-    "evidence": Rule(_evidence, reference.evidence, probability_from="log evidence"),
-    "evidence_veto": Rule(
-        partial(_evidence, smoothing=0.0),
-        partial(reference.evidence, smoothing=0.0),
-        probability_from="log evidence",
-        reads_sizes=False,
-    ),
+    "mean": Rule(_of(ju.Mean), reference.mean, **SHARES),
+    "mean_plausibility": Rule(_of(ju.Mean, ju.scorers.plausibility), reference.mean_plausibility, **PI),
+    "mean_own_scorer": Rule(_own_scorer, _tempered_reference, binary_only=True, **COARSE, **SHARES),
+    "vote": Rule(_of(ju.Vote), reference.vote, differentiable=False, **SHARES),
+    "pooling": Rule(_of(ju.Pooling), reference.pooling),
+    "evidence": Rule(_evidence, reference.evidence, **LOG),
+    "evidence_veto": Rule(partial(_evidence, smoothing=0.0), _veto_reference, **LOG, **SHARES),
     "evidence_published": Rule(
         partial(_evidence, prior_term="published_code"),
         partial(reference.evidence, code=True),
-        probability_from="log evidence",
-        thorough=False,
-        resolves_units=False,
+        **LOG,
+        **VARIANT,
+        **COARSE,
     ),
     "evidence_to_prior": Rule(
         partial(_evidence, smoothing=0.5, smooth_to_prior=True),
         partial(reference.evidence, smoothing=0.5, to_prior=True),
-        probability_from="log evidence",
-        thorough=False,
+        **(LOG | VARIANT),
     ),
-    "dempster": Rule(
-        lambda prior, trees: ju.DempsterRule(),
-        reference.dempster,
-        binary_only=True,
-        kind="pi",
-        probability_from="log evidence",
-    ),
-    "dempster_exact": Rule(
-        lambda prior, trees: ju.DempsterRule(eps=0.0),
-        partial(reference.dempster, eps=0.0),
-        binary_only=True,
-        kind="pi",
-        probability_from="log evidence",
-    ),
+    "dempster": Rule(_of(ju.DempsterRule), reference.dempster, **PI, **LOG),
+    "dempster_exact": Rule(_of(ju.DempsterRule, eps=0.0), partial(reference.dempster, eps=0.0), **PI, **LOG),
     "dempster_prior": Rule(
-        lambda prior, trees: ju.DempsterRule(prior=prior),
-        partial(reference.dempster, relative=True),
-        binary_only=True,
-        kind="pi",
-        probability_from="log evidence",
+        lambda prior, trees: ju.DempsterRule(prior=prior), partial(reference.dempster, relative=True), **PI, **LOG
     ),
     "dempster_reliability": Rule(
         lambda prior, trees: ju.DempsterRule(reliability=reliability(trees)),
         partial(reference.dempster, reliability=reliability),
-        binary_only=True,
-        kind="pi",
-        probability_from="log evidence",
-        thorough=False,
+        **(PI | LOG | VARIANT),
     ),
-    "cautious": Rule(
-        lambda prior, trees: ju.CautiousRule(),
-        reference.cautious,
-        binary_only=True,
-        kind="pi",
-        probability_from="log evidence",
-        thorough=False,
-    ),
+    "cautious": Rule(_of(ju.CautiousRule), reference.cautious, **PI, **LOG, **VARIANT),
     "one_vs_rest": Rule(
         lambda prior, trees: ju.OneVsRest(ju.DempsterRule()),
         reference.one_vs_rest_dempster,
         kind="pi",
-        probability_from="log evidence",
-        thorough=False,
+        **LOG,
+        **VARIANT,
     ),
-    "median": Rule(
-        lambda prior, trees: ju.Median(), reference.median, thorough=False, resolves_units=False, reads_sizes=False
-    ),
-    "maximum": Rule(lambda prior, trees: ju.Maximum(), reference.maximum, thorough=False, reads_sizes=False),
+    "median": Rule(_of(ju.Median), reference.median, **VARIANT, **COARSE, **SHARES),
+    "maximum": Rule(_of(ju.Maximum), reference.maximum, **VARIANT, **SHARES),
     "generalized_mixture": Rule(
-        lambda prior, trees: ju.GeneralizedMixture(),
-        reference.generalized_mixture,
-        thorough=False,
-        resolves_units=False,
-        reads_sizes=False,
+        _of(ju.GeneralizedMixture), reference.generalized_mixture, **VARIANT, **COARSE, **SHARES
     ),
-    "epistemic_weighting": Rule(
-        lambda prior, trees: ju.EpistemicWeighting(),
-        reference.epistemic_weighting,
-        binary_only=True,
-        kind="pi",
-        thorough=False,
-    ),
-    "beta_sum": Rule(
-        lambda prior, trees: ju.BetaAggregation(),
-        reference.beta_sum,
-        binary_only=True,
-        thorough=False,
-        resolves_units=False,
-        kind="pi",
-    ),
-    "beta_exact": Rule(
-        lambda prior, trees: ju.BetaAggregation("exact"), reference.beta_exact, binary_only=True, thorough=False
-    ),
+    "epistemic_weighting": Rule(_of(ju.EpistemicWeighting), reference.epistemic_weighting, **PI, **VARIANT),
+    "beta_sum": Rule(_of(ju.BetaAggregation), reference.beta_sum, **PI, **VARIANT, **COARSE),
+    "beta_exact": Rule(_of(ju.BetaAggregation, "exact"), reference.beta_exact, binary_only=True, **VARIANT),
     "beta_max": Rule(
-        lambda prior, trees: ju.BetaAggregation("max"),
-        reference.beta_max,
-        binary_only=True,
-        thorough=False,
-        resolves_units=False,
-        differentiable=False,
+        _of(ju.BetaAggregation, "max"), reference.beta_max, binary_only=True, differentiable=False, **VARIANT, **COARSE
     ),
-    "gini_weighted": Rule(
-        lambda prior, trees: GiniWeighted(), _gini_reference, thorough=False, resolves_units=False, reads_sizes=False
-    ),
-    "smoothed_mean": Rule(_smoothed_mean, _smoothed_mean_reference, thorough=False, resolves_units=False),
-    "member_smoothing": Rule(
-        lambda prior, trees: MemberSmoothing(), _members_reference, thorough=False, resolves_units=False
-    ),
+    "gini_weighted": Rule(_of(GiniWeighted), _gini_reference, **VARIANT, **COARSE, **SHARES),
+    "smoothed_mean": Rule(_smoothed_mean, _smoothed_mean_reference, **VARIANT, **COARSE),
+    "member_smoothing": Rule(_of(MemberSmoothing), _members_reference, **VARIANT, **COARSE),
     "together": Rule(
         lambda prior, trees: ju.combiners.Together(
             mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)
         ),
-        {
-            "mean": reference.mean,
-            "vote": reference.vote,
-            "pooling": reference.pooling,
-            "evidence": reference.evidence,
-        },
+        {"mean": reference.mean, "vote": reference.vote, "pooling": reference.pooling, "evidence": reference.evidence},
     ),
-    "learned_pool": Rule(
-        partial(_learned_pool, scale=1.25),
-        _learned_pool_reference,
-        resolves_units=False,
-        probability_from="log evidence",
-    ),
-    "calibrated_mean": Rule(
-        lambda prior, trees: _calibrated(prior),
-        _calibrated_reference,
-        resolves_units=False,
-        thorough=False,
-        probability_from="log evidence",
-        reads_sizes=False,
-    ),
+    "learned_pool": Rule(partial(_learned_pool, scale=1.25), _learned_pool_reference, **COARSE, **LOG),
+    "calibrated_mean": Rule(_calibrated, _calibrated_reference, **COARSE, **VARIANT, **LOG, **SHARES),
     "calibrated_one_vs_rest": Rule(
-        lambda prior, trees: _calibrated(prior, one_vs_rest=True),
-        _one_vs_rest_reference,
-        resolves_units=False,
-        thorough=False,
-        probability_from="log evidence",
-        reads_sizes=False,
+        partial(_calibrated, one_vs_rest=True), _one_vs_rest_reference, **COARSE, **VARIANT, **LOG, **SHARES
     ),
     "blend": Rule(
         lambda prior, trees: ju.Stack(
             {"evidence": ju.EvidenceAccumulation(prior), "calibrated": _calibrated(prior)}, [0.25, 0.75]
         ),
         _blend_reference,
-        resolves_units=False,
-        thorough=False,
-        probability_from="log evidence",
+        **(COARSE | VARIANT | LOG),
     ),
-    "weighted_mean": Rule(
-        lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)),
-        reference.mean,
-        weights=tree_weights,
-        reads_sizes=False,
-    ),
-    "weighted_pooling": Rule(
-        lambda prior, trees: ju.Weighted(ju.Pooling(), tree_weights(trees)),
-        reference.pooling,
-        weights=tree_weights,
-        resolves_units=False,
-        thorough=False,
-    ),
+    "weighted_mean": Rule(_weighted(ju.Mean), reference.mean, tree_weights, **SHARES),
+    "weighted_pooling": Rule(_weighted(ju.Pooling), reference.pooling, tree_weights, **COARSE, **VARIANT),
     "weighted_veto": Rule(
-        lambda prior, trees: ju.Weighted(ju.EvidenceAccumulation(prior, smoothing=0.0), tree_weights(trees)),
-        partial(reference.evidence, smoothing=0.0),
-        weights=tree_weights,
-        probability_from="log evidence",
-        reads_sizes=False,
+        lambda prior, trees: ju.Weighted(_evidence(prior, trees, smoothing=0.0), tree_weights(trees)),
+        _veto_reference,
+        tree_weights,
+        **(LOG | SHARES),
     ),
     "weighted_together": Rule(
         lambda prior, trees: ju.Weighted(
             ju.combiners.Together(vote=ju.Vote(), evidence=ju.EvidenceAccumulation(prior)), tree_weights(trees)
         ),
         {"vote": reference.vote, "evidence": reference.evidence},
-        weights=tree_weights,
+        tree_weights,
     ),
 }
 
@@ -365,7 +281,6 @@ CASES = [
     if n_classes == 2 or not rule.binary_only
 ]
 """Every rule with every number of classes that it takes."""
-
 EVERY = [pytest.param(name, id=name) for name in RULES]
 
 
@@ -402,5 +317,4 @@ def check_same(tolerance, name: str, answer, expected, *, what: str = "") -> Non
 
 
 def by_rule(answer) -> dict:
-    """What several rules answer by name, what one rule answers under the empty name."""
     return answer if isinstance(answer, dict) else {"": answer}

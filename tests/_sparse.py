@@ -28,7 +28,6 @@ def sparse_data(n: int = 300, *, missing: bool = False, seed: int = 0) -> scipy.
 
 @lru_cache
 def sparse_labels(n_classes: int, n: int = 300, seed: int = 0) -> np.ndarray:
-    """Classes that the first columns tell."""
     score = np.nan_to_num(sparse_data(n, seed=seed).toarray())[:, :8].sum(axis=1)
     return np.digitize(score, np.quantile(score, np.linspace(0, 1, n_classes + 1)[1:-1]))
 
@@ -42,7 +41,6 @@ def sparse_model(n_classes: int, n_trees: int = 12) -> RandomForestClassifier:
 
 @lru_cache
 def sparse_forest(n_classes: int, n_trees: int = 12) -> ju.Forest:
-    """The same, imported: it tests some of the columns."""
     return ju.from_sklearn(sparse_model(n_classes, n_trees))
 
 

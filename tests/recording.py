@@ -80,7 +80,6 @@ def answers(n_classes: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Keep a recording, or compare with one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("keep", "compare"))
     parser.add_argument("file")
@@ -96,13 +95,11 @@ def main() -> None:
     different = 0
     for name in sorted({*before.files, *found}):
         if name not in before.files or name not in found:
+            different += 1
             print(f"{'gone' if name in before.files else 'new'}: {name}")
+        elif (a := before[name]).dtype != (b := found[name]).dtype or a.shape != b.shape:
             different += 1
-            continue
-        a, b = before[name], found[name]
-        if a.dtype != b.dtype or a.shape != b.shape:
             print(f"{name}: {a.dtype} {a.shape} before, {b.dtype} {b.shape} now")
-            different += 1
         elif a.tobytes() != b.tobytes():
             differ = ~((a == b) | (np.isnan(a.astype(float)) & np.isnan(b.astype(float))))
             gap = np.max(np.abs(a[differ].astype(float) - b[differ]), initial=0)

@@ -44,39 +44,24 @@ FOR_OTHERS = {
 MADE_BY_OTHERS = {
     *("from_lightgbm", "from_ydf"),  # their arguments are another library's
     *("BoundForest", "BoundVote", "BoundSample"),
-    *(
-        "OobDataset",
-        "FitResult",
-        "SelectionResult",
-        "Together",
-        "Forest",
-        "Trees",
-        "Combiner",
-        "scorer",
-        "MemberSmoothing",
-    ),
+    *("OobDataset", "FitResult", "SelectionResult"),
+    *("Together", "Forest", "Trees", "Combiner", "scorer", "MemberSmoothing"),
 }
 """Classes that a function of the library makes, and what has no arguments of its own."""
 OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboost"}
 """Importers whose valid models another library makes: their own tests have them."""
-FREE = {
-    *(("determinacy", "y"), ("set_size", "y")),  # not read, so that metrics are called alike
-}
-"""Parameters that may be anything."""
+FREE = {("determinacy", "y"), ("set_size", "y")}
+"""Parameters that may be anything: not read, so that metrics are called alike."""
 LABELLED = {"metrics", "learning"}
 """Rooms where y belongs to two instances."""
 INTEGERS = {
-    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size", "n_jobs"),
+    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size", "n_jobs")
 }
 """Parameters that are integers if they are not None."""
 NUMBERS = {"clip", "validation", "inbag_weight", "n_samples"}
 """Parameters that are numbers if they are not None."""
-WITH_NAN = {
-    *("X", "X_train", "data"),  # missing values
-    *("leaf_table",),  # statistics may be anything
-    ("margin", "class_scores"),  # as jax.numpy, it hands on NaN
-}
-"""Parameters in which NaN means something."""
+WITH_NAN = {"X", "X_train", "data", "leaf_table", ("margin", "class_scores")}
+"""Parameters in which NaN means something: a missing value, any statistic, what `jax.numpy` hands on."""
 WITH_STRINGS = {"y", "y_train"}
 """Arrays that may hold strings: labels."""
 WITH_NEGATIVES = {"size_power", "bias", "decimals", "shift", "n_jobs"}
@@ -172,17 +157,10 @@ def public():
             found = getattr(module, name)
             is_tuple = inspect.isclass(found) and (hasattr(found, "_fields") or hasattr(found, "__members__"))
             is_warning = inspect.isclass(found) and issubclass(found, Warning)
-            if (
-                not callable(found)
-                or found is Any
-                or is_tuple
-                or is_warning
-                or name in MADE_BY_OTHERS
-                or id(found) in seen
-            ):
-                continue
-            seen.add(id(found))
-            yield pytest.param(room, name, id=f"{room}.{name}")
+            is_none = not callable(found) or found is Any or is_tuple or is_warning or name in MADE_BY_OTHERS
+            if not is_none and id(found) not in seen:
+                seen.add(id(found))
+                yield pytest.param(room, name, id=f"{room}.{name}")
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +169,6 @@ def valid(tmp_path_factory):
 
 
 class Call:
-    """A public callable, with valid arguments."""
-
     def __init__(self, room: str, name: str, valid: dict):
         self.function, self.valid = getattr(getattr(ju, room), name), valid
         own = valid | ({"y": np.array([0, 1])} if room in LABELLED and name != "oob_dataset" else {})
@@ -214,11 +190,10 @@ class Call:
         """What is wrong with the answer to this argument; empty if it is refused by its name."""
         try:
             self(**{name: wrong})
-        except (TypeError, ValueError) as error:
-            if re.search(rf"(?<![\w']){name}(?!\w)", str(error)):
-                return ""
-            said = f"{type(error).__name__}: {str(error)[:150]!r}"
         except Exception as error:
+            is_named = re.search(rf"(?<![\w']){name}(?!\w)", str(error))
+            if is_named and isinstance(error, TypeError | ValueError):
+                return ""
             said = f"{type(error).__name__}: {str(error)[:150]!r}"
         else:
             said = "taken"

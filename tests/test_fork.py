@@ -4,7 +4,6 @@ import ast
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -105,10 +104,8 @@ def test_threads_that_run_before_anything_is_compiled(begin, expected):
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_everything_answers_or_refuses():
-    code = textwrap.dedent(PROGRAM)
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=900, check=False
-    )
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     words = ast.literal_eval(run.stdout)
     assert words.pop("before") == 7

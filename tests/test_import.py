@@ -11,7 +11,6 @@ from tests._rooms import AT_ONCE, ROOMS, ROOT
 from tests.conftest import TYPED
 
 pytestmark = pytest.mark.once
-
 LATER = [room for room in ROOMS if room not in AT_ONCE]
 """Rooms that are read when they are first used."""
 

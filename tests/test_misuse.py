@@ -44,8 +44,6 @@ NAN = float("nan")
 
 
 class Given:
-    """What the rows hand in, made once."""
-
     def __init__(self):
         self.model = RandomForestClassifier(4, min_samples_leaf=3, random_state=0).fit(X, y)
         self.forest = ju.from_sklearn(self.model)
@@ -94,9 +92,6 @@ FORESTS = [
         r"weights has shape \(2,\), but there are 4 trees",
     ),
     (lambda g: ju.bind(g.forest, ju.Mean(), threads=0), "threads=0 must be at least 1"),
-    (lambda g: ju.bind(g.forest, ju.Mean(), threads=1.5), "threads=1.5 must be an integer"),
-    (lambda g: ju.bind(g.forest, ju.Mean(), threads=True), "threads=True must be an integer"),
-    (lambda g: ju.bind(g.forest, ju.Mean(), threads="two"), "threads='two' must be an integer"),
     (lambda g: ju.bind(g.forest, ju.Mean(), walk="levls"), "walk='levls' is unknown. Did you mean 'levels'"),
     (lambda g: g.bound(None), "X has dtype object; pass numbers"),
     (lambda g: g.bound(X[0]), r"X has shape \(3,\).*Pass X\[None\]"),
@@ -155,7 +150,6 @@ COUNTING = [
     (lambda g: g.forest.with_count_set("oob", None), "counted is a NoneType"),
     (lambda g: ju.predict_until_settled(g.model, X), "from_sklearn"),
     (lambda g: ju.predict_until_settled(g.forest, X, confidence=2), r"confidence=2 must lie in \(0.5, 1\)"),
-    (lambda g: ju.predict_until_settled(g.forest, X, confidence="high"), "confidence='high' is no number"),
     (lambda g: ju.predict_until_settled(g.forest, X, max_trees=0), "max_trees=0 must be at least 1"),
     (lambda g: ju.predict_until_settled(g.forest, X, max_trees=99), "max_trees=99, but the forest has 4 trees"),
     (lambda g: ju.predict_until_settled(g.forest, X, criterion="bond"), "Did you mean 'bound'"),
@@ -174,12 +168,9 @@ COUNTING = [
     (lambda g: voting.out_of_bag_votes(g.forest, X, np.ones((2, 2), bool)), "tree_mask has shape"),
     (lambda g: voting.ensemble_vote_probability([0.5, 0.6], 3), "p must hold probabilities"),
     (lambda g: voting.bind_vote(g.bound), "forest is a BoundForest. Pass its forest"),
-    (lambda g: voting.critical_votes("ten", 0.9), "max_trees='ten' must be an integer"),
     (lambda g: voting.critical_votes(0, 0.9), "max_trees=0 must be"),
     (lambda g: voting.expected_trees([0.5, 0.6], 0.9), "p must hold probabilities"),
     (lambda g: voting.fit_vote_prior(None), "vote_counts has shape"),
-    (lambda g: voting.majority_probability(None, 3), "p=None is no number"),
-    (lambda g: voting.majority_probability(0.5, 2.5), "n_trees=2.5 must be an integer"),
     (lambda g: voting.win_probability([-1, 2]), "vote_counts holds negative"),
     (lambda g: voting.win_probability([3, 1], method="exct"), "Did you mean 'exact'"),
 ]
@@ -194,10 +185,8 @@ RULES = [
     (lambda g: ju.EvidenceAccumulation([1.0, 0.0]), "not positive"),
     (lambda g: ju.EvidenceAccumulation([0.5, 0.5], prior_term="lg"), "Did you mean 'log'"),
     (lambda g: ju.EvidenceAccumulation([0.5, 0.5], smoothing=-1), "smoothing=-1 must be"),
-    (lambda g: ju.EvidenceAccumulation([0.5, 0.5], smoothing="some"), "smoothing='some' is no number"),
     (lambda g: ju.DempsterRule(prior="even"), "prior='even' is no number"),
     (lambda g: ju.DempsterRule(eps=2), "eps=2 must lie in"),
-    (lambda g: ju.DempsterRule(eps="x"), "eps='x' is no number"),
     (lambda g: ju.DempsterRule(reliability="x"), "reliability='x' is no number"),
     (lambda g: ju.CautiousRule(prior=[0.2, 0.3, 0.5]), "prior has shape"),
     (lambda g: ju.GeneralizedMixture(reference="meen"), "Did you mean 'mean'"),
@@ -217,11 +206,9 @@ RULES = [
     (lambda g: ju.Calibrated(ju.Mean), "Mean"),
     (lambda g: ju.LearnedPool(None), "prior=None is no number"),
     (lambda g: ju.LearnedPool([0.5, 0.6]), "adds to 1.1"),
-    (lambda g: ju.LearnedPool([0.5, 0.5], scale="x"), "scale='x' is no number"),
     (lambda g: ju.LearnedPool([0.5, 0.5], mean_power=-1), "mean_power=-1 must be a finite number > 0"),
     (lambda g: ju.UncertaintyDecomposition("entrpy"), "Did you mean 'entropy'"),
     (lambda g: ju.combiners.learned_field("positve"), "Did you mean 'positive'"),
-    (lambda g: ju.margin(None), "class_scores=None is no number"),
     (lambda g: ju.margin([[1.0, 2.0]]), "class_scores is a list; pass an array"),
     (lambda g: ju.margin(np.ones((2, 3))), "margin compares two classes"),
     (lambda g: ju.Mean()(None), "counts=None is no number"),
@@ -234,7 +221,6 @@ RULES = [
     (lambda g: combiners.combiner_by_name("mean", {"scorer": "laplce"}, prior=[0.5, 0.5]), "Did you mean 'laplace'"),
     (lambda g: combiners.combiner_by_name("mean", 3, prior=[0.5, 0.5]), "options=3 is no dict"),
     (lambda g: combiners.combiner_by_name("evidence", prior=None), "prior=None is no number"),
-    (lambda g: scorers.probability(None), "counts=None is no number"),
     (lambda g: scorers.probability([3.0]), "last axis must hold the classes, two or more"),
     (lambda g: scorers.laplace(np.array([[1, "a"]], object)), "counts=.*is no number"),
     (lambda g: scorers.plausibility(THREE), "plausibility compares two classes, but counts have 3"),
@@ -244,10 +230,7 @@ RULES = [
     (lambda g: scorers.plausibility(COUNTS, method="exat"), "Did you mean 'exact'"),
     (lambda g: scorers.m_estimate(COUNTS, m="two", prior=0.5), "m='two' is no number"),
     (lambda g: scorers.confidence_bounds(COUNTS, family="norml"), "family='norml' is unknown"),
-    (lambda g: belief.discount(None, 0.5), "masses=None is no number"),
     (lambda g: belief.discount([[0.1, 0.2, 0.3, 0.4]], "all"), "reliability='all' is no number"),
-    (lambda g: belief.conjunctive_fold(None), "masses=None is no number"),
-    (lambda g: intervals.idm_interval(None, 1.0), "counts=None is no number"),
     (lambda g: intervals.idm_interval(COUNTS, 0), "s=0 must be a positive"),
 ]
 
@@ -255,8 +238,6 @@ ANSWERS = [
     (lambda g: decisions.nondominated(None), "preference is a NoneType; pass a Preference"),
     (lambda g: decisions.nondominated(PROBA), "preference is a ndarray"),
     (lambda g: decisions.maximality(COUNTS, 0), "s=0 must be a positive"),
-    (lambda g: decisions.reject(None, 0.5), "probs=None is no number"),
-    (lambda g: decisions.reject(PROBA, "half"), "cost='half' is no number"),
     (lambda g: decisions.reject(PROBA, 2.0), r"cost=2.0 must lie in \[0, 1\]"),
     (lambda g: decisions.expected_utility_set(PROBA * 2), "rows that do not add to 1"),
     (lambda g: decisions.expected_utility_set([NAN, 1.0]), "probability holds"),
@@ -328,10 +309,7 @@ LEARNING = [
     (lambda g: combined(counts="obo"), "counts='obo' is unknown. Did you mean 'oob'"),
     (lambda g: combined(counts=None), "counts=None is unknown"),
     (lambda g: combined(counts="held_out", held_out_size=2, combiner="mean"), "held_out_size=2 must lie"),
-    (
-        lambda g: combined(counts="held_out", held_out_size="x", combiner="mean"),
-        "held_out_size='x' is no number",
-    ),
+    (lambda g: combined(counts="held_out", held_out_size="x", combiner="mean"), "held_out_size='x' is no number"),
     (lambda g: estimators.CombinedForestClassifier().fit(X, 0 * y), "y has 1 class"),
     (lambda g: g.unfitted.predict(X), "not fitted yet"),
     (lambda g: g.unfitted.predict_polled(X), "not fitted yet"),
@@ -354,15 +332,9 @@ LEARNING = [
     (lambda g: learning.loss_on(ju.Mean(), None), "rows is a NoneType"),
     (lambda g: learning.loss_on(None, None), "combiner is None"),
     (lambda g: learning.standard_errors(ju.Mean(), X), "rows is a ndarray"),
-    (lambda g: tables.Columns(-1), "number=-1 must be at least 0"),
-    (lambda g: tables.Columns("three"), "number='three' must be an integer"),
-    (lambda g: tables.Columns(3, ("a", "b")), "names has 2 entries for 3 columns"),
-    (lambda g: tables.fit_columns(None), "X has shape"),
-    (lambda g: tables.fit_columns(X, nominal="all"), "nominal='all' does not fit"),
     (lambda g: tables.fit_columns(pd.DataFrame({"a": [{"u": 1.0}]})), "'a'.*a dict in a cell"),
     (lambda g: ju.save("m", g.model), "RandomForestClassifier of scikit-learn.*from_sklearn"),
     (lambda g: ju.save(g.forest, "m"), "path is a Forest; pass the path of a file first"),
-    (lambda g: ju.save("m", print), "has no place in a file"),
     (lambda g: ju.load(None), "path is a NoneType; pass the path of a file"),
     (lambda g: ju.load(g.forest), "path is a Forest"),
     (lambda g: streaming.BatchPredictor(g.bound), "path is a BoundForest; pass the path of a file"),

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.once
 
 
 def flat(text: str) -> str:
-    """A text without its line breaks."""
     return " ".join(text.split())
 
 
@@ -307,5 +306,4 @@ def test_every_extra_is_told():
 
 
 def page_text(path: str) -> str:
-    """A page as it is written."""
     return (ROOT / path).read_text(encoding="utf-8")

@@ -30,7 +30,6 @@ from tests._forests import toy_data
 from tests._rules import GiniWeighted, tempered
 
 pytestmark = pytest.mark.once
-
 X, Y = toy_data(2)
 TEXT = np.array(["no", "yes"])[Y]
 FRAME = pd.DataFrame({"a": X[:, 0], "word": np.array(["red", "green", "blue"])[np.arange(len(X)) % 3]})
@@ -81,26 +80,9 @@ def models() -> dict[str, tuple[Any, Any]]:
 
 
 NAMES = (
-    "a rule",
-    "an option",
-    "an array of JAX",
-    "sparse",
-    "of one's own",
-    "a frozen forest",
-    "a frozen Forest",
-    "cautious",
-    "random trees",
-    "transduction",
-    "any transduction",
-    "a pipeline",
-    "frozen",
-    "unfitted",
-    "forest",
-    "trees",
-    "rule",
-    "bound",
-    "vote",
-    "ensemble",
+    *("a rule", "an option", "an array of JAX", "sparse", "of one's own", "a frozen forest", "a frozen Forest"),
+    *("cautious", "random trees", "transduction", "any transduction", "a pipeline", "frozen", "unfitted", "forest"),
+    *("trees", "rule", "bound", "vote", "ensemble"),
 )
 
 
@@ -144,7 +126,6 @@ def state_of(part: Any) -> Any:
 
 
 def from_state(state: Any) -> Any:
-    """What such a writer makes of a state."""
     if type(state) is tuple and len(state) == 2 and isinstance(state[0], type):
         made = state[0].__new__(state[0])
         attributes = from_state(state[1])

@@ -13,7 +13,6 @@ import pytest
 from sklearn.metrics import log_loss
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
-
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 ALL_PAGES = sorted((ROOT / "docs").rglob("*.md"))

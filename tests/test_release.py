@@ -10,7 +10,6 @@ import pytest
 import jaxunc as ju
 
 pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 VERSIONS = re.findall(r"^## (.+)$", (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -21,9 +20,6 @@ def test_one_version_everywhere():
     assert PROJECT["project"]["version"] == ju.__version__ == newest
     assert date.fromisoformat(day)
     assert f"\nversion: {newest}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-
-def test_changes_to_come_have_their_place():
     assert VERSIONS[0] == "Unreleased"
     assert len(set(VERSIONS)) == len(VERSIONS)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parent.parent
 STRONG = re.compile(
     r"\b(?:exactly|always|never|same bits|identical|guarantee\w*|rounded correctly|nearest float)\b"

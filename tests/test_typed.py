@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
-
 ROOT = Path(__file__).parent.parent
 TYPED = ROOT / "tests" / "typed"
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "```python" in page.read_text()]
 OTHERS = re.compile(r"(jax|jnp|np|optax|pd)\.")
 """What is not known of other libraries' functions is not said of this one."""
-
 PAGES_MAY = ("reportMissingTypeStubs", "reportConstantRedefinition", "reportUnusedImport")
 """What an example does well to do: use other libraries, say `X` again, show an import that the next block uses."""
-
 UNFINISHED = {"estimators", "compare"}
 """Rooms whose classes hold what other libraries say nothing of."""
 

@@ -13,7 +13,6 @@ from jaxtyping import Array, Complex64, Float, Int32, Int64
 
 NAN_FIRST = np.int32(np.iinfo(np.int32).min)
 """Key of a missing value that goes left: smaller than the key of every number."""
-
 NAN_LAST = np.int32(np.iinfo(np.int32).max)
 """Key of a missing value that goes right, and of a leaf's threshold: nothing is larger."""
 
@@ -45,11 +44,7 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def order_key_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return keys of the largest float32 below each float64 threshold (on the host).
-
-    For float32 x the test ``float64(x) < t`` is then exactly ``order_key(x) <= key``. The key before -inf is no
-    number's.
-    """
+    """Return keys of the largest float32 below a float64 threshold: ``float64(x) < t`` is ``order_key(x) <= key``."""
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
@@ -57,10 +52,7 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Join two 32-bit arrays into one of 8-byte elements, for the way through a program: any pattern survives.
-
-    Only moved, never computed with. What a program returns, and others may compute with, is kept by `pair_bits`.
-    """
+    """Join two 32-bit arrays into one of 8-byte elements that a program moves alone; others are for `pair_bits`."""
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 

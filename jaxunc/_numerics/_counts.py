@@ -13,8 +13,6 @@ from ._programs import power_of_two
 from ._sums import float_dtype
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
-
-
 LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
 """Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
 
@@ -42,10 +40,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """Return the counts for JAX, as `as_counts` does, after checking them.
-
-    Raises a ValueError unless the last axis can be the classes and, outside a trace, they are finite and >= 0.
-    """
+    """Return counts as `as_counts` does; a ValueError unless they are finite, >= 0, and have an axis of classes."""
     counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
@@ -61,10 +56,7 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
-    """Return counts less those that an instance itself adds, of one dtype; both of NumPy or of JAX.
-
-    A leaf that held the instance alone is left with exact zeros, not with a rounding error.
-    """
+    """Return counts less those that an instance adds, of NumPy or JAX; exact zeros for a leaf that held it alone."""
     left = counts - own
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)
@@ -112,7 +104,6 @@ def padded_table(table: np.ndarray):
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Return counts on the device, in `narrowest_dtype`."""
     return jnp.asarray(table, narrowest_dtype(table))
 
 

@@ -12,7 +12,6 @@ import jax
 
 IN_FILES = "jaxunc.storage"
 """Key of a state that holds the contents of a file; no attribute has such a name."""
-
 _NEW: Any = vars(copyreg)["__newobj__"]
 _FOR_PICKLES = ContextVar("for pickles", default=False)
 _STORAGE: list[Callable[[], Any]] = []

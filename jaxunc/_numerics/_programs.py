@@ -22,10 +22,8 @@ from jaxunc._checks import is_concrete, outside_traces
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """A context of the library's own programs: settings that look for mistakes are for a user's own code.
-
-    Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
-    """
+    """A context of the library's own programs: settings that look for mistakes are for a user's own code."""
+    # Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
     with (
         jax.debug_nans(False),
         jax.debug_infs(False),
@@ -72,8 +70,6 @@ _settings: Any = jax.config  # its names are made when it is read
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
-
-
 Made = TypeVar("Made")
 
 
@@ -101,7 +97,6 @@ class KeptWhileAlive(Generic[Made]):
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -111,7 +106,6 @@ def power_of_two(n: int, least: int = 1) -> int:
 
 
 def ceil_div(n: int, size: int) -> int:
-    """Return n / size, rounded up."""
     return -(-n // size)
 
 
@@ -130,10 +124,7 @@ def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for.
-
-    Tests forbid the other kind, in which a missing axis is a mistake as often as a wish.
-    """
+    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for."""
     rank = max(array.ndim for array in arrays)
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 

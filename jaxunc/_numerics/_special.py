@@ -85,7 +85,6 @@ def _floored_log_jvp(primals, tangents):
 
 # B_{2k} / (2k) and B_{2k}, k = 1, 2, …
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-_LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
@@ -117,7 +116,7 @@ def log_gamma_gap(x, xp: ModuleType = jnp):
     near = xp.where(x < shifts, x, 1.0)
     steps = sum((near + (i + 0.5)) * xp.log1p(1 / (near + i)) - 1 for i in range(shifts))
     far = 1 / xp.where(x < shifts, x + shifts, x)
-    return far * _horner(_LOG_GAMMA[:terms], far * far) + xp.where(x < shifts, steps, 0.0)
+    return far * _horner(_SERIES[:terms], far * far) + xp.where(x < shifts, steps, 0.0)
 
 
 def _horner(coefficients, x):

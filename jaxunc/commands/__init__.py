@@ -12,15 +12,12 @@ COMMANDS = {
     "compare": "compare rules on a table of data",
 }
 """A line on each command, by its name."""
-
 _APPLICATIONS = {"compare": "jaxunc.compare._command"}
 
 
 def command_module(name: str) -> Any:
-    """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``.
-
-    It is read only now: applications lie above this room, and need more packages.
-    """
+    """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
+    # Read only now: applications lie above this room, and need more packages.
     return import_module(_APPLICATIONS.get(name, f"{__name__}._{name}"))
 
 

@@ -11,7 +11,6 @@ _LARGEST = 2**31 - 1
 
 
 def integer(text: str) -> int:
-    """Read an int."""
     try:
         return int(text)
     except ValueError:
@@ -30,7 +29,6 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def number(text: str) -> float:
-    """Read a number."""
     try:
         return float(text)
     except ValueError:
@@ -47,27 +45,14 @@ def printed(text: str) -> str:
     return text
 
 
-_OPTIONS = {
-    "chunk_rows": "--chunk-rows",
-    "combiner": "--combiner",
-    "confidence": "--confidence",
-    "counts": "--counts",
-    "features": "--features",
-    "keep": "--keep",
-    "max_depth": "--depth",
-    "min_samples_leaf": "--leaf-size",
-    "n_estimators": "--trees",
-    "outputs": "--outputs",
-    "s": "--s",
-}
+_OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees"}
+_OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
+_OPTIONS |= {"chunk_rows": "--chunk-rows"}
 """Options of the command line, by the keywords of the library's functions that they set."""
 
 
 def in_options(message: str, known: set[str]) -> str:
-    """Return a message of the library as one paragraph, with ``--counts oob`` for ``counts='oob'``.
-
-    ``known`` are the options that the command has; keywords of others stay as they are.
-    """
+    """Return a message as one paragraph, with ``--counts oob`` for ``counts='oob'`` if that option is ``known``."""
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
         if option in known:

@@ -25,7 +25,6 @@ FORESTS = ("random-forest", "extra-trees", "single-tree")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit a model and save it."""
     from rich.console import Console
 
     from jaxunc.storage import describe, save
@@ -60,15 +58,10 @@ def run(args: argparse.Namespace) -> None:
     model = _fitted(args) if args.pickled is None else _taken_over(args)
     save(args.output, model)
     found = describe(args.output)
-    combiner = f", {found.combiner}" if found.combiner else ""
-    Console(highlight=False).print(
-        printed(
-            f"{args.output}: {found.kind}{combiner}; {found.columns} columns, classes "
-            f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB"
-        ),
-        soft_wrap=True,
-        markup=False,
-    )
+    kind = found.kind + (f", {found.combiner}" if found.combiner else "")
+    classes = ", ".join(map(str, model.classes_[:10]))
+    line = f"{args.output}: {kind}; {found.columns} columns, classes {classes}; {found.n_bytes / 1e6:.1f} MB"
+    Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 
 
 def interrupted(args: argparse.Namespace) -> str:
@@ -139,19 +132,14 @@ def _model(args: argparse.Namespace) -> Any:
     from jaxunc import estimators
 
     options: dict[str, Any] = {} if args.counts is None else {"counts": args.counts}
+    leaf_size, seed, s = args.leaf_size or 1, args.seed or 0, 1.0 if args.s is None else args.s
     if args.estimator == "transductive":
-        return estimators.TransductiveTreeClassifier(min_samples_leaf=args.leaf_size or 1)
+        return estimators.TransductiveTreeClassifier(min_samples_leaf=leaf_size)
     if args.estimator == "random-trees":
-        return estimators.RandomDecisionTreesClassifier(
-            args.trees or 100,
-            combiner=args.combiner,
-            min_samples_leaf=args.leaf_size or 1,
-            max_depth=args.depth,
-            missing="random",
-            random_state=args.seed or 0,
-        )
+        settings = {"combiner": args.combiner, "max_depth": args.depth, "missing": "random", "random_state": seed}
+        return estimators.RandomDecisionTreesClassifier(args.trees or 100, min_samples_leaf=leaf_size, **settings)
     if args.estimator == "cautious":
-        return estimators.CautiousForestClassifier(_forest(args), s=1.0 if args.s is None else args.s, **options)
+        return estimators.CautiousForestClassifier(_forest(args), s=s, **options)
     return estimators.CombinedForestClassifier(_forest(args), combiner=args.combiner, **options)
 
 

@@ -11,14 +11,12 @@ DETAILS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="a file that jaxunc saved, or a model of another library")
     parser.add_argument("--arrays", action="store_true", help="list the arrays, too")
     parser.add_argument("--no-check", action="store_true", help="read the header alone, of a file of any size")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Describe a saved file."""
     from rich.console import Console
 
     from jaxunc.streaming import describe_model

@@ -22,7 +22,6 @@ _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "Aver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     add = parser.add_argument
     libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json), treelite or ONNX"
     add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
@@ -40,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score the data and write the answers."""
     from jaxunc.streaming import predict_files
 
     _check_options(args)

@@ -48,10 +48,7 @@ def check_output(path: str) -> None:
 def training_data(
     path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool
 ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
-    """Return features and classes of the rows that have a class, and warnings about them.
-
-    Raises a ValueError for dates, nested values, and texts of many values that ``words`` does not name.
-    """
+    """Return features and classes of the rows that have a class, and warnings; raises a ValueError for other data."""
     table, left_out = labelled_table(path, target, drop)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
@@ -149,10 +146,7 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
 
 
 def unpickled(path: str) -> Any:
-    """Load a fitted forest of scikit-learn from a file, which runs whatever code it holds.
-
-    Raises a ValueError if it holds something else.
-    """
+    """Load a fitted forest of scikit-learn, which runs what code the file holds; a ValueError for anything else."""
     import joblib
 
     if not Path(path).is_file():

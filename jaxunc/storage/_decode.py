@@ -32,8 +32,6 @@ from ._names import ESTIMATORS, classes, find, scorer_names
 
 DEEPEST = 64
 """Largest depth of nodes within nodes."""
-
-
 MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
@@ -46,8 +44,6 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     AdditiveTrees: {"averaged": False},
 }
 """Defaults of fields that files of the first versions lack."""
-
-
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
 """Names of attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
@@ -56,11 +52,7 @@ learning went: no answer reads them."""
 
 
 class Decoder:
-    """A maker of values from nodes.
-
-    ``classifier``, where it is given, makes the classifier that the file holds: until someone calls it, what answers is
-    enough.
-    """
+    """A maker of values from nodes; with ``classifier``, which makes that of the file, of a classifier what answers."""
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], classifier: Callable[[], Any] | None = None
@@ -180,7 +172,7 @@ class Decoder:
         return as_partial(Partial(function, *args, **settings))
 
     def _bound(self, node: Any, depth: int) -> Any:
-        return bind(self._forest(node["bound"], depth), self._of(Combiner, node["combiner"], depth))
+        return bind(self._of(Forest, node["bound"], depth), self._of(Combiner, node["combiner"], depth))
 
     def _vote(self, node: Any, depth: int) -> Any:
         settings = self.value(node["settings"], depth)
@@ -190,7 +182,7 @@ class Decoder:
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.voting import bind_vote
 
-        return bind_vote(self._forest(node["vote"], depth), **settings)
+        return bind_vote(self._of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
@@ -200,9 +192,6 @@ class Decoder:
         from ._estimators import restored
 
         return restored(name, self._dict(node["params"], depth), fitted)
-
-    def _forest(self, node: Any, depth: int) -> Forest:
-        return self._of(Forest, node, depth)
 
     def _of(self, kind: type, node: Any, depth: int) -> Any:
         value = self.value(node, depth)
@@ -387,5 +376,4 @@ def has_forest(name: str) -> bool:
 
 
 def broken(name: str, attribute: str) -> ValueError:
-    """Return the error of an attribute that does not fit."""
     return ValueError(f"the file's {name} has no {attribute} that fits the rest of it.")

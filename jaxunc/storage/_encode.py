@@ -6,7 +6,6 @@ import json
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax.tree_util import Partial
@@ -53,23 +52,19 @@ class Encoder:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray | jax.Array):
             return self._array(value, place)
-        if isinstance(value, Columns | Levels) or (isinstance(value, eqx.Module) and _is_stored(value)):
+        if isinstance(value, Columns | Levels | Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees):
             return self._module(value, place)
         if isinstance(value, Partial):
             return self._scorer(value, place)
         if inspect.isfunction(value) and scorer_names().get(value.__name__) is value:
             return {"scorer": value.__name__}
         if isinstance(value, BoundForest):
-            parts = {"bound": value.forest, "combiner": value.combiner}
-            return {key: self.node(part, _within(place, key)) for key, part in parts.items()}
+            return self._nodes({"bound": value.forest, "combiner": value.combiner}, place)
         if isinstance(value, BoundVote):
-            parts = {"vote": value.forest, "settings": value.settings}
-            return {key: self.node(part, _within(place, key)) for key, part in parts.items()}
+            return self._nodes({"vote": value.forest, "settings": value.settings}, place)
         if is_estimator(value) or is_model(value):
-            parts = state_of(value)
             return {"estimator": type(value).__name__} | {
-                key: {name: self.node(part, _within(place, name)) for name, part in own.items()}
-                for key, own in parts.items()
+                key: self._nodes(own, place) for key, own in state_of(value).items()
             }
         return self._container(value, place)
 
@@ -82,27 +77,29 @@ class Encoder:
             parts = [self.node(part, _within(place, str(i))) for i, part in enumerate(value)]
             return {type(value).__name__: parts}
         if type(value) is dict and all(isinstance(key, str) for key in value):
-            return {"dict": {key: self.node(part, _within(place, key)) for key, part in value.items()}}
+            return {"dict": self._nodes(value, place)}
         raise TypeError(
             f"{place or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
             "forests, combiners, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers "
             "and texts."
         )
 
+    def _nodes(self, parts: dict[str, Any], place: str) -> dict[str, Any]:
+        return {name: self.node(part, _within(place, name)) for name, part in parts.items()}
+
     def _module(self, value: Any, place: str) -> Any:
         names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
-        fields = {name: self.node(getattr(value, name), _within(place, name)) for name in names}
+        fields = self._nodes({name: getattr(value, name) for name in names}, place)
         return {"class": self._name_of(type(value), classes()), "fields": fields}
 
     def _scorer(self, value: Partial, place: str) -> Any:
         function, choices = value.func, {}
         if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
-        settings = {**choices, **value.keywords}
         return {
             "scorer": self._name_of(function, scorer_names()),
             "args": [self.node(part, _within(place, str(i))) for i, part in enumerate(value.args)],
-            "settings": {name: self.node(part, _within(place, name)) for name, part in settings.items()},
+            "settings": self._nodes({**choices, **value.keywords}, place),
         }
 
     def _name_of(self, part: Any, known: dict[str, Any]) -> str:
@@ -136,10 +133,6 @@ class Encoder:
             name += "_"
         self.arrays[name] = array
         return name
-
-
-def _is_stored(value: eqx.Module) -> bool:
-    return isinstance(value, Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees)
 
 
 def _within(place: str, name: str) -> str:

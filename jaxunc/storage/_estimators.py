@@ -21,7 +21,6 @@ from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklea
 
 
 def is_estimator(value: Any) -> bool:
-    """Return whether a value is one of the library's classifiers."""
     return type(value) in [getattr(estimators, name) for name in ESTIMATORS]
 
 
@@ -40,10 +39,9 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
     if isinstance(value.bound_, BoundSample):
-        sample = value.bound_.sample
-        labels = list(sample.class_labels)
-        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": values_of(sample)}
-        fitted["sample"] = parts
+        own, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
+        sample = {"columns": own.columns, "labels": labels, "label": own.label, "values": values_of(own)}
+        fitted["sample"] = sample
     return {"params": params, "fitted": fitted}
 
 

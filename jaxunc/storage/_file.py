@@ -13,10 +13,8 @@ from safetensors.numpy import load, save_file
 
 FORMAT_VERSION = 1
 """Version of the document's form that this version writes, and the last one that it reads."""
-
 LARGEST_DOCUMENT = 2**24
 """Largest number of characters in a document: long lists are arrays."""
-
 KEY = "jaxunc"
 PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
 """Dtypes of arrays that are stored."""

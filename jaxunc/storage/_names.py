@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-import equinox as eqx
-
 from jaxunc import combiners, decisions, scorers, smoothing
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
@@ -24,27 +22,19 @@ SKLEARN = {
 """Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
 
 ESTIMATORS = (
-    "CautiousForestClassifier",
-    "CombinedForestClassifier",
-    "RandomDecisionTreesClassifier",
-    "TransductiveTreeClassifier",
+    *("CautiousForestClassifier", "CombinedForestClassifier"),
+    *("RandomDecisionTreesClassifier", "TransductiveTreeClassifier"),
 )
 
-
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-FORMER_PARAMETERS = {
-    "calibration_size": "held_out_size",
-    "form": "algorithm",  # of transduction
-    "min_leaf": "min_samples_leaf",
-    "stopped": "settled_after",
-}
+FORMER_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf", "stopped": "settled_after"}
+FORMER_PARAMETERS |= {"form": "algorithm"}  # of transduction
 FORMER_VALUES = {"calibration": "held_out"}
 """Names in files of before, and what they are called now."""
 
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
@@ -54,15 +44,11 @@ def classes() -> dict[str, type]:
 
 @lru_cache(1)
 def scorer_names() -> dict[str, Callable]:
-    """Return the scorers of the library."""
     return scorers.FUNCTIONS_OF_COUNTS
 
 
 def name_of(part: Any, known: dict[str, Any]) -> str:
-    """Return the name of a class or a function; ``module:name`` for the user's own.
-
-    Raises a TypeError for those that cannot be found again by a name.
-    """
+    """Return the name of a class or a function, ``module:name`` for the user's own; a TypeError if it has none."""
     if known.get(getattr(part, "__name__", "")) is part:
         return part.__name__
     own = own_name(part)
@@ -97,13 +83,10 @@ def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> A
 
 
 def sklearn_class(name: Any) -> type:
-    """Return the class of that name, one of `SKLEARN`."""
     if not isinstance(name, str) or name not in SKLEARN:
         raise ValueError(f"the file names the model {name!r:.100}; known are {', '.join(SKLEARN)}.")
     return getattr(importlib.import_module(SKLEARN[name]), name)
 
 
 def _is_combiner(part: Any) -> bool:
-    return (
-        inspect.isclass(part) and issubclass(part, Combiner) and issubclass(part, eqx.Module) and part is not Combiner
-    )
+    return inspect.isclass(part) and issubclass(part, Combiner) and part is not Combiner

@@ -116,10 +116,7 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return what `load` does, but of a fitted classifier only what answers: a `StoredClassifier`.
-
-    That saves scikit-learn, which takes longer to import than all else; the parameters are not read.
-    """
+    """Return what `load` does, but a `StoredClassifier` for a classifier: it answers without importing scikit-learn."""
     return _decoded(path, known, partial(load, path, known=known))
 
 
@@ -133,15 +130,10 @@ def _decoded(path: str | Path, known: Sequence[Any], classifier: Callable[[], An
 
 
 def state_of(x: Any) -> dict[str, Any]:
-    """Return the state of an object that `jaxunc.save` takes, of arrays and texts.
+    """Return the state, of arrays and texts, of an object that `jaxunc.save` takes.
 
     That of an estimator holds its parameters and further attributes as they are, for the writer: scikit-learn's forest
-    is the writer's to know. Callbacks become None.
-
-    Raises
-    ------
-    TypeError
-        If something has no place in a file (it is named): combiners and scorers of one's own, what is traced.
+    is the writer's to know. Callbacks become None. Raises a TypeError, which names it, for what has no place in a file.
     """
     return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _written(x)}
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
@@ -80,15 +79,16 @@ class BatchPredictor:
     def __call__(self, batch: Any) -> Any:
         """The kept columns and the answers, in the batch's own kind."""
         if isinstance(batch, dict):
-            return {name: _array(column) for name, column in self._table(table_of_columns(batch)).items()}
+            scored = self._scored(table_of_columns(batch))
+            return {name: scored.column(name).to_numpy() for name in scored.schema.names}
         if isinstance(batch, pa.RecordBatch):
             table = self._scored(pa.Table.from_batches([batch])).combine_chunks()
-            return pa.RecordBatch.from_arrays([_chunk(column) for column in table.columns], schema=table.schema)
+            chunks = [one.chunk(0) if one.num_chunks else pa.array([], one.type) for one in table.columns]
+            return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
             return self._scored(batch)
         if hasattr(batch, "iloc"):
-            answers = self._scored(table_of_pandas(batch)).to_pandas()
-            return answers.set_index(batch.index)
+            return self._scored(table_of_pandas(batch)).to_pandas().set_index(batch.index)
         raise TypeError(f"batch is a {type(batch).__name__}; pass a pandas frame, an Arrow table, or arrays by name.")
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,8 +100,7 @@ class BatchPredictor:
     @property
     def schema(self) -> pa.Schema:
         """The answers' columns and their types; kept columns, whose types the data say, come before them."""
-        scoring = _loaded(*self._settings)
-        return pa.table(scoring.blank).schema
+        return pa.table(_loaded(*self._settings).blank).schema
 
     @property
     def meta(self) -> Any:
@@ -117,10 +116,6 @@ class BatchPredictor:
         """The answers' columns as Spark's texts for a schema; kept columns, as texts, come before them."""
         kept = [f"`{name}` string" for name in self.keep]
         return ", ".join([*kept, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
-
-    def _table(self, table: pa.Table) -> dict[str, Any]:
-        scored = self._scored(table)
-        return dict(zip(scored.schema.names, scored.columns, strict=True))
 
     def _scored(self, table: pa.Table) -> pa.Table:
         scoring = _loaded(*self._settings)
@@ -191,11 +186,3 @@ def _spark_type(kind: pa.DataType) -> str:
         return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
     names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
     return names.get(str(kind), str(kind))
-
-
-def _array(column: pa.ChunkedArray) -> np.ndarray:
-    return column.to_numpy()
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -21,15 +21,8 @@ from ._csv import count_csv_rows, csv_rows
 from ._in_memory import tables_of
 from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
 
-FAULTS = (
-    UnreadableError,
-    pa.ArrowInvalid,
-    pa.ArrowNotImplementedError,
-    pa.ArrowMemoryError,
-    OSError,
-    EOFError,
-    zlib.error,
-)
+FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
+FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
 """Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
@@ -91,11 +84,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return a table's columns by their places: those of the model, then those that are carried along.
-
-    Raises a ValueError if they are not what they claim: offsets, lengths, codes and texts of a damaged file could lead
-    anywhere.
-    """
+    """Return the model's columns and those that are carried along; a ValueError if the table is not what it claims."""
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
     table = table.select(places)
@@ -133,9 +122,8 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
     # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
     # default) it keeps until the file is closed: in the end the whole file.
-    with parquet.ParquetFile(
-        file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-    ) as opened:
+    form: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
+    with parquet.ParquetFile(file, **form) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         if sum(sizes) != opened.metadata.num_rows:
@@ -181,10 +169,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
-    """Count the batches of an Arrow file one after the other, without the list at its end.
-
-    None for files that begin otherwise than Arrow's own, such as those of Polars: only the list tells there.
-    """
+    """Count the batches of an Arrow file without the list at its end; None for files that begin as those of Polars."""
     at, number = 8, None
     while at + 8 <= size:
         raw.seek(at)

@@ -30,12 +30,10 @@ _EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "number
 _TEXT = pa.string()
 _WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
 """Pattern of integers; -0 is a float."""
-
 BLOCK_BYTES = 2**22
 """Bytes read at a time. Their numbers take eight times as much for short cells."""
 PEEK_BYTES = 2**20
 """Bytes that are read to see how columns may be read quickly."""
-
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22
@@ -60,9 +58,8 @@ def csv_table(file: Path) -> pa.Table:
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
 
-    Arrow makes numbers while it reads, which is quick. Some cells are understood by `NumberReader` alone: bools,
-    decimal commas, spaces. From the first of them the rest of the file is read as text and converted here. Numbers are
-    the same either way.
+    Arrow makes the numbers, which is quick. From the first cell on that `NumberReader` alone understands (a bool, a
+    decimal comma, spaces) the file is read as text and converted here; numbers are the same either way.
     """
     reader = _RowReader(file, wanted)
     done = 0
@@ -81,7 +78,6 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
 
 
 def count_csv_rows(file: Path) -> int:
-    """Return how many rows a text file has, by its lines."""
     return sum(len(block.starts()) for block in _blocks_of(file, read_dialect(file)))
 
 
@@ -187,10 +183,7 @@ class NumberReader:
         return numbers
 
     def floats(self, known: Any) -> Any:
-        """Return the numbers of cells without spaces, null where they are missing; None if one of them holds none.
-
-        Raises an UnreadableError for decimal commas and points in one column.
-        """
+        """Return the numbers of cells, null where missing; None if one holds none. An UnreadableError for two marks."""
         words = known if self._kind == "number" else _booleans_as_digits(known)
         if self._may_have_commas:
             self._marks |= {mark for mark in ",." if _any(compute.match_substring(words, mark))}
@@ -210,8 +203,7 @@ class NumberReader:
 def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) -> Any:
     """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
 
-    Missing words are null. A column without other cells is one of numbers. Where commas may stand in numbers, a column
-    has commas or points before decimals, not both.
+    Missing words are null, columns without other cells numbers. In one column decimals have commas or points, not both.
     """
     known = _known_cells(cells, _words(missing_words))
     # Each value once: columns of few values, as bools are, take a few comparisons.
@@ -272,16 +264,18 @@ class _RowReader:
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        return self._laid_out(types, self._readers())
+        return self._laid_out(types)
 
     def carefully(self) -> Iterator[pa.Table]:
         """Yield blocks that are read as text; numbers are made here."""
-        types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
-        return self._laid_out(types, self._readers())
+        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()))
 
-    def _laid_out(self, types: dict, readers: list[NumberReader]) -> Iterator[pa.Table]:
+    def _laid_out(self, types: dict) -> Iterator[pa.Table]:
+        commas, missing = self._dialect.may_have_decimal_commas, self._missing_words
+        named = enumerate(self._features)
+        readers = [NumberReader(name, self._kind(j), missing, may_have_commas=commas) for j, name in named]
         for text in _blocks_of(self._file, self._dialect):
-            block = _parsed(text, self._dialect, types, self._missing_words)
+            block = _parsed(text, self._dialect, types, missing)
             columns = []
             for j, name in enumerate(self._features):
                 column = block.column(name)
@@ -292,13 +286,6 @@ class _RowReader:
                 columns.append(column)
             columns += [_without_empty_cells(block.column(name)) for name in self._wanted.keep]
             yield pa.table(columns, names=[*self._features, *self._wanted.keep])
-
-    def _readers(self) -> list[NumberReader]:
-        commas = self._dialect.may_have_decimal_commas
-        return [
-            NumberReader(name, self._kind(j), self._missing_words, may_have_commas=commas)
-            for j, name in enumerate(self._features)
-        ]
 
     def _kind(self, j: int) -> Kind:
         columns = self._wanted.columns
@@ -359,6 +346,5 @@ def _parsed(
 
 
 def _without_empty_cells(column: Any) -> Any:
-    """Return strings as they stand; null where nothing stands."""
     is_empty = compute.equal(column, "")
-    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if compute.any(is_empty).as_py() else column
+    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if _any(is_empty) else column

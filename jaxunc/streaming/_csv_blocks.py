@@ -48,7 +48,6 @@ class Block(NamedTuple):
 
 
 def is_compressed(file: Path) -> bool:
-    """Return whether a file is compressed, by its name."""
     return file.name.lower().endswith(".gz")
 
 
@@ -197,7 +196,6 @@ def _left_open(text: bytearray, at: int, line: int) -> UnreadableError:
 
 
 def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
-    """Where lines end outside of quoted cells."""
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     if quoted is None or not len(quoted[0]):
         return ends
@@ -228,7 +226,6 @@ def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, li
 
 
 def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
-    """How many lines end before a place."""
     codes = np.frombuffer(text, np.uint8)[:end]
     number = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
     if b"\r" in text:

@@ -40,10 +40,7 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """Return warnings of strings that are numbers or dates with something in the way.
-
-    As strings they are ordered letter by letter.
-    """
+    """Return warnings of strings that are numbers or dates with something in the way: they are ordered by letters."""
     import pandas as pd  # of an extra, which streams do without
     from pandas.api import types
 

@@ -137,7 +137,6 @@ def arrow_numbers(array: np.ndarray) -> pa.Array:
 
 
 def arrow_texts(words: Sequence[str]) -> pa.Array:
-    """Return an array of strings."""
     encoded = [word.encode() for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))

@@ -7,7 +7,6 @@ one writes parts (`PartWriter`), each beside its place first and moved there onc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +26,6 @@ from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encode
 
 PART_CHUNKS = 8
 """Chunks in a part."""
-
-
 FORMATS = {"parquet": ".parquet", "csv": ".csv"}
 """Formats of parts, and their endings."""
 
@@ -172,7 +169,8 @@ def _score(
                 seconds = time.perf_counter() - started
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            writer(part_name(0, 0), 0, partial(_no_answers, scoring, no_rows(run.files[0], wanted).kept))
+            kept, blank = no_rows(run.files[0], wanted).kept, scoring.blank
+            writer(part_name(0, 0), 0, lambda: answered(kept, {name: column[:0] for name, column in blank.items()}))
             writer(part_name(0, 0), 0, None)
 
 
@@ -180,10 +178,6 @@ def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa
     """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
     return lambda: answered(kept, scoring.columns(answers))
-
-
-def _no_answers(scoring: Scoring, kept: pa.Table) -> pa.Table:
-    return answered(kept, {name: column[:0] for name, column in scoring.blank.items()})
 
 
 def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iterator[_Piece]:
@@ -242,24 +236,18 @@ class PartWriter:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{self._folder / whole} could not be written ({error.strerror or error}). What is finished is kept: "
-                "once there is room, the same command goes on from there",
-            ) from error
+            left = "What is finished is kept: once there is room, the same command goes on from there"
+            said = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
+            raise OSError(error.errno, said) from error
         self._finished(whole, file, self._rows)
 
     def _opened(self, path: Path, schema: pa.Schema) -> Any:
         if self._form == "csv":
             return arrow_csv.CSVWriter(path, schema)
-        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
-        leaves: Any = _leaves(repeating, schema)
+        # The entries of lists lie below their column.
+        repeating = [field for field in schema if not pa.types.is_floating(field.type)]
+        leaves: Any = [one.name + ".list.element" * pa.types.is_list(one.type) for one in repeating]
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
-
-
-def _leaves(names: list[str], schema: pa.Schema) -> list[str]:
-    """Return the paths of columns in a Parquet file: the entries of lists lie below their column."""
-    return [f"{name}.list.element" if pa.types.is_list(schema.field(name).type) else name for name in names]
 
 
 def _plain(table: pa.Table, form: str) -> pa.Table:

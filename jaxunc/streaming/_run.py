@@ -51,14 +51,10 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run, where each part but the last of a file has ``part_rows`` rows.
-
-    ``identity`` is what `identity_of` returns; ``files`` are the data, in the order of its inputs.
-    """
+    """The folder of a run of `identity_of`, where each part but the last of a file has ``part_rows`` rows."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
-        self.folder, self.files, self._part_rows = folder, files, part_rows
-        self._identity = identity
+        self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
         self._parts: list[dict[str, Any]] = []
         self._kept: dict[str, tuple[str, Path]] = {}
 
@@ -129,10 +125,7 @@ class Run:
         return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
     def _check_parts(self) -> None:
-        """Raise a DamagedError unless parts have the rows that the manifest says, and all but a file's last are full.
-
-        The next run goes on behind so many rows.
-        """
+        """Raise a DamagedError unless parts have the rows that the manifest says, full but for a file's last."""
         for part in self._parts:
             path = self.folder / part["name"]
             try:
@@ -149,7 +142,6 @@ class Run:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
-        """Rows of the finished parts of each file."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])
@@ -157,12 +149,10 @@ class Run:
 
     @property
     def n_parts(self) -> int:
-        """Number of finished parts."""
         return len(self._parts)
 
     @property
     def rows(self) -> int:
-        """Rows of all finished parts."""
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
@@ -248,7 +238,6 @@ class DamagedError(ValueError):
 
 
 def part_name(file: int, part: int) -> str:
-    """Return the name of a part, without its ending."""
     return f"part-{file:05d}-{part:05d}"
 
 
@@ -269,10 +258,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest of sound entries; raises a DamagedError that names another.
-
-    The manifest may have so many bytes more for each of the ``n_inputs`` files that are read now.
-    """
+    """Return a manifest of sound entries; a DamagedError for another, or for one too large for ``n_inputs`` files."""
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
@@ -322,10 +308,7 @@ def _is_count(value: Any) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; raises an OSError if another run does.
-
-    Warns where the file system has no locks: the folder is then written without one.
-    """
+    """Hold the lock of a folder; an OSError if another run does, a warning where the file system has no locks."""
     path = folder / LOCK
     handle = _acquired(path)
     try:

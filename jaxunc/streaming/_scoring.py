@@ -30,15 +30,8 @@ from jaxunc.tables import Columns, Encoded
 from ._in_memory import arrow_labels, arrow_numbers
 
 OUTPUTS = (
-    "class",
-    "probability",
-    "score",
-    "uncertainty",
-    "interval",
-    "set",
-    "idm_interval",
-    "cautious_set",
-    "trees_polled",
+    *("class", "probability", "score", "uncertainty", "interval"),
+    *("set", "idm_interval", "cautious_set", "trees_polled"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
@@ -48,10 +41,7 @@ Parts = dict[str | None, tuple[str, ...]]
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Load a model that answers, from a file of `jaxunc.save` or of a library that `jaxunc.from_any` knows.
-
-    Raises as `jaxunc.load` and `jaxunc.from_any`; also a ValueError for regressors, whose answers are no classes.
-    """
+    """Load a model that answers, as `jaxunc.load` and `jaxunc.from_any` do; also a ValueError for regressors."""
     if not is_model_file(path):
         return load_answering(path, known=known)
     model = read_model_file(path).model
@@ -64,10 +54,7 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Describe a model file: one of `jaxunc.save` by its header, one of another library by reading it.
-
-    Of another library ``version`` is empty, and ``kind`` names it.
-    """
+    """Describe a model file: of `jaxunc.save` by its header, of another library (its ``kind``) by reading it."""
     if not is_model_file(path):
         return describe(path)
     library, model = read_model_file(path)
@@ -116,7 +103,6 @@ class Scoring:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(self.blank)
 
     def ask(self, rows: Encoded) -> list[Any]:
@@ -173,10 +159,8 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
-            yield (
-                name,
-                pa.ListArray.from_arrays(arrow_numbers(ends), of_classes.take(arrow_numbers(np.nonzero(array)[1]))),
-            )
+            inside = of_classes.take(arrow_numbers(np.nonzero(array)[1]))
+            yield name, pa.ListArray.from_arrays(arrow_numbers(ends), inside)
         else:
             for c, label in enumerate(labels):
                 yield f"{name}_{label}", arrow_numbers(array[:, c])
@@ -341,7 +325,6 @@ class Reported(NamedTuple):
     """The other answer, whose class is to be in the set; None if it has no class."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of an output."""
         if output == "set" and self.own is not None:
             sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
             return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
@@ -353,10 +336,7 @@ class Reported(NamedTuple):
 
 
 def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the sets ``[rows classes]`` of the highest expected utility (u65), with the class that was chosen.
-
-    Rows without probabilities, NaN or zeros, have all classes.
-    """
+    """Return the best sets ``[rows classes]`` by u65, with the chosen class; all classes for NaN or zeros as shares."""
     rows, n_classes = probability.shape
     # Padded, so that batches of any size compile a few programs.
     padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)

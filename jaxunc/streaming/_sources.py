@@ -27,7 +27,6 @@ FORMATS = (
     "Arrow file (.arrow, .feather)"
 )
 """All formats that are read, for messages."""
-
 _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
 """Endings of data in formats that are not read."""
 
@@ -46,9 +45,8 @@ def format_of(path: Path) -> str | None:
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
 
-    Names that start with a dot or an underscore are passed over. Raises a FileNotFoundError for a path that does not
-    exist; a ValueError for files of other formats, also among those of a folder, and for folders without data. Warns of
-    other files in a folder.
+    Names that start with a dot or an underscore are passed over, others that are no data with a warning. Raises a
+    FileNotFoundError for what does not exist, a ValueError for data in other formats and for folders without data.
     """
     if not isinstance(source, str | Path):
         return [file for one in source for file in data_files(one)]
@@ -82,9 +80,7 @@ def data_file(path: str | Path) -> Path:
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
     if not path.is_file() or format_of(path) is None:
-        found = (
-            f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" if path.is_dir() else "is a device"
-        )
+        found = f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" * path.is_dir() or "is a device"
         raise ValueError(f"DATA={str(path)!r} {found}; expected {FORMATS}. Export the data as one of these.")
     return path
 
@@ -131,7 +127,6 @@ def state_of(path: str | Path) -> tuple[int, ...]:
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:
-    """Return whether two paths lead to one file or folder, through links, too."""
     try:
         return os.path.samefile(one, other)
     except OSError:  # one of them does not exist yet
@@ -165,7 +160,6 @@ class DataChunk(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.features.num_rows
 
 

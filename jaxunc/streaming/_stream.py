@@ -20,7 +20,6 @@ from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
-
 T = TypeVar("T")
 _END: Any = object()
 
@@ -152,10 +151,7 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 
 
 class Behind:
-    """Work that another thread does, in order, while the caller goes on.
-
-    An error of the work is raised at a later call, or at the end; no work is done after it.
-    """
+    """Work that another thread does, in order; after an error, raised at a later call or the end, none is done."""
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
         self._work, self._depth = work, depth

@@ -33,11 +33,7 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """Return all rows of a file that exists; raises a ValueError that says what is wrong with it.
-
-    Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
-    where they mean a missing value. Other files have types of their own.
-    """
+    """Return all rows of a file that exists, cells of text by what all of their column are; raises a ValueError."""
     form = format_of(path)
     try:
         if path.stat().st_size == 0:
@@ -59,8 +55,7 @@ def read_table(path: Path) -> pa.Table:
 def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
-    Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
-    which must be in the file; if no other column is left, or the classes are one.
+    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all are of one class.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -91,10 +86,9 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """Return the rows whose target is known, and a note of how many are not.
+    """Return the rows whose target is known, and a note of how many are not; raises a ValueError if none is.
 
-    Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
-    ValueError if no target is known.
+    Whole floats become integers: a column of integers that has a gap is often kept as one of floats.
     """
     missing = compute.is_null(table.column(target), nan_is_null=True)
     n_missing = compute.sum(missing).as_py()
@@ -124,10 +118,7 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
-
-    Raises a ValueError for columns of lists.
-    """
+    """Return a table as pandas reads it: floats for numbers with gaps, objects for bools; a ValueError for lists."""
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             raise ValueError(f"the column {field.name!r} of DATA holds {field.type}; give each part its own column.")

@@ -22,19 +22,13 @@ MISSING_WORDS: tuple[str, ...] = (
     *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
 """Cells of text files that mean a missing value by default, those of pandas among them."""
-
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
-
-
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
 """Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
-
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
-_QUANTITIES = (
-    *(np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta),
-    *(complex, np.complexfloating),
-)
+_QUANTITIES = (np.datetime64, np.timedelta64, np.complexfloating, complex)
+_QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
 """Types of pandas and Arrow, by name: neither is imported for it."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
@@ -61,7 +55,6 @@ def kind_of_type(kind: type) -> Kind:
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
-    """Return the kinds of the values, each once."""
     return {kind_of_type(kind) for kind in set(map(type, values))}
 
 
@@ -82,10 +75,7 @@ def are_missing(values: np.ndarray) -> np.ndarray:
 
 
 def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
-    """Return numbers among Python values as float64; NaN for what is missing.
-
-    Texts that read as numbers are taken for them. Raises a TypeError or a ValueError for anything else.
-    """
+    """Return numbers, or texts that read so, as float64, NaN where missing; a TypeError or a ValueError for others."""
     if kinds_of(values) & {"quantity", "several"}:
         odd = next(value for value in values if kind_of_type(type(value)) in ("quantity", "several"))
         raise TypeError(f"a {type(odd).__name__} is no number")
@@ -131,16 +121,8 @@ _SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\
 """As pandas and Python write one."""
 _COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
 """As NumPy writes one."""
-_NANOSECONDS = {
-    "weeks": 604_800 * 10**9,
-    "days": 86_400 * 10**9,
-    "hours": 3_600 * 10**9,
-    "minutes": 60 * 10**9,
-    "seconds": 10**9,
-    "milliseconds": 10**6,
-    "microseconds": 10**3,
-    "nanoseconds": 1,
-}
+_NANOSECONDS = {"weeks": 604_800 * 10**9, "days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9}
+_NANOSECONDS |= {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
 """Types that `moment_word` takes."""
 

@@ -123,9 +123,8 @@ class Columns:
 
     def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
         """Return the columns at these places."""
-        pick = lambda parts: None if parts is None else tuple(parts[j] for j in places.tolist())  # noqa: E731
-        by_column = ("names", "nominal", "levels", "boolean", "cuts")
-        parts = {name: pick(getattr(self, name)) for name in by_column}
+        by_column = {name: getattr(self, name) for name in ("names", "nominal", "levels", "boolean", "cuts")}
+        parts = {name: own and tuple(own[j] for j in places.tolist()) for name, own in by_column.items()}
         return dataclasses.replace(self, number=len(places), **parts)
 
     @property
@@ -135,7 +134,6 @@ class Columns:
 
     @property
     def is_nominal(self) -> Bool[np.ndarray, " features"]:
-        """Whether each column is nominal."""
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
@@ -266,7 +264,6 @@ class CutLookup:
         return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return the same in a program."""
         if values.dtype == jnp.float64:
             codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
         else:

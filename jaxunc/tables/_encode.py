@@ -37,7 +37,6 @@ CACHED_ROWS = 2048
 """Number of rows that are laid out together: columns become rows three times faster in the cache."""
 MOST_MERGED = 0.01
 """Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
-
 MOST_EXAMINED = 2**17
 """Largest number of instances that are examined."""
 
@@ -52,19 +51,13 @@ class Encoded(NamedTuple):
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data of the host, and refuse sparse ones: returns the values and whether any is missing.
+    """Encode dense data ``[instances features]`` of the host, whatever holds them, and refuse sparse ones.
 
-    The data are ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else
-    narwhals knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a
-    column has levels its values are looked up, in an array of numbers too; codes go with ``columns.of_codes()``.
-
-    The values are C-contiguous float32. Columns with levels hold codes: -1 where a value is no level, or is missing and
-    that is no level. Elsewhere they are numbers, NaN where they are missing. A JAX array on an accelerator stays there,
-    unless values are to be looked up.
-
-    Raises a TypeError if the data are sparse, or columns (which it names) hold no numbers and have no levels, or if an
-    array of numbers is given where all levels are words. Raises a ValueError if the number, names or order of the
-    columns differ from those known, or values are infinite or too large for float32 (unless ``infinite``).
+    The values are C-contiguous float32, NaN where they are missing. Columns with levels hold codes, in an array of
+    numbers too: -1 where a value is no level, or is missing and that is no level. A JAX array on an accelerator stays
+    there, unless values are to be looked up. Raises a TypeError if columns (which it names) hold no numbers and have no
+    levels, or an array of numbers is given where all levels are words; a ValueError if the number, names or order of
+    the columns are others, or values are infinite or too large for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -74,8 +67,7 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
     """Encode dense or sparse data of the host: as `encode_instances`, and of a sparse matrix its rows.
 
-    Sparse matrices are SciPy's, best as CSR, since others are converted to it. Their ``values`` are `SparseRows`, which
-    are made dense part by part.
+    Their ``values`` are `SparseRows`, which are made dense part by part. CSR is best: others are converted to it.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
@@ -88,7 +80,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     table = plain_table(data, name)
     is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = not is_array and _is_on_device(table) and not columns.looks_up
+    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
     if not is_array and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -116,10 +108,9 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 
 
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Encode dense data for JAX, known or traced; infinite values are let through.
+    """Encode dense data for JAX, as `encode_instances`, or traced; infinite values are let through.
 
-    Known data are checked as by `encode_instances`. Of a traced array only the shape is known (a ValueError if it is
-    another one). Its values are placed among cuts, and are not looked up among levels: nominal columns hold codes.
+    Traced values are placed among cuts, and not looked up among levels; of them only the shape is checked.
     """
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
@@ -128,9 +119,8 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
         data, _ = encode_instances(data, columns, name, infinite=True)
         return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    return jnp.asarray(
-        data if columns.cuts is None else along_instances(partial(_with_codes, columns), data), jnp.float32
-    )
+    traced = data if columns.cuts is None else along_instances(partial(_with_codes, columns), data)
+    return jnp.asarray(traced, jnp.float32)
 
 
 def _with_codes(columns: Columns, data: Any) -> Any:
@@ -139,18 +129,12 @@ def _with_codes(columns: Columns, data: Any) -> Any:
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
-def _is_on_device(table: Any) -> bool:
-    return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
-
-
 def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
     """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
 
-    Numbers and bools may have any width, decimals among them. Nominal columns with levels hold strings (or bytes that
-    are UTF-8), numbers or dictionaries of them. Null and NaN are missing values. With ``are_cells`` strings are cells
-    of a text file, in which ``columns.missing_words`` mean missing values. Raises a TypeError if a column holds no
-    numbers and has no levels, or lists; a ValueError if the number of columns differs, or a value is infinite or too
-    large for float32.
+    Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
+    dictionaries of them. Null and NaN are missing values, and so are ``columns.missing_words`` if strings ``are_cells``
+    of a text file. Raises a TypeError for lists, too.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
@@ -166,10 +150,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
         missing = frozenset(columns.missing_words) if are_cells else None
         if isinstance(lookup, CutLookup):
             parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
+        elif lookup is None:
+            parts.append(_arrow_numbers(column, what))
         else:
-            parts.append(
-                _arrow_numbers(column, what) if lookup is None else _arrow_codes(column, lookup, missing, what)
-            )
+            parts.append(_arrow_codes(column, lookup, missing, what))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(values), CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
@@ -301,10 +285,7 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
 
 
 def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
-    """Return how the data write each name that the model knows.
-
-    Raises a ValueError if they have several columns that the model calls alike.
-    """
+    """Return how the data write each name that the model knows; a ValueError if it calls several of them alike."""
     written: dict[str, list[str]] = {}
     for name in found:
         written.setdefault(columns.as_known(name), []).append(name)
@@ -321,8 +302,7 @@ class MergedValuesWarning(UserWarning):
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
 
-    X is what `encode_instances` has taken; what is float32 already has nothing to merge. Of more than 2¹⁷ instances so
-    many are examined, evenly spaced.
+    X is what `encode_instances` has taken. Of more than 2¹⁷ instances so many are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return
@@ -331,7 +311,8 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         return
     step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
     for j in np.flatnonzero(~columns.is_nominal).tolist():
-        values = _as_float64(column_of(table, j)[::step])
+        values = as_floats(column_of(table, j)[::step]).astype(np.float64, copy=False)
+        values = values[~np.isnan(values)]
         narrow = values.astype(np.float32)
         # The usual case, and the quick one: nothing was rounded, so nothing was merged.
         if np.array_equal(narrow, values):
@@ -349,9 +330,3 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
             "float64.",
             MergedValuesWarning,
         )
-
-
-def _as_float64(column: Any) -> np.ndarray:
-    """Return the numbers that are known, as float64."""
-    values = as_floats(column).astype(np.float64, copy=False)
-    return values[~np.isnan(values)]

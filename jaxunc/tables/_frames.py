@@ -20,10 +20,8 @@ from ._cells import floats_of, is_missing, kinds_of
 
 NUMBERS = "fiub"
 """Dtype kinds of NumPy that hold numbers."""
-
 QUANTITIES = "mMc"
 """Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
-
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -34,52 +32,32 @@ if TYPE_CHECKING:
         """Members of a pandas frame that are read."""
 
         @property
-        def columns(self) -> Any:
-            """The names of the columns."""
-            ...
-
+        def columns(self) -> Any: ...
         @property
-        def iloc(self) -> Any:
-            """Columns and rows by their places."""
-            ...
-
+        def iloc(self) -> Any: ...
         @property
-        def shape(self) -> tuple[int, int]:
-            """How many rows and columns there are."""
-            ...
-
+        def shape(self) -> tuple[int, int]: ...
         def __len__(self) -> int: ...
 
     class SparseMatrix(Protocol):
         """Members of a sparse matrix of SciPy that are read."""
 
         @property
-        def shape(self) -> Any:
-            """How many rows and columns there are."""
-            ...
-
+        def shape(self) -> Any: ...
         @property
-        def dtype(self) -> Any:
-            """Type of the values."""
-            ...
-
-        def tocsr(self) -> Any:
-            """Return the matrix by rows."""
-            ...
+        def dtype(self) -> Any: ...
+        def tocsr(self) -> Any: ...
 
     class Column(Protocol):
         """Members of a column of pandas, Polars or Arrow that are read."""
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
-
         def __len__(self) -> int: ...
 
     class OfArrow(Protocol):
         """What frames of Polars, Arrow and others hand their data on by."""
 
-        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-            """Return the data as a stream of Arrow."""
-            ...
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
     InstancesLike: TypeAlias = (
         np.ndarray
@@ -135,12 +113,10 @@ def dense_alone(name: str) -> TypeError:
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:
-    """Return the names of a frame's columns, as strings."""
     return tuple(map(str, frame.columns))
 
 
 def column_of(table: Any, j: int) -> Any:
-    """Return one column of a frame or an array."""
     if isinstance(table, Frame):
         return table.parts[j]
     return table.iloc[:, j] if is_pandas(table) else np.asarray(table)[:, j]
@@ -152,7 +128,6 @@ def kind_of(dtype: Any) -> str:
 
 
 def dtypes_of(frame: Any) -> list[Any]:
-    """Return the dtype of each column of a frame."""
     return [part.dtype for part in frame.parts] if isinstance(frame, Frame) else list(frame.dtypes)
 
 
@@ -167,8 +142,7 @@ def holds_bools(frame: Any, j: int) -> bool:
 def is_named(table: Any, j: int) -> bool:
     """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
 
-    Of a frame also a column in which all is missing, and of pandas bools among which some are: there objects have the
-    one and the other, and a missing flag is a value of its own.
+    Of a frame also one that is all missing, and of pandas bools some of which are: a missing flag is a value too.
     """
     column = column_of(table, j)
     if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):
@@ -202,7 +176,6 @@ def as_floats(column: Any) -> np.ndarray:
 
 
 def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
-    """Return whether each column of a frame or an array has a type of numbers."""
     if is_frame(table):
         return np.array([kind_of(dtype) in NUMBERS for dtype in dtypes_of(table)], bool)
     return np.full(table.shape[1], table.dtype.kind in NUMBERS)
@@ -269,15 +242,11 @@ def is_pandas(data: Any) -> bool:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether data are a pandas frame or a `Frame`."""
     return isinstance(data, Frame) or is_pandas(data)
 
 
 def as_frame(data: Any, name: str = "X") -> Any:
-    """Return a frame of whatever kind as pandas' or a `Frame`; None if the data are none.
-
-    Raises a TypeError or a ValueError if they are one that cannot be read: without rows at hand, with a name twice.
-    """
+    """Return a frame of any kind as pandas' or a `Frame`, None if it is none; raises for lazy ones and names twice."""
     if is_frame(data):
         return data
     if isinstance(data, Mapping):
@@ -307,10 +276,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
 
 
 def as_column(data: Any, what: str) -> Any:
-    """Return a column of whatever kind as an array of one axis, or a pandas series; raises a ValueError if it is none.
-
-    Missing values of a masked array are NaN, or None among what is no number.
-    """
+    """Return a column of any kind as an array of one axis or a pandas series, masked ones missing; or a ValueError."""
     if hasattr(data, "iloc") and hasattr(data, "dtype"):
         column = data
     elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
@@ -328,11 +294,7 @@ def as_column(data: Any, what: str) -> Any:
 
 
 def plain_array(data: Any, name: str) -> np.ndarray:
-    """Return an array, or lists, as an array of numbers, texts or objects.
-
-    What is masked is missing. Bytes are texts, and numbers of types that NumPy does not know by itself (bfloat16)
-    become float32.
-    """
+    """Return an array or lists as an array: what is masked is missing, bytes are texts, and bfloat16 is float32."""
     array = data if isinstance(data, np.ndarray) else _listed(data, name)
     if isinstance(array, np.ma.MaskedArray):
         array = _unmasked(array)
@@ -390,7 +352,6 @@ def _of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
 
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
-    """Raise a ValueError if two columns have the same name."""
     seen: set[str] = set()
     twice = [column for column in names if column in seen or seen.add(column)]
     if twice:
@@ -399,8 +360,8 @@ def check_distinct_names(names: Iterable[str], name: str) -> None:
 
 def _may_be_frame(data: Any) -> bool:
     """Return whether data have some member of a frame: others should not cost an import."""
-    names = ("columns", "__narwhals_dataframe__", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
-    return any(hasattr(type(data), member) for member in (*names, "column_names"))
+    names = ("columns", "column_names", "__narwhals_dataframe__", "__dataframe__")
+    return any(hasattr(type(data), member) for member in (*names, "__arrow_c_stream__", "__arrow_c_array__"))
 
 
 def may_be_series(data: Any) -> bool:
@@ -477,11 +438,7 @@ def as_labels(y: LabelsLike, name: str = "y") -> Any:
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
-    """Return the classes of a training set, sorted, and the position of each instance's class.
-
-    Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
-    TypeError if the labels have no order.
-    """
+    """Return the classes of n labels, sorted, and each one's position; raises for fewer than two, or without order."""
     known = as_labels(y, name)
     if known.shape != (n,):
         raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
@@ -494,10 +451,7 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 
 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
-    """Return the positions of labels among the classes.
-
-    Raises a ValueError unless y has one axis and its labels are known; a TypeError if they have no order.
-    """
+    """Return the positions of labels among the classes; raises for unknown ones, and for labels without an order."""
     labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")

@@ -29,7 +29,6 @@ from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1
 """Code of a value that is no level."""
-
 LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
 
@@ -70,14 +69,11 @@ class Entries(NamedTuple):
 def fit_levels(column: Any) -> Levels:
     """Return the distinct values of a column, sorted: as numbers if its type is one of numbers, else as strings.
 
-    Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
-    is missing. Categories that no row has are no levels.
+    Whole floats among words are written as integers, as before a value was missing. Unused categories are no levels.
     """
-    entries = read_entries(column)
-    distinct = (
-        _distinct_words(entries.values) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
-    )
-    return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
+    values, place = read_entries(column)
+    distinct = _distinct_words(values) if isinstance(values, list) else np.unique(values).tolist()
+    return Levels(tuple(distinct), bool(np.any(place < 0)))
 
 
 def _distinct_words(values: list[str]) -> list[str]:
@@ -106,10 +102,9 @@ class Lookup:
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the position of each value of a column among the levels.
+        """Return the position of each value among the levels; -1 for no level, or if missing is none.
 
-        -1 for a value that is no level, and for a missing one unless missing values are a level. Where either the
-        column or the levels hold words, numbers are compared as words.
+        Where either the column or the levels hold words, numbers are compared as words.
         """
         values, place = read_entries(column)
         if isinstance(values, list) or self._has_words:
@@ -129,10 +124,9 @@ class Lookup:
         return np.append(found, self._missing)[place]
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
-        """Read a cell of a text file among these levels: one of them, another word, or None if it is missing.
+        """Read a cell of a text file: a level, whatever else it could mean, another word, or None if it is missing.
 
-        A cell that is a level means that level, whatever else it could mean. Levels that are bools, and whole floats,
-        may be written in other ways.
+        Levels that are bools, and whole floats, may be written in other ways.
         """
         if cell in self._index:
             return cell

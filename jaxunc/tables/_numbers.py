@@ -34,17 +34,13 @@ def _check_codes(frame: Any, places: list[int], name: str) -> None:
     """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
     dtypes = list(dtypes_of(frame)) if places else []
     names = frame_names(frame)
-    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not _are_codes(dtypes[j].categories)]:
+    is_code = lambda categories: list(categories) == list(range(len(categories)))  # noqa: E731
+    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
             f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
             "categories in the order of training, and NaN in the place of -1."
         )
-
-
-def _are_codes(categories: Any) -> bool:
-    """Return whether the values of categories are their codes."""
-    return list(categories) == list(range(len(categories)))
 
 
 def _plain_numbers(frame: Any, places: list[int], name: str) -> np.ndarray:
@@ -91,10 +87,7 @@ def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
 
 
 def array_of(table: Any, name: str) -> np.ndarray:
-    """Return a frame or an array of objects as float64 if it holds numbers alone, else as objects.
-
-    Raises a TypeError that names the columns that hold dates and the like.
-    """
+    """Return a frame or an array of objects as float64 if of numbers alone, else as objects; a TypeError for dates."""
     places = list(range(table.shape[1]))
     if any(is_named(table, j) for j in places):
         values = np.empty(table.shape, object)
@@ -150,12 +143,10 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
         return len(self), self.columns.number
 
     @property
     def ndim(self) -> int:
-        """Two axes."""
         return 2
 
     def __len__(self) -> int:
@@ -224,15 +215,13 @@ class SparseRows:
 
 
 def is_sparse(data: Any) -> bool:
-    """Return whether data are a sparse matrix or array, as SciPy has them."""
     return hasattr(data, "tocsr")
 
 
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
-    """Return a sparse matrix as SciPy's CSR whose entries are sorted and stored once: duplicates are summed.
+    """Return a sparse matrix as SciPy's CSR with sorted entries, duplicates summed, in a copy where that changes it.
 
-    ``for_sklearn``: with indices of 32 bits where they fit, since its trees take no others. Whoever handed it in finds
-    it as it was. Raises a ValueError unless it has two axes, a TypeError unless it holds numbers.
+    ``for_sklearn``: with indices of 32 bits where they fit. Raises a ValueError or a TypeError for no table of numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")

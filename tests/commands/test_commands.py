@@ -1,7 +1,5 @@
 """``jaxunc fit``, ``predict`` and ``inspect``, as one types them; and columns of texts, which ``fit`` reads."""
 
-import re
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -84,43 +82,6 @@ def test_random_trees_take_missing_numbers(tmp_path, capsys):
     options = ["--estimator", "random-trees", "--trees", "3", "--output", str(tmp_path / "m")]
     main(["fit", str(tmp_path / "t.csv"), "--target", "y", *options])
     assert "classes 0, 1" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("estimator", ["combined", "random-trees", "transductive"])
-def test_dates_are_refused_with_something_to_do(estimator, tmp_path, capsys):
-    frame = pd.DataFrame({"day": pd.date_range("2001-01-01", periods=8), "word": list("abababab"), "y": [0, 1] * 4})
-    frame.to_parquet(tmp_path / "t.parquet")
-    options = ["--estimator", estimator, "--output", str(tmp_path / "m")]
-    with pytest.raises(SystemExit):
-        main(["fit", str(tmp_path / "t.parquet"), "--target", "y", *options])
-    said = capsys.readouterr().err
-    assert re.search(r"\('day'\).*days since the first one", said)
-    assert "--estimator" not in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (["fit", "DATA", "--output", "m"], "--target"),
-        (["fit", "DATA", "--target", "kind", "--output", "m"], "no column 'kind'"),
-        (["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"], "--drop holds 'id'"),
-        (["fit", "nowhere.csv", "--target", "id", "--output", "m"], "does not exist"),
-        (["predict", "nowhere", "DATA", "--output", "o"], "nowhere"),
-        (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
-        (["inspect", "DATA"], "no file that jaxunc.save wrote"),
-        (["predict", "m", "DATA", "--output", "o", "--s", "much"], "is no number"),
-        (["fit", "DATA", "--target", "species", "--output", "DATA"], "--output=.* is the file .*, which is read"),
-        (["fit", "--import", "DATA", "--trust", "--output", "DATA"], "is the file .*, which is read"),
-    ],
-)
-def test_errors_are_one_line(arguments, match, iris, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        main([str(iris) if part == "DATA" else part for part in arguments])
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert printed.startswith("jaxunc: error: ")
-    assert re.search(match, printed)
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])

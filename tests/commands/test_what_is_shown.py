@@ -47,13 +47,9 @@ def test_what_acts_is_escaped(tmp_path, capsys):
 @pytest.mark.exhaustive
 def test_a_terminal_of_few_letters(tmp_path):
     table(tmp_path / "Ł.csv", "Łódź", "Ź")
-    run = lambda *words: subprocess.run(
-        [sys.executable, "-m", "jaxunc", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
-    )
-    done = run("fit", "Ł.csv", "--target", "kind", "--trees", "2", "--leaf-size", "20", "--output", "Ł")
+    words = ["fit", "Ł.csv", "--target", "kind", "--trees", "2", "--leaf-size", "20", "--output", "Ł"]
+    own = {**os.environ, "PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run([sys.executable, "-m", "jaxunc", *words], cwd=tmp_path, capture_output=True, env=own)
     assert done.returncode == 0, done.stderr
     assert rb"classes \u0141\xf3d\u017a, \u0179" in done.stdout
 

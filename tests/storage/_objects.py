@@ -20,7 +20,6 @@ def table(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 
 def small_objects() -> dict[str, Any]:
-    """By what they are."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40, 3)), rng.integers(2, size=40)
     forest = ju.from_sklearn(DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, y))

@@ -100,14 +100,8 @@ class Steps:
 
     def __init__(self, monkeypatch):
         self.taken, self._last = 0, 0
-        for owner, name in (
-            (os, "replace"),
-            (os, "open"),
-            (Path, "write_bytes"),
-            (Path, "unlink"),
-            (Path, "mkdir"),
-            (_run.Run, "finish"),
-        ):
+        of_paths = [(Path, name) for name in ("write_bytes", "unlink", "mkdir")]
+        for owner, name in [*of_paths, (os, "replace"), (os, "open"), (_run.Run, "finish")]:
             monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
         release = _run._release
 
@@ -129,7 +123,6 @@ class Steps:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the last step was taken."""
         return 0 < self._last <= self.taken
 
     def _counted(self, step):
@@ -140,7 +133,6 @@ class Steps:
         return taken
 
     def take(self) -> None:
-        """Take a step, or die."""
         self.taken += 1
         if self.is_dead:
             raise Death
@@ -153,11 +145,9 @@ class _Writer:
         self._own, self._steps = own, steps
 
     def write_table(self, table) -> None:
-        """Write a table."""
         self._steps.take()
         self._own.write_table(table)
 
     def close(self) -> None:
-        """Write the end."""
         self._steps.take()
         self._own.close()

@@ -8,6 +8,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
+from jaxunc.streaming import _csv
 
 
 @pytest.fixture(scope="session")
@@ -16,14 +17,8 @@ def frame() -> pd.DataFrame:
     n = 1000
     colours = rng.choice(["red", "green", "blue"], n).astype(object)
     colours[rng.random(n) < 0.05] = None
-    return pd.DataFrame(
-        {
-            "length": rng.normal(size=n),
-            "count": rng.integers(9, size=n),
-            "colour": colours,
-            "is_old": rng.random(n) < 0.5,
-        }
-    )
+    kinds = {"length": rng.normal(size=n), "count": rng.integers(9, size=n)}
+    return pd.DataFrame({**kinds, "colour": colours, "is_old": rng.random(n) < 0.5})
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +46,9 @@ def data(frame, tmp_path_factory) -> Path:
     (folder / "_hidden" / "x.parquet").write_bytes(b"nothing")
     whole[430:].to_parquet(folder / "c.parquet", row_group_size=333)
     return folder
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", 150)
+    monkeypatch.setattr(_csv, "PEEK_BYTES", 80)

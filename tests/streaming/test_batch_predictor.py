@@ -45,17 +45,11 @@ def test_kinds_of_batches(scorer, model, frame):
         scorer([1, 2])
 
 
-def test_batches_one_after_the_other(scorer, frame):
+def test_batches_and_their_schemas(scorer, frame):
     batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=300)
     found = list(scorer.batches(iter([*batches, batches[0].slice(0, 0)])))
     assert [batch.num_rows for batch in found] == [300, 300, 300, 100]
-
-
-def test_empty_batches(scorer, frame):
     assert scorer(frame[:0]).shape == (0, 5)
-
-
-def test_schemas(scorer, frame):
     assert scorer.ddl == (
         "`count` string, `class` string, `probability_no` float, `probability_yes` float, `set` array<string>"
     )
@@ -64,41 +58,24 @@ def test_schemas(scorer, frame):
     assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype
 
 
-_SPARK = [
-    ([False, True], "boolean"),
-    ([0.0, 1.0], "double"),
-    ([0, 1], "bigint"),
-    (["0", "1"], "string"),
-    ([1, 2**64 - 1], "decimal(20,0)"),
-]
+_SPARK = {"boolean": [False, True], "double": [0.0, 1.0], "bigint": [0, 1], "string": ["0", "1"]}
+_SPARK["decimal(20,0)"] = [1, 2**64 - 1]
 
 
-@pytest.mark.parametrize(("labels", "spark"), _SPARK)
-def test_schemas_of_all_labels(tmp_path, labels, spark):
-    labels = np.array(labels, np.uint64 if 2**64 - 1 in labels else None)
+@pytest.mark.parametrize("spark", _SPARK)
+def test_schemas_of_all_labels(tmp_path, spark):
+    labels = np.array(_SPARK[spark], np.uint64 if 2**64 - 1 in _SPARK[spark] else None)
     forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], labels))
     ju.save(tmp_path / "model", ju.bind(forest, ju.Mean()))
     assert BatchPredictor(tmp_path / "model", outputs=["class", "set"]).ddl == f"`class` {spark}, `set` array<{spark}>"
 
 
-def test_no_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="all workers"):
-        BatchPredictor(tmp_path / "nowhere")
-
-
 @pytest.mark.exhaustive
 def test_nothing_is_started_before_the_first_batch(saved):
-    program = f"""
-import pickle
-from jaxunc.streaming import BatchPredictor
-print(len(pickle.dumps(BatchPredictor({str(saved)!r}))))
-"""
-    environment = {"JAX_PLATFORMS": "no such platform", "PATH": "/usr/bin:/bin"}
-    import os
-
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=True
-    )
+    program = "import pickle\nfrom jaxunc.streaming import BatchPredictor\n"
+    program += f"print(len(pickle.dumps(BatchPredictor({str(saved)!r}))))"
+    own = {**os.environ, "JAX_PLATFORMS": "no such platform", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=own, check=True)
     assert int(done.stdout) < 1000
 
 
@@ -121,6 +98,8 @@ def test_a_replaced_model(frame, model, tmp_path):
 
 def test_a_model_whose_file_is_gone_goes_on(frame, model, tmp_path):
     path = tmp_path / "model.safetensors"
+    with pytest.raises(FileNotFoundError, match="all workers"):
+        BatchPredictor(path)
     ju.save(path, model)
     loaded, unloaded = BatchPredictor(path, outputs=["class"]), BatchPredictor(path, outputs=["set"])
     before = loaded(frame[:5])
@@ -218,16 +197,13 @@ def test_local_clusters(engine, saved, model, frame, tmp_path):
         pytest.skip("Spark needs Java")
     data, out = tmp_path / "data.parquet", tmp_path / "out.parquet"
     frame.assign(id=np.arange(len(frame))).to_parquet(data)
-    program = START + textwrap.dedent(PROGRAMS[engine])
-    program = program.replace("\n", "\n    ")
+    program = (START + textwrap.dedent(PROGRAMS[engine])).replace("\n", "\n    ")
     script = tmp_path / "program.py"
     script.write_text(f"if __name__ == '__main__':{program}\n    found.to_parquet(out)\n")
-    command = [sys.executable, "-W", "ignore", script, saved, data, out]
+    command = list(map(str, [sys.executable, "-W", "ignore", script, saved, data, out]))
     # Spark would start its workers by the first "python3" of the path.
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
+    own = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=own)
     assert done.returncode == 0, done.stderr[-3000:]
     found = parquet.read_table(out).replace_schema_metadata(None).to_pandas()
     found = found.assign(id=found["id"].astype(int)).sort_values("id")

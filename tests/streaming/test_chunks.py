@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
@@ -17,8 +16,6 @@ from jaxunc.streaming import Wanted, _chunks, _csv, file_chunks
 from jaxunc.tables import Columns, encode_arrow
 
 pytestmark = pytest.mark.once
-
-
 MANY, CHUNK = 100_000, 1000
 NAMES = ("a", "b", "c", "d")
 COLUMNS = Columns(len(NAMES), NAMES)
@@ -54,7 +51,7 @@ def test_parquet_is_not_kept(group, table, tmp_path, monkeypatch):
 @pytest.mark.exhaustive
 def test_pages_of_an_arrow_file_are_let_go(batch, table, tmp_path, monkeypatch):
     file = tmp_path / "x.arrow"
-    pa.feather.write_feather(table, file, compression="uncompressed", chunksize=batch)
+    feather.write_feather(table, file, compression="uncompressed", chunksize=batch)
     monkeypatch.setattr(_chunks, "LARGEST_BATCH", 0)
     let_go, states = _chunks._let_go, []
 
@@ -186,10 +183,8 @@ def test_large_batches_are_read_alike(tmp_path, monkeypatch):
         found = []
         for largest in (2**28, 0):
             monkeypatch.setattr(_chunks, "LARGEST_BATCH", largest)
-            tables = [
-                pa.table({**_columns(one.features), **_columns(one.kept)})
-                for one in _chunks.file_chunks(path, wanted, 3, skip)
-            ]
+            read = _chunks.file_chunks(path, wanted, 3, skip)
+            tables = [pa.table(_columns(one.features) | _columns(one.kept)) for one in read]
             found.append([one.to_pylist() for one in tables])
         assert found[0] == found[1]
         assert [row for rows in found[0] for row in rows] == table.to_pylist()[skip:]

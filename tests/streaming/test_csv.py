@@ -12,28 +12,21 @@ from jaxunc.streaming._csv import typed
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 
 pytestmark = pytest.mark.once
-
 FRAME = pd.DataFrame({"x": [1.5, 2.0, np.nan, 3.0], "flag": [True, False, True, True], "word": ["a", "b", None, "a"]})
 COLUMNS = fit_columns(FRAME)
 
 
-def encoded(path, text: str, columns: Columns = COLUMNS, keep=(), chunk_rows: int = 3) -> np.ndarray:
+def encoded(path, text: str, columns: Columns = COLUMNS, chunk_rows: int = 3) -> np.ndarray:
     path.write_text(text)
-    wanted = Wanted(columns, None, tuple(keep))
-    parts = [
-        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells).values
-        for chunk in file_chunks(path, wanted, chunk_rows)
-    ]
+    read = file_chunks(path, Wanted(columns, None, ()), chunk_rows)
+    parts = [encode_arrow(one.features, columns, one.where, are_cells=one.are_cells).values for one in read]
     return np.concatenate(parts)
 
 
-def test_what_frames_know_of_their_columns():
+def test_a_file_is_read_as_its_frame(tmp_path):
     assert COLUMNS.boolean == (False, True, False)
     assert COLUMNS.missing_words == MISSING_WORDS
     assert fit_columns(FRAME.to_numpy(dtype=object)).boolean is None
-
-
-def test_a_file_is_read_as_its_frame(tmp_path):
     path = tmp_path / "x.csv"
     FRAME.to_csv(path, index=False)
     np.testing.assert_array_equal(encoded(path, path.read_text()), encode_instances(FRAME, COLUMNS).values)

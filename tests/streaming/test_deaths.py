@@ -1,10 +1,7 @@
 """Runs that are killed at every step on the disk in turn, and go on: the bytes of a run that nobody disturbed."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +13,10 @@ from jaxunc.streaming import predict_files
 from tests._exhaustive import SEED
 
 from ._deaths import PROGRAM, SHIM, Death, Steps
+from ._made import NEEDS_SHIM, contents, shimmed
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
 OPTIONS = {"keep": ["id"], "outputs": ["class", "set"], "chunk_rows": 16}
-
-
-def contents(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +61,7 @@ def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, mo
         assert contents(tmp_path / "again") == expected, f"{moment}, seed {SEED}"
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux")
+@NEEDS_SHIM
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("moments", ["at random", *range(1, 9)])
 @pytest.mark.exhaustive
@@ -75,17 +69,7 @@ def test_a_process_that_is_killed_at_a_call_goes_on(moments, form, saved, few, t
     """By SIGKILL or SIGTERM, a write half done: at each eighth call of the system in turn, or at several."""
     settings = OPTIONS | {"file_format": form, "chunk_rows": 32}
     predict_files(saved, few, tmp_path / "whole", **settings)
-    (tmp_path / "shim.c").write_text(SHIM)
-    built = ["gcc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"]
-    subprocess.run(built, check=True)
     places = [saved, few, tmp_path / "whole", tmp_path / "shimmed"]
     drawn = np.random.default_rng(SEED).integers(1, 40, (4, 2)).tolist() if moments == "at random" else moments
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, places), json.dumps(settings), json.dumps(drawn)],
-        env={**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "PYTHONPATH": os.getcwd()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"seed {SEED}: {done.stdout[-500:]} {done.stderr[-2000:]}"
-    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) > 3
+    lines = shimmed(tmp_path, SHIM, PROGRAM, *places, json.dumps(settings), json.dumps(drawn))
+    assert sum(int(line.split()[-1]) for line in lines) > 3

@@ -3,10 +3,6 @@
 import gzip
 import io
 import itertools
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +16,8 @@ from jaxunc.streaming import Wanted, _csv, _csv_blocks, file_chunks, read_table
 from jaxunc.tables import Columns
 from tests._exhaustive import SEED, a_few_of
 from tests._refusal import refuses
+
+from ._made import NEEDS_SHIM, shimmed
 
 pytestmark = pytest.mark.once
 WANTED = Wanted(Columns(2, ("a", "b")), None, ("text",))
@@ -54,32 +52,16 @@ def rows(path: Path) -> tuple:
     return list(itertools.chain(*cells)), np.concatenate(numbers).astype(float).tolist() if numbers else []
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(_csv, "BLOCK_BYTES", 150)
-    monkeypatch.setattr(_csv, "PEEK_BYTES", 90)
-
-
 class Reads(io.RawIOBase):
     """An open file of which one read is another than one would like."""
 
     def __init__(self, path, mode, fault, at):
         self._file, self._fault, self._left = io.FileIO(path, mode), fault, at
 
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def seek(self, *place):
-        return self._file.seek(*place)
-
-    def tell(self):
-        return self._file.tell()
-
-    def fileno(self):
-        return self._file.fileno()
+    readable = seekable = lambda self: True
+    seek = lambda self, *place: self._file.seek(*place)
+    tell = lambda self: self._file.tell()
+    fileno = lambda self: self._file.fileno()
 
     def close(self):
         self._file.close()
@@ -101,10 +83,7 @@ def test_reads_of_texts(form, fault, small_blocks, tmp_path, monkeypatch):
     path = written(tmp_path, form)
     expected, refused = rows(path), 0
     for at in range(1, 60):
-
-        def changed(path, mode, at=at):
-            return io.BufferedReader(Reads(path, mode, fault, at), 100)
-
+        changed = lambda path, mode, at=at: io.BufferedReader(Reads(path, mode, fault, at), 100)
         monkeypatch.setattr(_csv_blocks, "open", changed, raising=False)
         if (found := rows_or_refusal(path)) is None:
             refused += 1
@@ -129,12 +108,9 @@ def test_files_that_are_cut(form, small_blocks, tmp_path):
     content, (texts, _) = written(tmp_path, form).read_bytes(), rows(written(tmp_path, form))
     whole_lines = {0}
     if form in ("csv", "tsv"):
-        frames = frame().to_csv(index=False, sep="," if form == "csv" else "\t")
-        assert frames.encode() == content
-        at = [0]
-        for i in range(N + 1):
-            at.append(len(frame()[:i].to_csv(index=False, sep="," if form == "csv" else "\t").encode()))
-        whole_lines = set(at)
+        text = lambda part: part.to_csv(index=False, sep="," if form == "csv" else "\t").encode()
+        assert text(frame()) == content
+        whole_lines |= {len(text(frame()[:i])) for i in range(N + 1)}
     step = 1 if len(content) < 2500 else 7
     for cut in range(SEED % step, len(content), step):
         (tmp_path / f"y.{form}").write_bytes(content[:cut])
@@ -164,10 +140,9 @@ def test_marks_that_are_left_open(name, block, tmp_path, monkeypatch):
     line, number = LINES[name]
     path = tmp_path / "x.csv"
     path.write_text("\n".join(["a,b,text", "1,2,x", "1,2,x", line, *["1,2,fine"] * 100]) + "\n")
-    with refuses(ValueError, f"line {number} opens a quotation mark|row in line {number} is longer"):
-        rows(path)
-    with refuses(ValueError, f"line {number} opens a quotation mark|row in line {number} is longer"):
-        read_table(path)
+    for read in (rows, read_table):
+        with refuses(ValueError, f"line {number} opens a quotation mark|row in line {number} is longer"):
+            read(path)
 
 
 @pytest.mark.parametrize("block", [2**22, 40])
@@ -211,9 +186,7 @@ def test_every_bit_of_what_counts_rows(form, tmp_path):
     """Of an Arrow file's list of batches, and of a Parquet file's row groups."""
     content = written(tmp_path, form).read_bytes()
     number = (4).to_bytes(4, "little") if form == "arrow" else None  # four batches; 40 and 11 rows as zigzag numbers
-    places = [
-        at for at in range(8, len(content)) if content[at : at + 4] == number or (not number and content[at] == 22)
-    ]
+    places = [i for i in range(8, len(content)) if content[i : i + 4] == number or (not number and content[i] == 22)]
     assert places
     for at, bit in itertools.product(places, range(8)):
         changed = bytearray(content)
@@ -289,21 +262,11 @@ for name in sys.argv[1:]:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux")
+@NEEDS_SHIM
 @pytest.mark.exhaustive
 def test_every_read_of_the_system(tmp_path):
-    (tmp_path / "shim.c").write_text(SHIM)
-    built = ["gcc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"]
-    subprocess.run(built, check=True)
     (tmp_path / "shimmed").mkdir()
     paths = [written(tmp_path / "shimmed", form) for form in ("csv", "csv.gz", "parquet", "arrow")]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, paths)],
-        env={**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "PYTHONPATH": os.getcwd()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    reads = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
+    lines = [line.split() for line in shimmed(tmp_path, SHIM, PROGRAM, *paths)]
+    reads = {name: int(number) for name, number, _ in lines}
     assert min(reads["x.csv"], reads["x.csv.gz"], reads["x.parquet"]) > 3

@@ -8,22 +8,14 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.__main__ import main
-from jaxunc.streaming import _csv
 from tests.streaming._odd_tables import TABLES
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_blocks")]  # late rows come in blocks of their own
 
 
 def answers(model, source) -> np.ndarray:
     table = pa.concat_tables(ju.stream(model, source, outputs=["probability"], chunk_rows=11))
     return np.column_stack([column.to_numpy() for column in table.columns])
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    """Late rows come in blocks of their own."""
-    monkeypatch.setattr(_csv, "BLOCK_BYTES", 160)
-    monkeypatch.setattr(_csv, "PEEK_BYTES", 80)
 
 
 @pytest.mark.filterwarnings("ignore::jaxunc.tables.MergedValuesWarning")  # of integers that float32 cannot tell apart

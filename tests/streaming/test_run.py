@@ -5,12 +5,13 @@ import json
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from jaxunc.streaming import predict_files
 from tests._exhaustive import SEED
 from tests._refusal import refuses
+
+from ._made import contents, written
 
 pytestmark = pytest.mark.once
 OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
@@ -18,7 +19,6 @@ OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
 
 @pytest.fixture(scope="module")
 def made(saved, data, tmp_path_factory):
-    """A folder that a run has made."""
     folder = tmp_path_factory.mktemp("made") / "out"
     predict_files(saved, data, folder, **OPTIONS)
     return folder
@@ -29,8 +29,8 @@ def out(made, tmp_path):
     """A copy of it, beside a file that nobody may touch."""
     (tmp_path / "victim.txt").write_text("precious")
     (tmp_path / "out").mkdir()
-    for file in made.iterdir():
-        (tmp_path / "out" / file.name).write_bytes(file.read_bytes())
+    for name, content in contents(made).items():
+        (tmp_path / "out" / name).write_bytes(content)
     return tmp_path / "out"
 
 
@@ -92,10 +92,10 @@ def test_what_is_no_manifest(name, saved, data, out):
 
 
 def _is_refused(saved, data, out):
-    before = {file: file.read_bytes() for file in out.iterdir()}
+    before = contents(out)
     with refuses(ValueError, "is no manifest of jaxunc: .*Choose another folder"):
         predict_files(saved, data, out, **OPTIONS)
-    assert {file: file.read_bytes() for file in out.iterdir()} == before
+    assert contents(out) == before
     assert (out.parent / "victim.txt").read_text() == "precious"
 
 
@@ -113,7 +113,7 @@ ODD = [None, True, -1, 0, 10**30, 0.5, "", "../victim.txt", "part-00000-00000.pa
 def test_entries_at_random(seed, saved, data, out, made):
     """Each entry is another thing: refused in words, or the run ends as it would have without."""
     rng = np.random.default_rng([SEED, seed])
-    whole, text = {file.name: file.read_bytes() for file in made.iterdir()}, (made / "_manifest.json").read_text()
+    whole, text = contents(made), (made / "_manifest.json").read_text()
     for _ in range(12):
         manifest = json.loads(text)
         places = list(_places(manifest))
@@ -126,10 +126,10 @@ def test_entries_at_random(seed, saved, data, out, made):
         try:
             predict_files(saved, data, out, **OPTIONS)
         except ValueError:
-            found = {file.name: file.read_bytes() for file in out.iterdir() if file.name != "_manifest.json"}
-            assert found == {name: own for name, own in whole.items() if name != "_manifest.json"}
+            found, own = ({**one, "_manifest.json": b""} for one in (contents(out), whole))
+            assert found == own
         else:
-            assert {file.name: file.read_bytes() for file in out.iterdir()} == whole
+            assert contents(out) == whole
         assert (out.parent / "victim.txt").read_text() == "precious"
 
 
@@ -149,12 +149,12 @@ def test_a_manifest_larger_than_its_files(saved, data, out):
 
 
 def test_what_killed_runs_leave_is_taken_away(saved, data, out):
-    before = {file: file.read_bytes() for file in out.iterdir()}
+    before = contents(out)
     (out / "._manifest.json.77").write_text("half of one")
     (out / ".part-00000-00000.parquet.78").write_text("half of one")
     (out / "part-00002-00007.parquet").write_text("of a file that was longer")
     predict_files(saved, data, out, **OPTIONS)
-    assert {file: file.read_bytes() for file in out.iterdir()} == before
+    assert contents(out) == before
 
 
 def test_parts_that_are_links_are_made_anew(saved, data, out):
@@ -168,9 +168,7 @@ def test_parts_that_are_links_are_made_anew(saved, data, out):
 
 
 def test_a_part_that_goes_during_the_run(saved, data, out):
-    def take_away(_):
-        (out / "part-00000-00000.parquet").unlink(missing_ok=True)
-
+    take_away = lambda _: (out / "part-00000-00000.parquet").unlink(missing_ok=True)
     (out / "part-00002-00004.parquet").unlink()
     with pytest.raises(OSError, match=r"part-00000-00000\.parquet.* were taken away"):
         predict_files(saved, data, out, **OPTIONS, progress=take_away)
@@ -179,17 +177,8 @@ def test_a_part_that_goes_during_the_run(saved, data, out):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_files_that_are_written_to_during_the_run(ending, saved, frame, tmp_path):
-    path = tmp_path / f"x.{ending}"
-    save = {
-        "csv": lambda f, p: f.to_csv(p, index=False),
-        "parquet": pd.DataFrame.to_parquet,
-        "arrow": pd.DataFrame.to_feather,
-    }
-    save[ending](frame.assign(id=np.arange(len(frame))), path)
-
-    def touch(_):
-        os.utime(path, ns=(1, 1))
-
+    path = written(frame.assign(id=np.arange(len(frame))), tmp_path / f"x.{ending}")
+    touch = lambda _: os.utime(path, ns=(1, 1))
     with refuses(ValueError, "was changed (while it was read|since the run began)"):
         predict_files(saved, path, tmp_path / "out", **OPTIONS, progress=touch)
 

@@ -16,7 +16,6 @@ from jaxunc.tables import Columns, Levels, encode_arrow, encode_instances, fit_c
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
 NAMED: Any = ["d"]
 MOMENTS = {
     "days": ("Dhms", ["2020-01-02", "2020-01-01", "2020-01-02", "2019-12-31"]),
@@ -27,7 +26,6 @@ MOMENTS = {
 
 
 def carriers(coarse: str, texts: list[str]) -> dict[str, Any]:
-    """The moments in each carrier that holds them whole."""
     fine = np.array(texts, "M8[ns]")
     parts: dict[str, Any] = {unit: fine.astype(f"M8[{unit}]") for unit in coarse.replace("n", "")}
     parts |= {unit: fine.astype(f"M8[{unit}]") for unit in (["ns"] if coarse == "n" else ["ms", "us", "ns"])}

@@ -9,7 +9,6 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -21,14 +20,13 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-
-SHOP = pandas.DataFrame(
+SHOP = pd.DataFrame(
     {
         "number": [0.5, 1.5, 2.5, 3.5],
-        "grade": pandas.Categorical(["low", "high", "low", "high"], categories=["odd", "low", "high"]),
-        "word": pandas.Series(["b", None, "a", "b"], dtype=object),
+        "grade": pd.Categorical(["low", "high", "low", "high"], categories=["odd", "low", "high"]),
+        "word": pd.Series(["b", None, "a", "b"], dtype=object),
         "flag": [True, False, True, False],
-        "when": pandas.to_datetime(["2024-01-01"] * 4),
+        "when": pd.to_datetime(["2024-01-01"] * 4),
     }
 )
 GRADE, WORD = Levels(("high", "low"), False), Levels(("a", "b"), True)
@@ -46,6 +44,7 @@ def test_a_frame():
     )
     assert columns.is_nominal.tolist() == [False, True, True, False, False]
     assert holds_numbers(SHOP).tolist() == [True, False, False, True, False]
+    assert fit_columns(pd.DataFrame(np.eye(2))).names == ("0", "1")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +78,6 @@ def test_arrays():
     device = jnp.asarray([[3.0, 5], [jnp.nan, 5]])
     assert fit_columns(device) == Columns(2)
     assert fit_columns(device, [0]).levels == (Levels((3.0,), True), None)
-
-
-def test_names_are_texts():
-    assert fit_columns(pandas.DataFrame(np.eye(2))).names == ("0", "1")
 
 
 @pytest.mark.parametrize(

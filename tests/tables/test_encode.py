@@ -5,7 +5,6 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas
 import pandas as pd
 import pytest
 import scipy.sparse
@@ -20,12 +19,11 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-
-SHOP = pandas.DataFrame(
+SHOP = pd.DataFrame(
     {
         "number": [0.5, 1.5, 2.5, 3.5],
-        "grade": pandas.Categorical(["low", "high", "low", "high"]),
-        "word": pandas.Series(["b", None, "a", "b"], dtype=object),
+        "grade": pd.Categorical(["low", "high", "low", "high"]),
+        "word": pd.Series(["b", None, "a", "b"], dtype=object),
         "flag": [True, False, True, False],
     }
 )
@@ -47,7 +45,7 @@ def test_frames():
     check(SHOP[::-1], CODES[::-1])
     check(SHOP.to_numpy(dtype=object), CODES)
     check(SHOP[:0], CODES[:0])
-    new = pandas.DataFrame({"number": [np.nan], "grade": ["odd"], "word": [np.nan], "flag": [1]})
+    new = pd.DataFrame({"number": [np.nan], "grade": ["odd"], "word": [np.nan], "flag": [1]})
     check(new, [[np.nan, -1, 2, 1]], missing=True)
     check(new.assign(grade=None, word="z"), [[np.nan, -1, -1, 1]], missing=True)
 
@@ -60,20 +58,15 @@ def test_categories_in_another_order():
 
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "Int8", "float32", "object"])
 def test_kinds_of_numbers(dtype):
-    half = pandas.Series([0, 1, 1, 0]).astype(dtype)
-    frame = pandas.DataFrame({"half": half, "word": list("abba")})
+    half = pd.Series([0, 1, 1, 0]).astype(dtype)
+    frame = pd.DataFrame({"half": half, "word": list("abba")})
     expected = np.array([[0, 0], [1, 1], [1, 1], [0, 0]])
     check(frame, expected, fit_columns(frame, ["word"]))
     check(frame[["half"]], expected[:, :1], Columns(1, ("half",)))
     if dtype != "float32":
         gap = frame.assign(half=half.astype(object).where([True, True, True, False], None).astype(dtype))
-        check(gap, [[0, 0], [1, 1], [1, 1], [np.nan, 0]], fit_columns(frame, ["word"]), missing=True)
-        check(
-            gap.to_numpy(dtype=object),
-            [[0, 0], [1, 1], [1, 1], [np.nan, 0]],
-            fit_columns(frame, ["word"]),
-            missing=True,
-        )
+        for data in (gap, gap.to_numpy(dtype=object)):
+            check(data, [[0, 0], [1, 1], [1, 1], [np.nan, 0]], fit_columns(frame, ["word"]), missing=True)
 
 
 def test_plain_numbers():
@@ -81,16 +74,9 @@ def test_plain_numbers():
     X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     columns = Columns(3)
     assert encode_instances(X, columns)[0] is X
-    for data in (
-        X.tolist(),
-        X.astype(int),
-        X.astype(np.float64),
-        np.asfortranarray(X),
-        jnp.asarray(X),
-        X[:, ::-1][:, ::-1],
-    ):
+    others = X.tolist(), X.astype(int), X.astype(float), np.asfortranarray(X), jnp.asarray(X), X[:, ::-1][:, ::-1]
+    for data in (*others, pd.DataFrame(X)):
         check(data, X, columns)
-    check(pandas.DataFrame(X), X, columns)
     check(X > 2, X > 2, columns)
     hole = np.where(X == 2, np.nan, X)
     check(hole, hole, columns, missing=True)
@@ -145,7 +131,7 @@ def test_codes_of_words_are_no_words():
 
 X = np.arange(6.0).reshape(2, 3)
 NAMED = Columns(3, ("a", "b", "c"))
-FRAME = pandas.DataFrame(X, columns=list("abc"))
+FRAME = pd.DataFrame(X, columns=list("abc"))
 
 
 @pytest.mark.parametrize(
@@ -164,9 +150,9 @@ FRAME = pandas.DataFrame(X, columns=list("abc"))
         (FRAME.rename(columns={"a": "z"}), ValueError, r"missing \['a'\], unexpected \['z'\]"),
         (FRAME[["a"]], ValueError, r"missing \['b', 'c'\]"),
         (FRAME.assign(b="text"), TypeError, r"columns \['b'\] \(1 in all\) hold no numbers"),
-        (FRAME.assign(b=pandas.Categorical(["x"] * 2)), TypeError, r"\['b'\]"),
-        (FRAME.assign(b=pandas.Timestamp("2020-01-01")), TypeError, r"\['b'\].*days since"),
-        (FRAME.assign(b=pandas.Timedelta("1s")), TypeError, r"\['b'\]"),
+        (FRAME.assign(b=pd.Categorical(["x"] * 2)), TypeError, r"\['b'\]"),
+        (FRAME.assign(b=pd.Timestamp("2020-01-01")), TypeError, r"\['b'\].*days since"),
+        (FRAME.assign(b=pd.Timedelta("1s")), TypeError, r"\['b'\]"),
         (FRAME.assign(b=1j), TypeError, r"\['b'\]"),
         (FRAME.assign(a="text", c="2"), TypeError, r"columns \['a'\]"),
     ],
@@ -178,7 +164,7 @@ FRAME = pandas.DataFrame(X, columns=list("abc"))
 def test_refused(data, error, match):
     with refuses(error, match):
         encode_instances(data, NAMED)
-    if isinstance(data, pandas.DataFrame) and error is TypeError:
+    if isinstance(data, pd.DataFrame) and error is TypeError:
         with refuses(TypeError, "hold no numbers"):
             encode_instances(data.assign(word="a"), fit_columns(data.assign(word="a"), ["word"]))
 

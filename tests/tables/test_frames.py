@@ -30,7 +30,6 @@ from jaxunc.tables import encode_arrow, encode_instances, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
-
 REFUSED = (TypeError, ValueError, RuntimeError)
 """What a refusal in words may be."""
 
@@ -46,7 +45,6 @@ def _setting(missing: bool) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 @functools.cache
 def _fitted(missing: bool) -> tuple[Any, Any, Any]:
-    """A forest of scikit-learn, imported, and bound."""
     _, plain, y = _setting(missing)
     model = RandomForestClassifier(8, max_depth=4, random_state=0).fit(plain, y)
     forest = ju.from_sklearn(model)
@@ -61,12 +59,8 @@ def _streamed(X: Any, missing: bool) -> np.ndarray:
     return np.stack([column.to_numpy() for table in tables for column in table.columns])
 
 
-def _settled(X: Any, missing: bool) -> Any:
-    return ju.predict_until_settled(_fitted(missing)[1], X).votes
-
-
-def _recounted(X: Any, missing: bool) -> Any:
-    return ju.count_leaves(_fitted(missing)[1], X, _setting(missing)[2]).counts
+def _boosted(missing: bool) -> Any:
+    return ju.from_sklearn_values(HistGradientBoostingClassifier(max_iter=3).fit(*_setting(missing)[1:]))
 
 
 def _left_out(X: Any, missing: bool) -> Any:
@@ -84,40 +78,26 @@ def _masked(X: Any, missing: bool) -> Any:
     return oob_mask(_fitted(missing)[0], len(y), X=X, y=y)
 
 
-def _sharded(X: Any, missing: bool) -> Any:
-    return ju.shard(_fitted(missing)[2], jax.make_mesh((1, 1), ("data", "tree"))).probability(X)
-
-
-def _summed(X: Any, missing: bool) -> Any:
-    _, plain, y = _setting(missing)
-    return ju.from_sklearn_values(HistGradientBoostingClassifier(max_iter=3).fit(plain, y)).raw(X)
-
-
 def _rows(X: Any, missing: bool, source: Any) -> Any:
     rows = oob_dataset(_fitted(missing)[0], X, _setting(missing)[2], source=source, n_folds=2)
     return rows.histograms.code
-
-
-def _inserted(X: Any, missing: bool) -> Any:
-    _, plain, y = _setting(missing)
-    return ju.transduction.transductive_leaf_counts(plain, y, X)
 
 
 ASKED: dict[str, Ask] = {
     "bind": lambda X, missing: _fitted(missing)[2].probability(X),
     "leaf_index": lambda X, missing: ju.leaf_index(_fitted(missing)[1], X),
     "leaf_counts": lambda X, missing: ju.leaf_counts(_fitted(missing)[1], X),
-    "predict_until_settled": _settled,
-    "count_leaves": _recounted,
+    "predict_until_settled": lambda X, missing: ju.predict_until_settled(_fitted(missing)[1], X).votes,
+    "count_leaves": lambda X, missing: ju.count_leaves(_fitted(missing)[1], X, _setting(missing)[2]).counts,
     "leave_one_out": _left_out,
     "out_of_bag_votes": _unseen_votes,
     "oob_mask": _masked,
-    "shard": _sharded,
-    "AdditiveTrees.raw": _summed,
+    "shard": lambda X, missing: ju.shard(_fitted(missing)[2], jax.make_mesh((1, 1), ("data", "tree"))).probability(X),
+    "AdditiveTrees.raw": lambda X, missing: _boosted(missing).raw(X),
     "stream": _streamed,
     "rows out of bag": lambda X, missing: _rows(X, missing, "oob"),
     "rows of folds": lambda X, missing: _rows(X, missing, "cross_fit"),
-    "transduction": _inserted,
+    "transduction": lambda X, missing: ju.transduction.transductive_leaf_counts(*_setting(missing)[1:], X),
 }
 
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
@@ -145,13 +125,11 @@ def _fit(kind: str) -> Ask:
 
 ASKED |= {f"{kind}.predict_proba": _predict(kind) for kind in CLASSIFIERS}
 ASKED |= {f"{kind}.fit": _fit(kind) for kind in CLASSIFIERS}
-
 BY_POSITION = {"stream"}
 """Entry points that refuse arrays where the model knows names."""
 
 
 def _refusal(ask: Callable[[], Any]) -> str | None:
-    """Return the words of a refusal; None for an answer."""
     try:
         ask()
     except REFUSED as error:

@@ -16,17 +16,10 @@ from tests._refusal import refuses
 pytestmark = pytest.mark.once
 
 ANY = st.one_of(
-    st.none(),
-    st.just(pandas.NA),
-    st.just(pandas.NaT),
-    st.booleans(),
-    st.integers(-3, 3),
-    st.integers(),
-    st.floats(),
-    st.floats(-3, 3).map(round).map(float),
-    st.text(max_size=3),
+    *map(st.just, [None, pandas.NA, pandas.NaT]),
+    *(st.booleans(), st.integers(-3, 3), st.integers(), st.floats(), st.dates()),
+    *(st.floats(-3, 3).map(round).map(float), st.text(max_size=3)),
     st.sampled_from(["1", "1.0", "True", "nan", "None", "<NA>"]),
-    st.dates(),
 )
 
 

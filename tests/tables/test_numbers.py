@@ -8,7 +8,6 @@ from jaxunc.tables import Columns, Levels, SparseRows, as_csr, encode_instances,
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, np.nan, 0], [0, 0, 1 / 3, 7]])
 COLUMNS = Columns(4)
 
@@ -153,13 +152,6 @@ def test_infinite_values_that_are_let_through():
     for infinite in (0, "yes"):
         with refuses(TypeError, "infinite"):
             encode_rows(data, COLUMNS, infinite=infinite)
-
-
-def test_conversions_that_are_refused():
-    with refuses(ValueError, r"Q has shape \(4,\)"):
-        as_csr(scipy.sparse.coo_array(DENSE[0]), "Q")
-    with refuses(TypeError, "X has dtype complex"):
-        as_csr(scipy.sparse.csr_array(np.eye(2) * 1j))
 
 
 def test_what_is_not_sparse_goes_its_own_way():
