@@ -57,7 +57,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
             "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
             "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
             "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
-            "groups=range(len(y)) that none do.)",
+            "groups=range(len(y)) that none do.)"
         )
     return groups
 

@@ -10,8 +10,7 @@ from jaxunc._checks import check_collection, check_kind, check_within
 from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
 from jaxunc.tables import Columns
 
-from ._forest import Forest
-from ._trees import Trees
+from ._forest import Forest, Trees
 
 
 class TreeNodes(NamedTuple):

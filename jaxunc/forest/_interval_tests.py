@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int32
 from jaxunc._numerics import order_key_at_or_below
 
 from ._assemble import TreeNodes
-from ._trees import Trees
+from ._forest import Trees
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 
@@ -67,8 +67,6 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
     tests
         Intervals by the place of the node that tests them.
     """
-    if not tests:
-        return nodes
     made = _Made(nodes)
     for node, intervals in tests.items():
         made.add(node, _joined(intervals))

@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
 
-from ._forest import MODES, Forest, check_is_forest
-from ._trees import Trees
+from ._forest import MODES, Forest, Trees, check_is_forest
 
 CACHED_NODES = 2**18
 """Number of nodes that the host looks at together: those that its cache holds are looked at faster."""

@@ -15,15 +15,7 @@ from jaxunc._checks import check_integer, is_concrete
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
-from ._leader_probability import (
-    Criterion,
-    Population,
-    Votes,
-    allowed_loss,
-    is_final_weights,
-    leader_probability,
-    loss,
-)
+from ._leader_probability import Criterion, Population, Votes, allowed_loss, is_final_weights, leader_probability, loss
 from ._stopping_rules import StoppingRule, checked_promise, make_rule, optimal_table
 from ._vote_prior import checked_prior
 

@@ -9,14 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.tables import fit_columns
-from jaxunc.voting import (
-    VotePriorWarning,
-    _vote_prior,
-    fit_vote_prior,
-    out_of_bag_votes,
-    stop_after,
-    votes_of_counts,
-)
+from jaxunc.voting import VotePriorWarning, _vote_prior, fit_vote_prior, out_of_bag_votes, stop_after, votes_of_counts
 from tests._refusal import refuses
 from tests.voting._votes import drawn_votes, forest_of_votes
 
