@@ -419,25 +419,19 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
     """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
     if isinstance(given, Forest) or (or_trees and isinstance(given, Trees)):
         return
-    kind = type(given).__name__
-    raise TypeError(f"{name} is a {kind}. {_advice(given)}")
-
-
-def _advice(given: Any) -> str:
-    """The advice for an object of another kind."""
-    kind = type(given)
+    kind, advice = type(given), "Pass a Forest, such as jaxunc.from_sklearn(model)."
     if kind.__module__.partition(".")[0] == "sklearn":
-        return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
-    if kind.__module__.startswith("jaxunc.additive"):
-        return (
+        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+    elif kind.__module__.startswith("jaxunc.additive"):
+        advice = (
             "Its leaves hold values, and its trees correct each other: no combiner merges such trees. Ask its raw and "
             "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y)."
         )
-    if kind.__module__.startswith("jaxunc.estimators"):
-        return "Pass its forest_, which it has once it is fitted."
-    if isinstance(getattr(given, "forest", None), Forest):
-        return "Pass its forest."
-    return "Pass a Forest, such as jaxunc.from_sklearn(model)."
+    elif kind.__module__.startswith("jaxunc.estimators"):
+        advice = "Pass its forest_, which it has once it is fitted."
+    elif isinstance(getattr(given, "forest", None), Forest):
+        advice = "Pass its forest."
+    raise TypeError(f"{name} is a {kind.__name__}. {advice}")
 
 
 def counts_of_forks(

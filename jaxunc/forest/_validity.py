@@ -27,11 +27,6 @@ def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
     """Return each invariant of trees or of a forest by name and whether it holds; traceable.
 
     Invariants of forks are checked by `check_trees` alone.
-
-    Parameters
-    ----------
-    forest
-        Trees alone, or a forest with its counts.
     """
     check_is_forest(forest, or_trees=True)
     return _holding(forest, jnp)
