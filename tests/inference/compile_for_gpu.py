@@ -88,7 +88,7 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
     engine = ju.bind(forest, rule, walk="levels").engine
     engine = engine.for_missing() if missing else engine
-    rows = rows or engine.shapes().large.rows
+    rows = rows or engine.call().shapes.large.rows
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
