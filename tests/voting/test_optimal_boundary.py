@@ -201,8 +201,7 @@ def test_trees_expected_at_a_known_probability(rng):
     assert certain.n_trees_used == pytest.approx(5)
 
 
-def reaches(least, counts, t) -> bool:
-    return bool(any(0 <= least[c, t] <= counts[c] for c in (0, 1)))
+reaches = lambda least, counts, t: bool(any(0 <= least[c, t] <= counts[c] for c in (0, 1)))
 
 
 @pytest.mark.parametrize("population", ["infinite", "finite"])

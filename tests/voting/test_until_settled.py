@@ -99,11 +99,6 @@ def test_probabilities(voted):
     expected = np.asarray(voting.win_probability(found.votes)).max(axis=1)
     np.testing.assert_allclose(found.probability, expected, atol=3e-6)
     assert np.all((found.probability > 0.95) == found.settled)
-
-
-@pytest.mark.exhaustive
-def test_probabilities_of_what_is_certain(voted):
-    forest, X, _, _ = voted
     assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were used
     found = ju.predict_until_settled(forest, X[::20], criterion="certain", max_trees=35)
     assert np.all(found.probability[found.settled] == 1)
@@ -164,10 +159,13 @@ def test_a_grown_forest(fitted, missing):
 
 
 @pytest.mark.exhaustive
-def test_a_forest_of_several_counts_votes_by_its_own(fitted):
+def test_a_forest_of_several_counts_votes_by_its_own_and_nothing_settles(fitted):
     forest, X = fitted
     other = forest.with_counts(forest.counts[..., ::-1])
     same(ju.predict_until_settled(forest.with_count_set("oob", other), X), ju.predict_until_settled(forest, X))
+    found = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)(X)
+    assert not found.settled.any()
+    assert np.all(found.n_trees_used == 40)
 
 
 @pytest.mark.exhaustive
@@ -186,15 +184,6 @@ def test_empty_leaves(key):
     assert empty.any()
     found = ju.predict_until_settled(abstaining, X, confidence=1 - 1e-15)
     np.testing.assert_array_equal(found.votes.sum(axis=1), np.sum(~empty, axis=1))
-
-
-@pytest.mark.exhaustive
-def test_nothing_settles(fitted):
-    forest, X = fitted
-    bound = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)
-    found = bound(X)
-    assert not found.settled.any()
-    assert np.all(found.n_trees_used == 40)
 
 
 def test_no_compilation_follows_the_data(fitted):
