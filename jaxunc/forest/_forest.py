@@ -437,12 +437,10 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
 def counts_of_forks(
     trees: Trees, counts: Num[Array | np.ndarray, "trees nodes classes"], counted: np.ndarray | None = None
 ) -> Num[Array | np.ndarray, "forks classes"]:
-    """Return the counts of every fork's node.
+    """Return the counts of every fork's node: sums of the leaves below its children, and what is ``counted`` beside.
 
-    They are the sums of the leaves below its children, and what is ``counted`` beside them.
-
-    ``counts`` are read at leaves that are not empty, on the host in float64; they may be traced, the trees not. Raises
-    a ValueError if these are.
+    ``counts`` are read at leaves that are not empty, on the host in float64; they may be traced, the trees not (a
+    ValueError).
     """
     assert trees.forks is not None
     if not is_concrete(trees):

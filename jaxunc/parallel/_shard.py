@@ -127,12 +127,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
-    """A bound forest distributed by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
-
-    Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
-    answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
-    the bound forest's to the last bit.
-    """
+    """A bound forest distributed by `shard`, which says what it answers; called as a `BoundForest` is."""
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound

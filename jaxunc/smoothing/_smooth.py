@@ -186,10 +186,9 @@ def predictive_mass(
     .. math:: m(\{c\}) = \max(\tilde p_c - \delta_c/2,\, 0), \qquad m(\Omega) = 1 - \sum_c m(\{c\})
 
     Arguments, errors and gradient are those of `correction_interval`, whose ends are, for two classes, belief and
-    plausibility of class c.
-    Masses ``[... sets]`` lie on ∅ (always 0), the singletons and Ω, as `jaxunc.belief` has them.
-    To read them as probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval. Leaf
-    without instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves.
+    plausibility of class c. Masses ``[... sets]`` lie on ∅ (always 0), the singletons and Ω, as `jaxunc.belief` has
+    them. To read them as probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval.
+    Leaf without instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves.
     Sutton-Charani 2020, equation 3, clipped as the published code clips the interval.
 
     >>> import jax.numpy as jnp

@@ -243,10 +243,10 @@ def make_probability_rule(
     *,
     max_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for what `make_rule` has no table of.
+    """Return the rule for what `make_rule` has no table of: three classes or more, or a finite two with abstentions.
 
-    That is three classes or more, and a finite population of two with trees that abstain. Raises a ValueError for the
-    exact probability of a finite population of three classes or more, and for weights of final counts.
+    Raises a ValueError for the exact probability of a finite population of three classes or more, and for weights of
+    final counts.
     """
     if population == "finite" and criterion == "exact" and n_classes > 2:
         raise ValueError(

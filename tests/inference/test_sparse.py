@@ -193,19 +193,13 @@ def test_memory_of_many_columns():
 
 
 @pytest.mark.once
-def test_frames_of_sparse_columns():
-    """Made dense as a whole: a frame says nothing of rows by themselves."""
-    forest, X = sparse_forest(2), sparse_data()
+def test_frames_of_sparse_columns_and_copies():
+    """Frames are made dense as a whole: they say nothing of rows by themselves."""
+    bound, X = ju.bind(sparse_forest(2), ju.Mean()), sparse_data()
     frame = pandas.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X))
-    bound = ju.bind(forest, ju.Mean())
-    np.testing.assert_array_equal(bound.probability(frame), bound.probability(X))
-    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), bound.probability(X))
-
-
-@pytest.mark.once
-def test_a_bound_forest_can_be_copied_after_it_was_asked():
-    bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data()
     expected = np.asarray(bound.probability(X))
+    np.testing.assert_array_equal(bound.probability(frame), expected)
+    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), expected)
     assert "_on_tested" not in vars(copy.copy(bound))
     np.testing.assert_array_equal(copy.deepcopy(bound).probability(X), expected)
 

@@ -231,18 +231,13 @@ def test_single_leaves(X, change):
 
 
 @pytest.mark.exhaustive
-def test_labels_are_not_looked_at():
+def test_labels_are_not_looked_at_and_a_multi_way_test_is_one_step_deep():
     """Other labels, the same tests: pure nodes are split like any other."""
     y = mixed(60)[1]
     forests = [grown(8, 7, y=labels) for labels in (y, y[::-1])]
     for name in ("feature", "threshold", "child"):
         np.testing.assert_array_equal(*(getattr(forest.trees, name) for forest in forests))
     assert not np.array_equal(forests[0].counts, forests[1].counts)
-
-
-@pytest.mark.exhaustive
-def test_depth():
-    """A multi-way test counts once."""
     forest = grown(8, 7, max_depth=1)
     for t, root in enumerate(np.asarray(forest.trees.feature)[:, 0]):
         assert set(np.asarray(forest.trees.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
@@ -349,12 +344,6 @@ def test_refusals(change, error, match):
         ju.grow_random_trees(**{**GOOD, **change})
 
 
-def test_too_many_values(monkeypatch):
-    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
-    with refuses(ValueError, "too many to count"):
-        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
-
-
 @pytest.mark.exhaustive
 def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     grow = lambda: grown(3, 11, min_samples_leaf=3)
@@ -365,6 +354,12 @@ def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     monkeypatch.setattr(_grow_random_trees, "grow_block", blocks)
     same_trees(whole, grow())
     assert blocks.call_count > 2
+
+
+def test_too_many_values(monkeypatch):
+    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
+    with refuses(ValueError, "too many to count"):
+        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
 
 
 @pytest.mark.parametrize("max_depth", [0, 1])
