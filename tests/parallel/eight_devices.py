@@ -195,9 +195,12 @@ def test_meshes_of_any_order_and_kind():
 
 
 @pytest.mark.once
-def test_more_places_than_trees():
+def test_more_places_than_trees_and_rows_that_are_mapped_over_are_refused():
     with pytest.raises(ValueError, match=r"8 places along 'tree', but the forest has 5 trees.*make_mesh\(\(8, 1\)"):
         ju.shard(ju.bind(toy_forest(2, 5), ju.Mean()), grid(1, 8))
+    program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
+    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
+        program(dealt_out(data(368), explicit(), "data"))
 
 
 @pytest.mark.once
@@ -300,10 +303,3 @@ def test_metrics_of_explicit_rows():
         check_identical(metric(*placed), metric(*given))
         program = jax.jit(lambda *given, metric=metric: metric(*given))
         check_identical(program(*placed), program(*given))
-
-
-@pytest.mark.once
-def test_rows_of_explicit_axes_that_are_mapped_over_are_refused():
-    program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
-    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
-        program(dealt_out(data(368), explicit(), "data"))

@@ -183,8 +183,8 @@ def test_no_start_finds_a_better_marginal_fit():
 
 
 @pytest.mark.exhaustive
-def test_large_weights_keep_their_digits(x64):
-    """α + β of 14 000 and more from counts that float32 sees, where a plain fit would lose three digits."""
+def test_large_weights_keep_their_digits_and_huge_counts(x64):
+    """α + β of 14 000 and more from counts that float32 sees, where a plain fit loses three digits; counts of 10⁹."""
     rng = np.random.default_rng(0)
     n = rng.integers(2_000, 60_000, N_LEAVES)
     n1 = np.rint(n * (0.3 + 0.003 * rng.normal(size=N_LEAVES))).astype(int)
@@ -194,16 +194,10 @@ def test_large_weights_keep_their_digits(x64):
     assert 10_000 < float(prior.alpha + prior.beta) < 100_000
     np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=1e-4)
     np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
-
-
-@pytest.mark.exhaustive
-def test_huge_counts():
-    """Counts of 10⁹, as integers and as float32."""
     counts = np.array([[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]])
     for method in DIFFERENT:
-        prior = fit_beta_prior(counts, method)
+        prior, ((compiled,), _) = fit_beta_prior(counts, method), traced([counts], method)
         assert int(prior.status) == PriorStatus.FITTED
-        (compiled,), _ = traced([counts], method)
         np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-4, err_msg=method)
 
 

@@ -56,15 +56,11 @@ def test_fewer_trees_than_the_forest_has(voted):
     np.testing.assert_array_equal(found.predicted[early], np.asarray(whole.predicted)[early])
 
 
+ON_HOST = [(3, {"criterion": "exact"}), (3, {"prior": np.linspace(0.5, 2, 3)})]
+
+
 @pytest.mark.parametrize(
-    ("n_classes", "settings"),
-    [
-        (3, {"criterion": "exact"}),
-        (3, {"population": "finite"}),
-        (2, {"population": "finite"}),
-        (3, {"prior": np.linspace(0.5, 2, 3)}),
-    ],
-    ids=str,
+    ("n_classes", "settings"), [*ON_HOST, *((n, {"population": "finite"}) for n in (3, 2))], ids=str
 )
 @pytest.mark.parametrize("abstaining", [0.0, 0.2])
 @pytest.mark.exhaustive(keep=2)
