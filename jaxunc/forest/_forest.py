@@ -201,14 +201,9 @@ class Forest(PickledModule):
         return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """The own count vectors that leaves may have, and the row of each leaf among them: what combiners lift.
+        """Return the own count vectors ``[rows columns]`` that leaves may have, and each leaf's row: what is lifted.
 
         The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
-
-        Returns
-        -------
-        tuple
-            Count vectors ``[rows columns]``, and places among them ``[trees nodes]``.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
