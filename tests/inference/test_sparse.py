@@ -22,7 +22,7 @@ from tests._compilations import compilations
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests._sparse import N_COLUMNS, sparse_data, sparse_forest, sparse_labels, widened
-from tests.random_trees.test_random_trees import mixed
+from tests.random_trees.test_random_trees import grown, mixed
 
 FORMS = [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
@@ -131,9 +131,8 @@ def test_forests_that_test_every_column_or_none():
 @pytest.mark.exhaustive
 def test_random_trees_with_nominal_columns(mode):
     """Grown on dense codes: empty leaves are followed for sparse instances, too."""
-    X, y, nominal = mixed(60)
-    X = np.where(np.isnan(X) | (np.abs(X) < 0.7), 0, X)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    X = mixed(60)[0]
+    forest = grown(5, 7, X=np.where(np.isnan(X) | (np.abs(X) < 0.7), 0, X)).with_empty_leaves(mode)
     queries = np.where(np.abs(mixed(40, seed=1)[0]) < 1, 0, mixed(40, seed=1)[0])
     bound, data = ju.bind(forest, ju.Mean(ju.scorers.laplace)), scipy.sparse.csr_array(queries)
     assert_equal(bound(data), bound(queries))
