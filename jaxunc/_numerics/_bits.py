@@ -1,7 +1,7 @@
 """Numbers as bits: floats as integers of the same order, and two 32-bit numbers in one 8-byte element.
 
 XLA on CPU flushes subnormal floats to zero before it compares them; integers it leaves alone. So `order_key` makes
-comparisons exact on every backend. Of a paired array one gather reads both numbers.
+comparisons exact on every backend. Of a paired array one gather reads both numbers. `count_before` counts flags.
 """
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import DTypeLike
-from jaxtyping import Array, Complex64, Float, Int32, Int64
+from jaxtyping import Array, Bool, Complex64, Float, Int32, Int64
 
 NAN_FIRST = np.int32(np.iinfo(np.int32).min)
 """Key of a missing value that goes left: smaller than the key of every number."""
@@ -115,3 +115,19 @@ def take(flat: Array, index: Int32[Array, "..."]) -> Array:
     """Return ``flat[index]`` without bounds handling, for indices that are known to be in range: it is cheaper."""
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)
+
+
+_PLACES = np.arange(32, dtype=np.uint32)
+
+
+def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
+    """Return how many flags are set before each place; n is a multiple of 32.
+
+    A plain ``cumsum`` costs twice as much on a CPU.
+    """
+    # 32 flags as bits of a word: a running sum over words, and bit counts within them.
+    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _PLACES, axis=1, dtype=jnp.uint32)
+    totals = lax.population_count(words).astype(jnp.int32)
+    before = jnp.cumsum(totals) - totals
+    within = lax.population_count(words[:, None] & ((np.uint32(1) << _PLACES) - np.uint32(1)))
+    return (before[:, None] + within.astype(jnp.int32)).reshape(-1)

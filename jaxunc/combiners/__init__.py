@@ -9,6 +9,8 @@ from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
 from ._combiner import (
     DOMAINS,
     Combiner,
+    Together,
+    as_combiner,
     check_is_combiner,
     check_own_scorers,
     check_tree_fields,
@@ -31,7 +33,7 @@ from ._merge import Merging, merge_kinds
 from ._one_vs_rest import OneVsRest
 from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
 from ._shares import Pooling, Vote
-from ._together import Stack, Together, as_combiner
+from ._stack import Stack
 from ._uncertainty import AveragedIntervals, Uncertainty, UncertaintyDecomposition
 from ._wrapped import Calibrated, Weighted
 

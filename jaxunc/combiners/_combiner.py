@@ -8,8 +8,8 @@ learned, and which differ from tree to tree.
 """
 
 import abc
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, overload
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args, overload
 
 import equinox as eqx
 import jax
@@ -29,6 +29,8 @@ from ._merge import Merging, merge_kinds
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
+EachT = TypeVar("EachT")
+"""The type of the answer of each of several combiners."""
 
 
 class Combiner(PickledModule, Generic[AnswerT]):
@@ -181,6 +183,62 @@ def check_is_combiner(given: Any, name: str = "combiner") -> None:
         raise TypeError(f"{name} is a {type(given).__name__}; pass the combiner that it holds, its .combiner.")
     by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(given, str) else ""
     raise TypeError(f"{name} is {given!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
+
+
+def as_combiner(given: Any, name: str = "combiner") -> Combiner:
+    """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
+    if isinstance(given, Mapping):
+        for key, part in given.items():
+            if not isinstance(key, str):
+                raise TypeError(
+                    f"{name} has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
+                )
+            check_is_combiner(part, f"{name}[{key!r}]")
+        return Together(**given)
+    check_is_combiner(given, name)
+    return given
+
+
+class Together(Combiner[dict[str, EachT]]):
+    """Several combiners at once: their planes side by side, each with its own merge.
+
+    ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of their answers.
+    Raises a ValueError without combiners, a TypeError for anything that is not a `Combiner`.
+
+    Parameters
+    ----------
+    **rules
+        Combiners by the name that each answers under.
+    """
+
+    rules: dict[str, Combiner[EachT]]
+
+    def __init__(self, **rules: Combiner[EachT]):
+        if not rules:
+            raise ValueError("Together needs at least one combiner, by name: Together(mean=Mean()).")
+        for name, part in rules.items():
+            if not isinstance(part, Combiner):
+                raise TypeError(f"{name}={part!r} is no Combiner; pass some such as Mean().")
+        self.rules = rules
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the combiners, by name."""
+        return {name: part.merge for name, part in self.rules.items()}
+
+    def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
+        """Lift every combiner, each from the counts that it reads."""
+        return lift_each(self, counts)
+
+    def finish(self, stat: PyTree) -> dict[str, EachT]:
+        """Return the answer of every combiner, by its name."""
+        return {name: part.finish(stat[name]) for name, part in self.rules.items()}
+
+
+def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
+    """Lift each combiner of ``rules`` from the counts that it reads."""
+    read = several.count_sets
+    return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
 
 
 def warn_if_sizes_are_lost(combiner: Combiner, counts: Num[Array, "... classes"]) -> None:

@@ -57,7 +57,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
             "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
             "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
             "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
-            "groups=range(len(y)) that none do.)",
+            "groups=range(len(y)) that none do.)"
         )
     return groups
 
@@ -65,8 +65,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
     """Return a number for each group, None if each row is on its own.
 
-    Raises a ValueError unless there are n labels and none is missing, a TypeError if they have no order or some are
-    masked.
+    Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
     """
     refuse_masked("groups", groups)
     given = np.asarray(as_column(groups, "groups"))

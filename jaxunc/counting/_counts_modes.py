@@ -191,11 +191,14 @@ def check_unseen(mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labe
     never, own = ~mask.any(axis=1), position == few[0]
     by_weight = _BY_WEIGHT if own_shares[few[0]] < UNEQUAL * usual else ""
     together = _TOGETHER if shares[few[0]] < own_shares[few[0]] else ""
+    # With a margin for chance, where so many do.
+    needed = math.ceil(1.2 * FEWEST / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
+    more_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
     raise TooFewUnseenError(
         f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
         f"({np.sum(never & own)} of {np.sum(own)} of none), where {usual * n_trees:.2g} are usual: too few to say how "
         f"its rows are answered by trees that have not seen them.{by_weight}{together} "
-        f"{_more_trees(shares[few[0]])} Rows that were held out ('held_out') need no bags."
+        f"{more_trees} Rows that were held out ('held_out') need no bags."
     )
 
 
@@ -208,12 +211,6 @@ _TOGETHER = (
     " Rows of one group are out of bag only together, the more rarely the larger it is: those that groups= puts "
     "together, and without groups= rows that repeat others. Pass smaller groups, and each row once."
 )
-
-
-def _more_trees(share: float) -> str:
-    """Return how many trees give rows enough of them without the row, with a margin for chance, where so many do."""
-    needed = math.ceil(1.2 * FEWEST / share / 50) * 50 if share > 0 else math.inf
-    return f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
 
 
 def as_many_trees(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:

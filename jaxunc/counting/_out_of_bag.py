@@ -198,9 +198,7 @@ class _Bag(NamedTuple):
 def check_grown_on(
     model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
-    """Return the given rows and their classes' positions, which by a model's bags give its leaves' own counts.
-
-    Raises a ValueError unless they do.
+    """Return the given rows and their classes' positions; a ValueError unless by the bags they give the leaves' counts.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
@@ -257,10 +255,7 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
 
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the counts of leaves by the classes of the whole model.
-
-    Those classes are positions in the model's list where a bagged tree missed some.
-    """
+    """Return the counts of leaves by the classes of the whole model, of which a bagged tree may have missed some."""
     own = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
     if own.shape[1] == n_classes:
         return own

@@ -1,7 +1,7 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
-from ._forest import MODES, OWN, CountSet, Forest, check_is_forest
+from ._forest import MODES, OWN, CountSet, Forest, Forks, Trees, check_is_forest, counts_of_forks
 from ._interval_tests import (
     IntervalNode,
     Intervals,
@@ -10,7 +10,6 @@ from ._interval_tests import (
     reached_nodes,
     with_interval_tests,
 )
-from ._trees import Forks, Trees, counts_of_forks
 from ._validity import check_forest, check_trees, validity
 
 __all__ = ["Forest", "Trees"]

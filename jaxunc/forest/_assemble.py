@@ -10,8 +10,7 @@ from jaxunc._checks import check_collection, check_kind, check_within
 from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
 from jaxunc.tables import Columns
 
-from ._forest import Forest
-from ._trees import Trees
+from ._forest import Forest, Trees
 
 
 class TreeNodes(NamedTuple):
@@ -82,27 +81,7 @@ def assemble(
 ) -> Forest:
     """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
 
-    Trusts its input; `check_forest` does not.
-
-    Parameters
-    ----------
-    nodes
-        The trees.
-    counts
-        Class counts ``[nodes classes]`` of each tree, ≥ 0.
-    columns
-        Columns of the data that the trees test.
-    prior
-        Class frequencies ``[classes]`` of the sample, adding to 1.
-    n_samples
-        Instances, or their weight, that a tree was grown on: see `Forest.n_samples`.
-    class_labels
-        Labels in the order of the class axis.
-
-    Returns
-    -------
-    Forest
-        The trees, padded to one shape, with their counts.
+    Trusts its input; `check_forest` does not. ``prior`` adds to 1; for ``n_samples`` see `Forest.n_samples`.
     """
     check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
     check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int32
 from jaxunc._numerics import order_key_at_or_below
 
 from ._assemble import TreeNodes
-from ._trees import Trees
+from ._forest import Trees
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 
@@ -38,16 +38,9 @@ class IntervalNode(NamedTuple):
 
 
 def intervals_of_codes(codes: np.ndarray, below: np.ndarray, last: np.ndarray, missing_left: bool) -> Intervals:
-    """Return the intervals of a set of integers that goes left, all else going right.
+    """Return the intervals of a set of integers, in any order, that goes left, all else going right.
 
-    Parameters
-    ----------
-    codes
-        The set, in any order.
-    below, last
-        For each code of the set the key below those of its numbers, and the last of theirs.
-    missing_left
-        Whether a missing value goes left.
+    For each code: the key ``below`` those of its numbers, and the ``last`` of theirs.
     """
     order = np.argsort(codes)
     bounds = np.stack([below[order], last[order]], axis=1).ravel()
@@ -59,16 +52,7 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
 
     A tree of binary tests, as deep as the logarithm of the number of intervals, ends in the two children of the node:
     they are the children of several nodes. New nodes lie behind those that there were.
-
-    Parameters
-    ----------
-    nodes
-        The tree.
-    tests
-        Intervals by the place of the node that tests them.
     """
-    if not tests:
-        return nodes
     made = _Made(nodes)
     for node, intervals in tests.items():
         made.add(node, _joined(intervals))
@@ -135,12 +119,8 @@ class _Made:
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
     """Return the tests of intervals whose nodes share children, and which nodes are theirs but not the first.
 
-    What `with_interval_tests` made of a node becomes one again, so that no node has two parents.
-
-    Raises
-    ------
-    ValueError
-        If nodes share children in any other way.
+    What `with_interval_tests` made of a node becomes one again, so that no node has two parents. Raises a ValueError if
+    nodes share children in any other way.
     """
     child = np.asarray(trees.child)
     within = np.zeros(child.shape, bool)

@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
 
-from ._forest import MODES, Forest, check_is_forest
-from ._trees import Trees
+from ._forest import MODES, Forest, Trees, check_is_forest
 
 CACHED_NODES = 2**18
 """Number of nodes that the host looks at together: those that its cache holds are looked at faster."""
@@ -28,11 +27,6 @@ def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
     """Return each invariant of trees or of a forest by name and whether it holds; traceable.
 
     Invariants of forks are checked by `check_trees` alone.
-
-    Parameters
-    ----------
-    forest
-        Trees alone, or a forest with its counts.
     """
     check_is_forest(forest, or_trees=True)
     return _holding(forest, jnp)

@@ -25,8 +25,8 @@ cut into planes, which are looked up by places.
 
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
-from ._by_table import ByTable, HostProgram, shapes_of
-from ._drive import Chunk, Part, Shapes, cut, drive, on_tested, over_rows, spread
+from ._by_table import ByTable, shapes_of
+from ._drive import Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, spread
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,

@@ -146,22 +146,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """The program that routes and merges chunks of so many instances, for those who measure: ``.compile()`` it.
-
-        Raises a ValueError for forests whose empty leaves are followed, which the host drives.
-
-        Parameters
-        ----------
-        n_instances
-            Number of instances, ≥ 1.
-        missing
-            Whether the data may hold missing values.
-
-        Returns
-        -------
-        jax.stages.Lowered
-            The program, not yet compiled.
-        """
+        """The program of ``n_instances``, for those who measure: ``.compile()`` it; a ValueError if the host drives."""
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")

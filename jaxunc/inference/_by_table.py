@@ -5,9 +5,8 @@ compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or b
 """
 
 import dataclasses
-from collections.abc import Callable
-from functools import cache, cached_property, partial
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,7 +19,7 @@ from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest, Trees
 
-from ._drive import Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
+from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
 from ._fold import is_large, leaf_table, lifted_rows
 from ._packed_trees import PackedTrees, Spec
 from ._walk import BLOCKS, Walk, are_few
@@ -118,37 +117,6 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
     if not most:
         return Shapes(shapes.small[-2], None, shapes.small[:-2])
     return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
-
-
-OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
-"""Walking takes a sixth less time; cores with shorter vectors split them. Values are the same."""
-
-
-class HostProgram:
-    """A jitted function of known values, which no other program calls; compiled for the widest vectors of a CPU."""
-
-    def __init__(self, function: Callable[..., Any], **static: Any):
-        self.function, self.static = function, static
-
-    def __call__(self, *args: Any, **settings: Any) -> Any:
-        """Run it."""
-        return self.jitted(*args, **settings)
-
-    @cached_property
-    def jitted(self) -> Any:
-        """The function jitted, with the compiler's options where the backend is a CPU and its version knows them."""
-        return jit(self.function, compiler_options=OPTIONS if _are_known() else None, **self.static)
-
-
-@cache
-def _are_known() -> bool:
-    if jax.default_backend() != "cpu":
-        return False
-    try:
-        jax.jit(lambda x: x, compiler_options=OPTIONS).lower(0.0).compile()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
 
 
 @partial(HostProgram, static_argnums=(0, 1))

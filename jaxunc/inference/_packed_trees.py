@@ -94,22 +94,9 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Pack what `of` does, without missing values, for what was lifted from distinct rows of counts.
+        """Pack as `of` does, without missing values, what was lifted from distinct rows of counts ``[rows]``.
 
-        Rows are packed before they are spread over the nodes.
-
-        Parameters
-        ----------
-        trees
-            The trees.
-        lifted
-            The statistic of each distinct count vector, ``[rows]`` or ``[rows stat]``.
-        code
-            Row of each node, ``[trees nodes]``.
-        merge
-            How each plane is merged, as for `fold`.
-        walk
-            Walk that they are packed for: see `bind`.
+        ``code`` has the row of each node. Rows are packed before they are spread over the nodes.
         """
         columns, scalars, layout = cut_rows(lifted, merge, trees.n_trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
@@ -130,17 +117,10 @@ class PackedTrees(eqx.Module):
     def merge(
         self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
     ) -> PyTree:
-        """Return the statistic of all trees.
+        """Return the statistic of all trees, or of those that ``tree_mask [instances trees]`` has for an instance.
 
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, float32.
-        tree_mask
-            Trees that count for an instance, ``[instances trees]``; default: all.
-        blocks
-            The number of instances in a block, and the number of blocks, which may be traced. Default: all instances,
-            in blocks of the walk's own size.
+        ``blocks``: the number of instances in a block, and the number of blocks, which may be traced. Default: all
+        instances, in blocks of the walk's own size.
         """
         return self.result(self.carried(X, tree_mask, blocks))
 
@@ -250,19 +230,10 @@ class PackedTrees(eqx.Module):
         X: Float[Array, "instances features"],
         tree_mask: Bool[Array, "instances trees"] | None = None,
     ) -> Carry:
-        """Return the carry with all of these trees included, in their order.
+        """Return the carry with all of these trees included, in their order; under a mask those that count.
 
         Bit for bit as if all trees had come at once. In the walk for accelerators, where all trees are reduced at once,
         this holds up to rounding.
-
-        Parameters
-        ----------
-        carry
-            Contributions of the trees before.
-        X
-            Instances ``[instances features]``, float32.
-        tree_mask
-            Trees that count for an instance, ``[instances trees]``; default: all.
         """
         # Without a mask a number per tree is the same for all instances: merged once, when the trees were packed.
         if tree_mask is None:

@@ -81,12 +81,10 @@ def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
 
 
 def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
-    """Pack trees for data with or without missing values.
+    """Pack trees for data with or without missing values; the top is the first two levels, if no other is given.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
-
-    The top is the first two levels, if no other is given.
     """
     return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
 
@@ -106,10 +104,7 @@ def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def tall_top(trees: Trees) -> Top | None:
-    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host.
-
-    Made once, since combiners are bound to one forest one after the other.
-    """
+    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
     if not is_concrete(trees):
         return None
     return _TOPS.get((trees.child,), None, lambda: Top(*map(jnp.asarray, tallest(np.asarray(trees.child)))))

@@ -84,14 +84,9 @@ class HasColumns(Protocol):
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:
-        """NumPy arrays by the names of columns.
+        """NumPy arrays by the names of columns, for one of the ``outputs``.
 
         Places of classes are called "class"; ``[instances classes]`` are numbers by class, or sets of classes as bools.
-
-        Parameters
-        ----------
-        output
-            One of ``outputs``, such as ``"probability"``.
         """
         ...
 

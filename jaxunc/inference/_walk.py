@@ -153,8 +153,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
     """The place of the leaf of every tree for each instance, as an index into the flat ``[trees places]`` arrays.
 
-    ``depth`` is a structure here (if it is not known, -1, a loop runs several kernels per level): one kernel per level
-    needs what the barriers are for. Keys and nodes must
+    One kernel per level needs the ``depth`` (-1, unknown: a loop of several) and the barriers. Keys and nodes must
     exist before the first level, each level must end before the next begins, and the two halves of a node must be
     read from two values (the compiler joins the loads again), else levels fall apart into several kernels.
     """

@@ -240,7 +240,7 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
         upper = own[np.lexsort((own[:, 1], own[:, 0]))].ravel()
         goes_left = np.arange(n_bounds + 1) % 2 == (tree.compare[node] == IN_SET)
         tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
-    return with_interval_tests(nodes, tests)
+    return with_interval_tests(nodes, tests) if tests else nodes
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -260,12 +260,9 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
     more = jax.tree.leaves(carries)[0].shape[0] - 1  # said, since there may be no sums
     joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=more)[0])
     both = zip(merging.planes, carries, strict=True)
-    return [_side_by_side(c[0], n_trees) if m.collects else next(joined) for m, c in both]
-
-
-def _side_by_side(values: Array, n_trees: int) -> tuple[Array]:
-    """Return ``[shards instances trees]`` as ``[instances trees]``, without the padding trees behind all others."""
-    return (jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees],)
+    # ``[shards instances trees]`` become ``[instances trees]``, without the padding trees behind all others.
+    beside = lambda values: jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees]  # noqa: E731
+    return [(beside(c[0]),) if m.collects else next(joined) for m, c in both]
 
 
 def _width(leaf: Array) -> int:

@@ -127,12 +127,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
-    """A bound forest distributed by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
-
-    Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
-    answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
-    the bound forest's to the last bit.
-    """
+    """A bound forest distributed by `shard`, which says what it answers; called as a `BoundForest` is."""
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
@@ -162,22 +157,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """The program that routes, merges and joins chunks of a batch of so many instances: ``.compile()`` it.
-
-        For those who measure. The instances are those of all processes together.
-
-        Parameters
-        ----------
-        n_instances
-            Number of instances, ≥ 1.
-        missing
-            Whether the data may hold missing values.
-
-        Returns
-        -------
-        jax.stages.Lowered
-            The program, not yet compiled.
-        """
+        """As `BoundForest.lower`: the program of a batch of so many instances, those of all processes together."""
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))

@@ -115,7 +115,9 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
 
 def join_parts(blocks: list[GrownPart], sample: EncodedSample) -> Forest:
     """Join blocks of trees to a forest, array by array: a part's array is given up before the next is made."""
-    width = _width(max(block.arrays["child"].shape[1] for block in blocks))
+    width = max(block.arrays["child"].shape[1] for block in blocks)
+    # Powers of two share programs, but would waste gigabytes for large trees.
+    width = power_of_two(width, 64) if width <= _LARGE else multiple_of(_STEP, width)
     rows = np.concatenate(
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
     )
@@ -155,11 +157,6 @@ def join_parts(blocks: list[GrownPart], sample: EncodedSample) -> Forest:
         n_samples=jnp.asarray(total, jnp.result_type(float)),
         class_labels=sample.labels,
     )
-
-
-def _width(n_nodes: int) -> int:
-    """Return the room for a tree's nodes: powers of two share programs, but would waste gigabytes for large trees."""
-    return power_of_two(n_nodes, 64) if n_nodes <= _LARGE else multiple_of(_STEP, n_nodes)
 
 
 def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:

@@ -52,7 +52,9 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape
     labels, label = training_labels(y, n)
-    weight = _weights(sample_weight, n)
+    weight = as_weights(sample_weight, n)
+    if not weight.sum() > 0:
+        raise ValueError("sample_weight is 0 for every instance; there is nothing to grow on.")
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
     kinds = columns.is_nominal
@@ -118,13 +120,6 @@ def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
             else "impute it, or pass missing='random'"
         )
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
-
-
-def _weights(sample_weight, n: int) -> np.ndarray:
-    weight = as_weights(sample_weight, n)
-    if not weight.sum() > 0:
-        raise ValueError("sample_weight is 0 for every instance; there is nothing to grow on.")
-    return weight
 
 
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:

@@ -114,39 +114,12 @@ def fit_dirichlet_prior(
 
     ``weighted_mle`` is :math:`\psi(\alpha_c) - \psi(\sum\alpha) = \frac1n \sum_h n^h \log \tilde p^h_c`, ``marginal``
     the Dirichlet-multinomial likelihood :math:`\prod_h B(n^h + \alpha)/B(\alpha)`; moments have κ = Σ_c μ_c(1-μ_c) /
-    Σ_c v_c - 1. With two classes all agree with `fit_beta_prior`.
+    Σ_c v_c - 1. With two classes all agree with `fit_beta_prior`, whose arguments, errors and notes hold for counts
+    ``[... leaves classes]``. ``clip`` lies in (0, 1/classes), and the leaf's other classes pay for it in proportion. A
+    class that no leaf has seen has α = 0 by moments and by ``marginal``.
 
-    Parameters
-    ----------
-    counts
-        Class counts of the leaves ``[... leaves classes]``, as for `fit_beta_prior`.
-    method
-        See `fit_beta_prior`.
-    clip
-        Stand-in for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes (in
-        proportion); in (0, 1/classes).
+    The extension is named in Sutton-Charani 2020, section 7; Minka 2000, Estimating a Dirichlet distribution.
 
-    Returns
-    -------
-    DirichletPrior
-        ``alpha`` ``[... classes]`` in the order of the classes and ``status`` ``[...]``. A class that no leaf has seen
-        has α = 0 by moments and by ``marginal``.
-
-    Raises
-    ------
-    ValueError
-        As for `fit_beta_prior`.
-
-    Notes
-    -----
-    As for `fit_beta_prior`.
-
-    References
-    ----------
-    Sutton-Charani 2020, section 7 (the extension is named there); Minka 2000, Estimating a Dirichlet distribution.
-
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> prior = fit_dirichlet_prior(jnp.array([[3, 1, 6], [10, 30, 20], [2, 2, 1], [50, 5, 9]]))
     >>> print([f"{alpha:.3f}" for alpha in prior.alpha])

@@ -261,9 +261,10 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     # For large κ the sum tends to 0 and its sign to that of rounding errors.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
-    last_sign = _running_max(xp.where(above | below, place, -1.0), xp)
+    last_sign = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, place, -1.0))
     # An excess too small to have a sign takes that of its predecessor; the first is positive by theory.
-    above = (last_sign < 0) | (_at(above.astype(place.dtype), last_sign, xp) > 0)
+    there = xp.maximum(last_sign, 0).astype("int32")
+    above = (last_sign < 0) | (xp.take_along_axis(above.astype(place.dtype), there, axis=0) > 0)
     before, after = excess[:-1], excess[1:]
     between = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
     present, begin = above[:-1] & ~above[1:], t[:-1] + between * step
@@ -345,11 +346,3 @@ def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     offset = offset + xp.where(x < 0, x * d0, 0) + xp.where(x > 1, (x - 1) * d1, 0)
     grid = xp.arange(n_steps).reshape(-1, *[1] * (of_classes.ndim - 1))
     return xp.clip(step * ((cell - grid).astype(of_classes.dtype) + offset), -60, 60)
-
-
-def _running_max(x, xp: ModuleType):
-    return np.maximum.accumulate(x) if xp is np else lax.cummax(x)
-
-
-def _at(values, place, xp: ModuleType):
-    return xp.take_along_axis(values, xp.maximum(place, 0).astype("int32"), axis=0)

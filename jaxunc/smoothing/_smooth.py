@@ -185,36 +185,12 @@ def predictive_mass(
 
     .. math:: m(\{c\}) = \max(\tilde p_c - \delta_c/2,\, 0), \qquad m(\Omega) = 1 - \sum_c m(\{c\})
 
-    Parameters
-    ----------
-    counts
-        Class counts of leaves, ≥ 0.
-    prior
-        See `smooth`.
-
-    Returns
-    -------
-    Array
-        Masses ``[... sets]`` on ∅ (always 0), the singletons and Ω, as `jaxunc.belief` has them; for two classes four.
-
-    Raises
-    ------
-    ValueError
-        As for `smooth`.
-
-    Notes
-    -----
-    Belief and plausibility of class c are, for two classes, the ends of `correction_interval`. To read it as
-    probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval. Leaf without
-    instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves. Gradient: as
-    for `correction_interval`.
-
-    References
-    ----------
+    Arguments, errors and gradient are those of `correction_interval`, whose ends are, for two classes, belief and
+    plausibility of class c. Masses ``[... sets]`` lie on ∅ (always 0), the singletons and Ω, as `jaxunc.belief` has
+    them. To read them as probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval.
+    Leaf without instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves.
     Sutton-Charani 2020, equation 3, clipped as the published code clips the interval.
 
-    Examples
-    --------
     >>> import jax.numpy as jnp
     >>> from jaxunc.belief import pignistic
     >>> mass = predictive_mass(jnp.array([0, 2]), BetaPrior(1.0, 1.0, 0))

@@ -11,13 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import (
-    check_class_axis,
-    check_confidence,
-    check_counts,
-    check_within,
-    checked_key,
-)
+from jaxunc._checks import check_class_axis, check_confidence, check_counts, check_within, checked_key
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 

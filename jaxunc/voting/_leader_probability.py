@@ -145,8 +145,7 @@ def allowed_loss(confidence: float) -> float:
 def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
     """Return the probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
 
-    It depends on which class is first, on both α where they differ, and on three numbers: both votes, and the trees
-    that remain.
+    It depends on the order of the classes, on both α where they differ, on both votes, and on the trees that remain.
     """
     leaders_votes, rivals_votes = (
         np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival)

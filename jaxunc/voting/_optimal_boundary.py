@@ -1,14 +1,10 @@
 r"""`optimal_votes`: the votes at which to stop two classes, with the fewest trees for a promised disagreement.
 
 A state is (votes so far n, those for class 1 k). `ExchangeableVotes` has the two probabilities of each state: p that
-the next vote is for class 1, and e that the leader loses. With L trees as the price of an error,
-
-.. math:: V_n(k) = \min(L\,e_n(k),\; 1 + (1 - p)\,V_{n+1}(k) + p\,V_{n+1}(k+1)), \qquad V_{horizon} = 0,
-
-and a vote stops where the first is not larger. The larger the price, the fewer states stop, and the fewer errors are
-made. The least price that keeps the promise has the fewest trees: `optimal_boundary` searches it. States that stop at a
-price too large stop at all smaller ones. So only states that are reached at that price are looked at, at many prices
-together.
+the next vote is for class 1, and e that the leader loses. A vote stops where the first term of V (see `optimal_votes`)
+is not larger. The larger the price L of an error, the fewer states stop, and the fewer errors are made. The least
+price that keeps the promise has the fewest trees: `optimal_boundary` searches it. States that stop at a price too
+large stop at all smaller ones. So only states that are reached at that price are looked at, at many prices together.
 """
 
 from collections.abc import Callable

@@ -15,15 +15,7 @@ from jaxunc._checks import check_integer, is_concrete
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
-from ._leader_probability import (
-    Criterion,
-    Population,
-    Votes,
-    allowed_loss,
-    is_final_weights,
-    leader_probability,
-    loss,
-)
+from ._leader_probability import Criterion, Population, Votes, allowed_loss, is_final_weights, leader_probability, loss
 from ._stopping_rules import StoppingRule, checked_promise, make_rule, optimal_table
 from ._vote_prior import checked_prior
 
@@ -251,10 +243,10 @@ def make_probability_rule(
     *,
     max_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for what `make_rule` has no table of.
+    """Return the rule for what `make_rule` has no table of: three classes or more, or a finite two with abstentions.
 
-    That is three classes or more, and a finite population of two with trees that abstain. Raises a ValueError for the
-    exact probability of a finite population of three classes or more, and for weights of final counts.
+    Raises a ValueError for the exact probability of a finite population of three classes or more, and for weights of
+    final counts.
     """
     if population == "finite" and criterion == "exact" and n_classes > 2:
         raise ValueError(

@@ -292,37 +292,13 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
 def critical_final_votes(
     max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
 ) -> Int32[np.ndarray, "2 polled"]:
-    r"""Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
+    """Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
 
     Given t votes, those of the T - t trees that remain are Beta-binomial. The class that leads wins unless the others
     overtake it, class 0 also by a tie (argmax takes the first). No tree abstains: where one may, `stop_after` computes
-    the probability itself.
+    the probability itself. Arguments and errors are those of `critical_votes`. The table is ``[2 max_trees+1]``, for
+    class 0 and class 1; -1 where no number of votes suffices (Hernández-Lobato et al. 2009).
 
-    Parameters
-    ----------
-    max_trees
-        Trees that vote in the end, T ≥ 1.
-    confidence
-        The probability of having won that suffices, in (.5, 1), both excluded.
-    prior
-        α of the Beta prior, > 0: one number, or one for each class.
-
-    Returns
-    -------
-    np.ndarray
-        ``[2 max_trees+1]``, for class 0 and class 1; -1 where no number of votes suffices.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `critical_votes`.
-
-    References
-    ----------
-    Hernández-Lobato et al. 2009, the forerunner of the paper of 2011.
-
-    Examples
-    --------
     >>> critical_final_votes(8, 0.99)
     array([[-1, -1, -1,  3,  4,  4,  4,  4,  5],
            [-1, -1, -1, -1,  4,  5,  5,  5,  5]], dtype=int32)

@@ -177,19 +177,9 @@ def bind_vote(
     threads: int | None = None,
     walk: Walk | None = None,
 ) -> "BoundVote":
-    """Prepare a forest for `predict_until_settled`: tables made, trees packed.
+    """Prepare a forest for many calls of `predict_until_settled`, whose settings it takes: tables made, trees packed.
 
-    Parameters
-    ----------
-    forest, confidence, disagreement, max_trees, criterion, population, prior
-        See `predict_until_settled`.
-    threads, walk
-        See `bind`.
-
-    Returns
-    -------
-    BoundVote
-        Call it on instances; each call answers with a `VoteResult`.
+    ``threads`` and ``walk`` are those of `bind`.
     """
     check_votes(forest)
     if threads is not None:

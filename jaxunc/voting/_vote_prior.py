@@ -236,10 +236,7 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for, by the forest's own counts; the number of classes where it abstains.
-
-    Other nodes have any class.
-    """
+    """Return the class that each leaf votes for by its counts (the number of classes: it abstains); any elsewhere."""
     table, code = map(np.asarray, forest.leaf_rows())
     n_classes = forest.n_classes
     # Bytes instead of counts: all that a vote needs of a leaf, and few enough to stay in the cache.

@@ -45,6 +45,11 @@ def test_copies_of_numbers_are_found():
     assert copies_of(X[np.r_[:300, 7]], np.r_[y, 1 - y[7]]) is None  # equal values of another class
     one_number = np.concatenate([X[:, :1], X[:, 1:] > 0], axis=1)
     assert n_groups(one_number[drawn], y[drawn]) == len(np.unique(drawn))
+    X, y = load_iris(return_X_y=True)  # rounded
+    values = X.astype(np.float32)
+    assert len(np.unique(np.c_[values, y], axis=0)) == 149
+    assert copies_of(values, y) is None
+    assert n_groups(np.repeat(values, 2, axis=0), np.repeat(y, 2)) == 150
 
 
 @pytest.mark.parametrize("columns", [2, 5, 8, 12])
@@ -54,14 +59,6 @@ def test_equal_rows_of_few_values_are_no_copies_unless_all_come_as_often(columns
     assert copies_of(X, y) is None
     if columns > 2:
         assert n_groups(np.tile(X, (2, 1)), np.tile(y, 2)) == 400
-
-
-def test_rounded_numbers():
-    X, y = load_iris(return_X_y=True)
-    values = X.astype(np.float32)
-    assert len(np.unique(np.c_[values, y], axis=0)) == 149
-    assert copies_of(values, y) is None
-    assert n_groups(np.repeat(values, 2, axis=0), np.repeat(y, 2)) == 150
 
 
 def test_sparse_rows_missing_values_and_zeros_of_both_signs():
@@ -114,11 +111,17 @@ def test_every_row_has_its_group(kind, said):
         as_groups(kind(np.arange(9)), 9)
 
 
-def test_groups_of_any_kind_are_the_same():
+def test_groups_of_any_kind_are_the_same_and_are_counted():
     labels = np.arange(9) // 2
     for given in (labels, labels.astype(str).tolist(), pd.Series(labels, dtype="Int64"), np.ma.array(labels), range(8)):
         found = as_groups(given, len(given))
         assert (found is None) if isinstance(given, range) else np.array_equal(found, labels)
+    X, y = numbers(30)
+    model = RandomForestClassifier(2, random_state=0).fit(X, y)
+    with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
+        oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
+    with refuses(ValueError, "puts all of 1 groups"):
+        calibration_split(y, 0.2, 0, np.zeros(30, int))
 
 
 def test_few_trees_without_a_row_have_their_cause_named():
@@ -134,15 +137,6 @@ def test_few_trees_without_a_row_have_their_cause_named():
     with refuses(ValueError, "class_weight='balanced_subsample'.*more trees") as caught:
         check_unseen(drawn, drawn, position, ("no", "yes"))
     assert "group" not in str(caught.value)
-
-
-def test_too_few_groups_are_counted_as_groups():
-    X, y = numbers(30)
-    model = RandomForestClassifier(2, random_state=0).fit(X, y)
-    with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
-        oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
-    with refuses(ValueError, "puts all of 1 groups"):
-        calibration_split(y, 0.2, 0, np.zeros(30, int))
 
 
 def test_answers_without_a_group_are_those_of_a_count_without_it():

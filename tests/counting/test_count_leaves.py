@@ -14,16 +14,17 @@ BOTH = ("own", "oob")
 
 @pytest.fixture(scope="module")
 def counted():
+    """Data, a forest with the counts of its bags, those out of bag, and both in one."""
     X, y = toy_data(3)
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
     inbag = ju.from_sklearn(model)
-    return X, inbag, ju.count_leaves(inbag, X, y, tree_mask=ju.counting.oob_mask(model, len(y)))
+    out = ju.count_leaves(inbag, X, y, tree_mask=ju.counting.oob_mask(model, len(y)))
+    return X, inbag, out, inbag.with_count_set("oob", out)
 
 
 @pytest.mark.exhaustive
 def test_counts_stand_side_by_side(counted):
-    X, inbag, out = counted
-    forest = inbag.with_count_set("oob", out)
+    X, inbag, out, forest = counted
     assert (forest.n_classes, forest.count_sets) == (3, BOTH)
     np.testing.assert_array_equal(forest.counts, inbag.counts)
     np.testing.assert_array_equal(ju.leaf_counts(forest, X[:9]), ju.leaf_counts(inbag, X[:9]))
@@ -33,12 +34,13 @@ def test_counts_stand_side_by_side(counted):
     np.testing.assert_array_equal(side_by_side.counts, np.concatenate([inbag.counts, out.counts], axis=-1))
     assert not np.asarray(side_by_side.count_table[0]).any()
     assert repr(forest).endswith("count_sets=('own', 'oob'))")
+    assert forest.with_counts(forest.counts * 2).count_sets == BOTH
+    assert ju.count_leaves(forest, X, toy_data(3)[1]).count_sets == ("own",)
 
 
 @pytest.mark.exhaustive
 def test_each_rule_reads_its_own(counted):
-    X, inbag, out = counted
-    forest = inbag.with_count_set("oob", out)
+    X, inbag, out, forest = counted
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, inbag_weight=1e6)
     mean = ju.bind(inbag, ju.Mean()).probability(X)
     np.testing.assert_allclose(ju.bind(forest, pool).probability(X), mean, atol=1e-4)
@@ -59,25 +61,14 @@ def test_each_rule_reads_its_own(counted):
 
 @pytest.mark.exhaustive
 def test_traced_counts_give_the_same_and_have_a_gradient(counted):
-    X, inbag, out = counted
+    X, inbag, out, _ = counted
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, strength=1.0)
-
-    def answer(counts):
-        return ju.bind(inbag.with_counts(counts).with_count_set("oob", out), pool).probability(X[:5])
-
+    answer = lambda own: ju.bind(inbag.with_counts(own).with_count_set("oob", out), pool).probability(X[:5])
     counts = inbag.counts.astype(float)
     np.testing.assert_allclose(jax.jit(answer)(counts), answer(counts), atol=1e-6)
     slope = jax.grad(lambda counts: answer(counts)[:, 0].sum())(counts)
     assert np.all(np.isfinite(slope))
     assert np.any(np.asarray(slope) != 0)
-
-
-@pytest.mark.exhaustive
-def test_what_changes_the_own_counts_says_what_becomes_of_the_others(counted):
-    X, inbag, out = counted
-    forest = inbag.with_count_set("oob", out)
-    assert forest.with_counts(forest.counts * 2).count_sets == BOTH
-    assert ju.count_leaves(forest, X, toy_data(3)[1]).count_sets == ("own",)
 
 
 @pytest.mark.parametrize("mode", ["parent", "zeros", "sum"])
@@ -97,13 +88,14 @@ def test_empty_leaves(mode):
 
 @pytest.mark.exhaustive
 def test_what_does_not_belong_is_refused(counted):
-    _, inbag, out = counted
+    _, inbag, out, _ = counted
     other = ju.from_sklearn(RandomForestClassifier(8, random_state=1).fit(*toy_data(3)))
-    with refuses(ValueError, "not of the same trees"):
-        inbag.with_count_set("oob", other)
-    with refuses(ValueError, "is not free"):
-        inbag.with_count_set("own", out)
-    with refuses(TypeError, "must be a string"):
-        inbag.with_count_set(1, out)
+    for name, one, error, match in (
+        ("oob", other, ValueError, "not of the same trees"),
+        ("own", out, ValueError, "is not free"),
+        (1, out, TypeError, "must be a string"),
+    ):
+        with refuses(error, match):
+            inbag.with_count_set(name, one)
     with refuses(ValueError, "counts 'held-out' are asked"):
         inbag.of_counting("held-out")

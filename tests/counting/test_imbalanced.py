@@ -41,9 +41,8 @@ def test_bags_are_refused_by_name(make, bootstrap):
     ):
         with refuses(ValueError, SAID):
             call()
-    np.testing.assert_allclose(
-        ju.bind(ju.from_any(model), ju.Mean()).answer(X).probability, model.predict_proba(X), atol=1e-6
-    )
+    found = ju.bind(ju.from_any(model), ju.Mean()).probability(X)
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-6)
     held_out = CombinedForestClassifier(model, combiner="mean", counts="held_out").fit(X, y)
     assert np.isfinite(held_out.predict_proba(X)).all()
 

@@ -56,23 +56,23 @@ def test_noise_stays_noise():
         assert auc(naive[name]) > 0.9, name
 
 
-def test_what_is_refused(grown):
-    forest, X, y, mask = grown
-    rule = ju.Mean()
-    with refuses(ValueError, "59 labels for 60"):
-        ju.counting.leave_one_out(forest, rule, X, y[1:], tree_mask=mask)
-    with refuses(ValueError, "sample_weight has shape"):
-        ju.counting.leave_one_out(forest, rule, X, y, sample_weight=np.ones(3))
-    for wrong in (np.nan, -1):
-        with refuses(ValueError, "sample_weight holds .*finite numbers >= 0"):
-            ju.counting.leave_one_out(forest, rule, X, y, sample_weight=np.full(60, wrong))
-    for labels in (np.array([1, "a"] * 30, object), np.array([1, None] * 30, object)):
-        with refuses(TypeError, "y holds labels of the types .*no order"):
-            ju.counting.leave_one_out(forest, rule, X, labels)
-    with refuses(ValueError, "tree_mask has shape"):
-        ju.counting.leave_one_out(forest, rule, X, y, tree_mask=mask[:, 1:])
-    with refuses(ValueError, "does not know"):
-        ju.counting.leave_one_out(forest, rule, X, y + 7)
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"y": np.zeros(59, int)}, ValueError, "59 labels for 60"),
+        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight has shape"),
+        ({"sample_weight": np.full(60, np.nan)}, ValueError, "sample_weight holds .*finite numbers >= 0"),
+        ({"sample_weight": np.full(60, -1)}, ValueError, "sample_weight holds .*finite numbers >= 0"),
+        ({"y": np.array([1, "a"] * 30, object)}, TypeError, "y holds labels of the types .*no order"),
+        ({"y": np.array([1, None] * 30, object)}, TypeError, "y holds labels of the types .*no order"),
+        ({"tree_mask": np.ones((60, 7), bool)}, ValueError, "tree_mask has shape"),
+        ({"y": np.arange(60) % 3 + 7}, ValueError, "does not know"),
+    ],
+)
+def test_what_is_refused(grown, change, error, match):
+    forest, X, y, _ = grown
+    with refuses(error, match):
+        ju.counting.leave_one_out(forest, ju.Mean(), X, **{"y": y} | change)
 
 
 @pytest.mark.exhaustive
@@ -88,18 +88,11 @@ def test_traced_and_shared_routing(grown):
     leaves = ju.leaf_index(forest, X)
     counted = ju.count_leaves(forest, X, y, tree_mask=mask, leaves=leaves)
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y, tree_mask=mask).counts)
-    rule = ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]))
-    expected = ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask)
-    traced = jax.jit(lambda X, y: ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
-    for a, b in zip(jax.tree.leaves(traced), jax.tree.leaves(expected), strict=True):
+    rule = lambda smoothing: ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing)
+    answer = lambda X, y, smoothing=0.1: ju.counting.leave_one_out(counted, rule(smoothing), X, y, tree_mask=mask)
+    for a, b in zip(jax.tree.leaves(jax.jit(answer)(X, y)), jax.tree.leaves(answer(X, y)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    loss = lambda smoothing: (
-        -ju.counting.leave_one_out(
-            counted, ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing), X, y, tree_mask=mask
-        )
-        .log_probability[np.arange(len(y)), y]
-        .mean()
-    )
+    loss = lambda smoothing: -answer(X, y, smoothing).log_probability[np.arange(len(y)), y].mean()
     assert np.isfinite(jax.grad(loss)(0.3))
     counts = jax.jit(lambda X: ju.leaf_counts(counted, X))(X)
     np.testing.assert_array_equal(counts, ju.leaf_counts(counted, X))

@@ -53,7 +53,7 @@ def test_the_rows_of_a_forest_are_known(name, weighted):
             ju.counting.oob_mask(model, len(y), X=X, y=y[p])
 
 
-def test_monotonic_trees_are_known():
+def test_monotonic_trees_are_known_and_labels_for_other_rows_refused():
     """Their values are no frequencies: the leaves' sizes tell."""
     X, y = table()
     X, y = np.nan_to_num(X), y == "a"
@@ -61,11 +61,6 @@ def test_monotonic_trees_are_known():
     assert ju.counting.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
     with refuses(ValueError, REASON):
         ju.counting.oob_mask(model, len(y), X=X[::-1], y=y[::-1])
-
-
-def test_labels_for_other_rows_are_refused():
-    X, y = table()
-    model = FORESTS["forest"].fit(X, y)
     with refuses(ValueError, "labels for"):
         ju.counting.oob_mask(model, len(y), X=X[:-1], y=y)
 

@@ -60,34 +60,37 @@ def test_bags_give_leaves_their_counts(columns, labels):
 
 def test_what_is_refused():
     X, y = FRAME[list("abc")], Y
-    model, _ = grown(X, y)
-    for given, labels in ((X[::-1], y[::-1]), (X, y[::-1]), (X + 1, y)):
-        with refuses(ValueError, "not the rows that this RandomForestModel was grown on"):
-            oob_mask(model, len(X), X=given, y=labels)
-    with refuses(ValueError, "n=7, but model was fitted on 500"):
-        oob_mask(model, 7)
-    with refuses(ValueError, "YDF cannot read X"):
-        oob_mask(model, len(X), X=X.rename(columns={"a": "z"}), y=y)
-    other, learner = grown(X, y, random_seed=3, bootstrap_size_ratio=0.7)
-    with refuses(ValueError, "Pass the learner that trained the model"):
-        oob_mask(other, len(X), X=X, y=y)
-    with refuses(ValueError, "bags are not those"):
-        oob_mask(other, len(X))
-    mask = oob_mask(other, len(X), X=X, y=y, learner=learner)
+    (model, _), (other, learner) = grown(X, y), grown(X, y, random_seed=3, bootstrap_size_ratio=0.7)
+    whole, _ = grown(X, y, bootstrap_training_dataset=False)
+    trees, _ = grown(X, (y == "up").astype(float), task=ydf.Task.REGRESSION)
+    rows, n = {"X": X, "y": y}, len(X)
+    for one, of, how, error, match in (
+        *(
+            (
+                model,
+                n,
+                dict(zip("Xy", given, strict=True)),
+                ValueError,
+                "not the rows that this RandomForestModel was grown on",
+            )
+            for given in ((X[::-1], y[::-1]), (X, y[::-1]), (X + 1, y))
+        ),
+        (model, 7, {}, ValueError, "n=7, but model was fitted on 500"),
+        (model, n, rows | {"X": X.rename(columns={"a": "z"})}, ValueError, "YDF cannot read X"),
+        (other, n, rows, ValueError, "Pass the learner that trained the model"),
+        (other, n, {}, ValueError, "bags are not those"),
+        (other, n, rows | {"learner": "x"}, TypeError, "learner is a str"),
+        (whole, n, {}, ValueError, "no out-of-bag evaluations"),
+        (model, n, rows | {"sample_weight": np.ones(n)}, ValueError, "leave sample_weight out"),
+        (trees, n, {}, TypeError, "has no bags"),
+    ):
+        with refuses(error, match):
+            oob_mask(one, of, **how)
+    mask = oob_mask(other, n, **rows, learner=learner)
     assert 0.4 < mask.mean() < 0.6
     ju.count_leaves(from_ydf(other), X, y, tree_mask=mask)
-    with refuses(TypeError, "learner is a str"):
-        oob_mask(other, len(X), X=X, y=y, learner="x")
-    whole, _ = grown(X, y, bootstrap_training_dataset=False)
-    with refuses(ValueError, "no out-of-bag evaluations"):
-        oob_mask(whole, len(X))
     with refuses(ValueError, "needs trees that leave instances out"):
         CombinedForestClassifier(FrozenEstimator(whole), combiner="mean", counts="oob").fit(X, y)
-    with refuses(ValueError, "leave sample_weight out"):
-        oob_mask(model, len(X), X=X, y=y, sample_weight=np.ones(len(X)))
-    trees, _ = grown(X, (y == "up").astype(float), task=ydf.Task.REGRESSION)
-    with refuses(TypeError, "has no bags"):
-        oob_mask(trees, len(X))
 
 
 def test_tables_that_are_not_those_of_the_fit():

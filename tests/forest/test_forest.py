@@ -37,17 +37,12 @@ def test_properties(forest):
     assert "n_trees=12" in repr(forest)
 
 
-def test_counts_are_integers_and_add_up(forest):
+def test_counts_are_integers_and_add_up_in_a_table_of_distinct_ones(forest):
     assert forest.count_table.dtype == jnp.int32
     np.testing.assert_array_equal(np.asarray(forest.counts).sum((1, 2)), len(toy_data(3)[0]))
     np.testing.assert_array_equal(forest.counts * np.asarray(~leaf_nodes(forest)[..., None], np.int32), 0)
     np.testing.assert_array_equal(forest.count_table[0], 0)
-
-
-def test_a_table_of_distinct_counts(forest):
-    """No row of the table is there twice, but for the zeros that pad it."""
-    rows = np.asarray(forest.count_table)
-    used = rows[np.unique(np.asarray(forest.code))]
+    used = np.asarray(forest.count_table)[np.unique(np.asarray(forest.code))]
     assert len(np.unique(used, axis=0)) == len(used)
 
 
@@ -66,27 +61,18 @@ def test_with_counts(forest, rng):
     np.testing.assert_allclose(total, 2 * kept, rtol=1e-6)
 
 
-def test_with_counts_beyond_32_bits(forest):
-    counts = np.full(forest.counts.shape, 5 * 10**9)
-    found = np.asarray(forest.with_counts(counts).counts, float)
+def test_with_counts_beyond_32_bits_and_with_prior(forest):
+    found = np.asarray(forest.with_counts(np.full(forest.counts.shape, 5 * 10**9)).counts, float)
     np.testing.assert_array_equal(np.unique(found), [0, 5e9], "zeros in inner nodes")
-
-
-def test_with_prior(forest):
     prior = np.array([0.5, 0.25, 0.25])
     np.testing.assert_array_equal(forest.with_prior(prior).prior, prior)
 
 
-def test_forests_are_pytrees(forest):
-    again = jax.tree.map(lambda a: a, forest)
-    assert eqx.tree_equal(again, forest)
+def test_forests_are_pytrees_and_pickle(forest):
     through = jax.jit(lambda f: f)(forest)
-    assert eqx.tree_equal(through, forest)
+    for again in (jax.tree.map(lambda a: a, forest), through, pickle.loads(pickle.dumps(forest))):
+        assert eqx.tree_equal(again, forest)
     assert through.class_labels == forest.class_labels
-
-
-def test_pickle(forest):
-    assert eqx.tree_equal(pickle.loads(pickle.dumps(forest)), forest)
 
 
 def test_snap_to_integers():
@@ -102,54 +88,32 @@ def test_valid_forests(forest):
         assert all(bool(holds) for holds in jax.jit(validity)(one).values())
 
 
-def _broken(forest, name):
-    inner = np.argwhere(~leaf_nodes(forest))[0]
-    leaf = np.argwhere(leaf_nodes(forest))[0]
-
-    def at(field, place, value):
-        of = (lambda f: f.trees) if hasattr(forest.trees, field) else (lambda f: f)
-        read = lambda f: getattr(of(f), field)
-        return eqx.tree_at(read, forest, read(forest).at[tuple(place)].set(value))
-
-    return {
-        "child before its parent": lambda: at("child", (0, 1), 0),
-        "child beyond the nodes": lambda: at("child", inner, forest.n_nodes + 5),
-        "child without a sibling": lambda: at("child", inner, forest.n_nodes - 1),
-        "leaf that lets go": lambda: at("threshold", leaf, 0),
-        "feature beyond the data": lambda: at("feature", inner, forest.n_features),
-        "negative feature": lambda: at("feature", inner, -1),
-        "code beyond the table": lambda: at("code", leaf, forest.count_table.shape[0]),
-        "negative code": lambda: at("code", leaf, -1),
-        "depth too small": lambda: at("tree_depth", (0,), 1),
-        "negative count": lambda: at("count_table", (1, 0), -1),
-        "infinite count": lambda: eqx.tree_at(
-            lambda f: f.count_table, forest, forest.count_table.astype(float).at[1, 0].set(jnp.inf)
-        ),
-        "prior that adds to two": lambda: eqx.tree_at(lambda f: f.prior, forest, 2 * forest.prior),
-        "negative prior": lambda: eqx.tree_at(lambda f: f.prior, forest, jnp.array([-0.5, 1.0, 0.5])),
-    }[name]
+BROKEN = {
+    "child before its parent": ("child", "root", 0, "children must lie after"),
+    "child beyond the nodes": ("child", "inner", lambda f: f.n_nodes + 5, "inside the tree's nodes"),
+    "child without a sibling": ("child", "inner", lambda f: f.n_nodes - 1, "inside the tree's nodes"),
+    "leaf that lets go": ("threshold", "leaf", 0, "leaf's threshold"),
+    "feature beyond the data": ("feature", "inner", lambda f: f.n_features, "n_features"),
+    "negative feature": ("feature", "inner", -1, "n_features"),
+    "code beyond the table": ("code", "leaf", lambda f: f.count_table.shape[0], "row of count_table"),
+    "negative code": ("code", "leaf", -1, "row of count_table"),
+    "depth too small": ("tree_depth", (0,), 1, "must end in a leaf"),
+    "negative count": ("count_table", (1, 0), -1, "counts and n_samples must be finite"),
+    "infinite count": ("count_table", (1, 0), jnp.inf, "counts and n_samples must be finite"),
+    "prior that adds to two": ("prior", ..., lambda f: 2 * f.prior, "prior"),
+    "negative prior": ("prior", ..., jnp.array([-0.5, 1.0, 0.5]), "prior"),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "match"),
-    [
-        ("child before its parent", "children must lie after"),
-        ("child beyond the nodes", "inside the tree's nodes"),
-        ("child without a sibling", "inside the tree's nodes"),
-        ("leaf that lets go", "leaf's threshold"),
-        ("feature beyond the data", "n_features"),
-        ("negative feature", "n_features"),
-        ("code beyond the table", "row of count_table"),
-        ("negative code", "row of count_table"),
-        ("depth too small", "must end in a leaf"),
-        ("negative count", "counts and n_samples must be finite"),
-        ("infinite count", "counts and n_samples must be finite"),
-        ("prior that adds to two", "prior"),
-        ("negative prior", "prior"),
-    ],
-)
-def test_broken_forests_are_named(name, match, forest):
-    broken = _broken(forest, name)()
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_forests_are_named(name, forest):
+    field, place, value, match = BROKEN[name]
+    nodes = leaf_nodes(forest)
+    place = {"root": (0, 1), "inner": np.argwhere(~nodes)[0], "leaf": np.argwhere(nodes)[0]}.get(str(place), place)
+    read = lambda f: getattr(f.trees if hasattr(forest.trees, field) else f, field)
+    value = value(forest) if callable(value) else value
+    array = read(forest).astype(float) if value is jnp.inf else read(forest)
+    broken = eqx.tree_at(read, forest, array.at[place if place is ... else tuple(place)].set(value))
     with pytest.raises(ValueError, match=match):
         ju.forest.check_forest(broken)
 
@@ -194,28 +158,21 @@ def test_forks_are_checked(with_forks):
         ju.forest.check_forest(moved)
 
 
-def test_arrays_of_unlike_shape_are_named(forest):
-    broken = eqx.tree_at(lambda f: f.code, forest, forest.code[:, :-1])
-    with pytest.raises(ValueError, match="share one shape"):
-        ju.forest.check_forest(broken)
-
-
 @pytest.mark.parametrize(
-    ("counts", "match"),
+    ("change", "match"),
     [
-        (lambda c: c[:, :, :2], "counts has shape"),
-        (lambda c: c[:-1], "counts has shape"),
-        (lambda c: c.at[0, 0, 0].set(-1), "negative"),
-        (lambda c: c.astype(float).at[0, 0, 0].set(jnp.nan), "NaN"),
-        (lambda c: c.astype(float).at[0, 0, 0].set(jnp.inf), "infinite"),
+        (lambda f: f.with_counts(f.counts[:, :, :2]), "counts has shape"),
+        (lambda f: f.with_counts(f.counts[:-1]), "counts has shape"),
+        (lambda f: f.with_counts(f.counts.at[0, 0, 0].set(-1)), "negative"),
+        (lambda f: f.with_counts(f.counts.astype(float).at[0, 0, 0].set(jnp.nan)), "NaN"),
+        (lambda f: f.with_counts(f.counts.astype(float).at[0, 0, 0].set(jnp.inf)), "infinite"),
+        *(
+            (lambda f, prior=prior: f.with_prior(np.array(prior)), "prior")
+            for prior in ([0.5, 0.5], [0.5, 0.5, 0.5], [-0.5, 1.0, 0.5], [np.nan, 0.5, 0.5])
+        ),
+        (lambda f: ju.forest.check_forest(eqx.tree_at(lambda f: f.code, f, f.code[:, :-1])), "share one shape"),
     ],
 )
-def test_counts_that_are_refused(counts, match, forest):
+def test_what_is_refused(change, match, forest):
     with refuses(ValueError, match):
-        forest.with_counts(counts(forest.counts))
-
-
-@pytest.mark.parametrize("prior", [[0.5, 0.5], [0.5, 0.5, 0.5], [-0.5, 1.0, 0.5], [np.nan, 0.5, 0.5]])
-def test_priors_that_are_refused(prior, forest):
-    with refuses(ValueError, "prior"):
-        forest.with_prior(np.array(prior))
+        change(forest)

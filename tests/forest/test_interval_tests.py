@@ -22,6 +22,15 @@ def laid_out(nodes: TreeNodes) -> tuple[Trees, np.ndarray]:
     return check_trees(trees), places[0]
 
 
+def check_sides(test: Intervals, x: np.ndarray, goes_left) -> Trees:
+    """Assert that of numbers of column 1 these go left at the root, where the test stands."""
+    trees, place = laid_out(with_interval_tests(NODES, {0: test}))
+    X = np.stack([np.full_like(x, 7), x], axis=1)
+    wanted = np.where(goes_left, place[4], place[2])
+    np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+    return trees
+
+
 @pytest.mark.parametrize("missing_left", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
 def test_sets_go_left(rng, share, missing_left):
@@ -29,12 +38,8 @@ def test_sets_go_left(rng, share, missing_left):
         codes = np.flatnonzero(rng.random(n) < share)
         codes = rng.permutation(codes)
         test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), missing_left)
-        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
         x = np.concatenate([np.arange(-2, n + 2), np.arange(n) + 0.5, [np.nan, np.inf, -np.inf]]).astype(np.float32)
-        X = np.stack([np.full_like(x, 7), x], axis=1)
-        goes_left = np.where(np.isnan(x), missing_left, np.isin(np.floor(x), codes))
-        wanted = np.where(goes_left, place[4], place[2])
-        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+        trees = check_sides(test, x, np.where(np.isnan(x), missing_left, np.isin(np.floor(x), codes)))
         assert trees.depth <= 3 + np.ceil(np.log2(len(codes) + 1))
 
 
@@ -77,21 +82,14 @@ def test_random_intervals_of_both_signs(rng, kind):
         sides, missing_left = rng.random(len(upper) + 1) < rng.random(), bool(rng.random() < 0.5)
         # An interval that ends where the one before does is empty; the first side that reaches a number is its own.
         test = Intervals(np.asarray(order_key_at_or_below(upper)), sides, missing_left)
-        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
         near = np.concatenate([upper, upper - 0.5, upper + 0.5, -upper]).astype(np.float32)
         x = np.concatenate([near, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -3e38])])
-        wanted_left = [missing_left if np.isnan(one) else sides[int(np.sum(upper < one))] for one in x]
-        wanted = np.where(wanted_left, place[4], place[2])
-        X = np.stack([np.full_like(x, 7), x], axis=1)
-        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+        check_sides(test, x, [missing_left if np.isnan(one) else sides[int(np.sum(upper < one))] for one in x])
 
 
 def test_sets_of_both_signs(rng):
     for least in (-(2**24), -50, -1, 0, 5, 100, 2**24 - 90):
         codes = rng.permutation(least + np.flatnonzero(rng.random(90) < 0.4))
         test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), False)
-        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
         x = np.concatenate([np.arange(least - 9, least + 99), -np.arange(99.0), np.zeros(1)]).astype(np.float32)
-        X = np.stack([np.full_like(x, 7), x], axis=1)
-        wanted = np.where(np.isin(x, codes), place[4], place[2])
-        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+        check_sides(test, x, np.isin(x, codes))

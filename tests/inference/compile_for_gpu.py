@@ -44,34 +44,17 @@ def launches(compiled) -> list[str]:
 def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int, depth: int) -> ju.Forest:
     """A forest of the given shape whose values do not matter: only shapes are compiled."""
     nodes = jnp.zeros((n_trees, n_nodes), jnp.int32)
-    trees = ju.forest.Trees(
-        feature=nodes,
-        threshold=nodes,
-        child=nodes,
-        missing_right=nodes.astype(bool),
-        tree_depth=jnp.full(n_trees, depth, jnp.int32),
-        columns=Columns(n_features),
-    )
-    return ju.Forest(
-        trees=trees,
-        count_table=jnp.ones((1024, 2), jnp.int32),
-        code=nodes,
-        prior=jnp.array([0.4, 0.6]),
-        n_samples=jnp.array(100.0),
-        class_labels=(0, 1),
-    )
+    depths = jnp.full(n_trees, depth, jnp.int32)
+    trees = ju.forest.Trees(nodes, nodes, nodes, nodes.astype(bool), depths, Columns(n_features))
+    table, prior = jnp.ones((1024, 2), jnp.int32), jnp.array([0.4, 0.6])
+    return ju.Forest(trees, table, nodes, prior, jnp.array(100.0), class_labels=(0, 1))
 
 
 def cases():
     """(name, depth, rule, with missing values, with a mask, read-out): the usual rules by depth, others by form."""
     evidence = ju.EvidenceAccumulation(jnp.array([0.4, 0.6]))
-    rules = {
-        "mean": ju.Mean(),
-        "vote": ju.Vote(),
-        "pooling": ju.Pooling(),
-        "evidence": evidence,
-        "dempster": ju.DempsterRule(),
-    }
+    rules = {"mean": ju.Mean(), "vote": ju.Vote(), "pooling": ju.Pooling()}
+    rules |= {"evidence": evidence, "dempster": ju.DempsterRule()}
     for depth in (8, 16):
         for name, rule in rules.items():
             yield name, depth, rule, False, False, "class_scores"
@@ -88,7 +71,7 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
     engine = ju.bind(forest, rule, walk="levels").engine
     engine = engine.for_missing() if missing else engine
-    rows = rows or engine.shapes().large.rows
+    rows = rows or engine.call().shapes.large.rows
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None

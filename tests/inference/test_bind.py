@@ -36,12 +36,8 @@ def calls_of(function) -> list[tuple[str, str]]:
 
 @pytest.mark.once
 def test_the_way_of_one_prediction_is_as_listed(rng):
-    section = (
-        (ROOT / ".github" / "CONTRIBUTING.md")
-        .read_text()
-        .partition("## The way of one prediction")[2]
-        .partition("\n## ")[0]
-    )
+    page = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+    section = page.partition("## The way of one prediction")[2].partition("\n## ")[0]
     listed, file = [], ""
     for name in re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\d+\. .*", section, re.M))):
         if name.endswith(".py"):

@@ -13,7 +13,7 @@ from jaxunc.inference._by_rows import ByRows
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.random_trees._multiway import reached_leaves
-from tests.random_trees.test_random_trees import mixed
+from tests.random_trees.test_random_trees import grown, mixed
 
 pytestmark = pytest.mark.once
 
@@ -22,8 +22,7 @@ pytestmark = pytest.mark.once
 @pytest.mark.exhaustive
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    forest = grown(5, 7).with_empty_leaves(mode)
     queries = mixed(40, seed=1)[0]
     queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
     counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
@@ -63,10 +62,7 @@ def test_empty_leaves(mode):
 @pytest.mark.parametrize("mode", ["sum", "average"])
 def test_leaves_are_followed_in_parts(mode, monkeypatch):
     """What is under way at a time changes no bit."""
-    X, y, nominal = mixed(60)
-    weight = np.linspace(0.1, 2, 60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, sample_weight=weight)
-    forest = forest.with_empty_leaves(mode)
+    forest = grown(5, 7, sample_weight=np.linspace(0.1, 2, 60)).with_empty_leaves(mode)
     queries = mixed(40, seed=1)[0]
     queries[::2, 1], queries[::3, 3] = 9, 3
     bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
@@ -83,7 +79,7 @@ def test_leaves_are_followed_in_parts(mode, monkeypatch):
 @pytest.mark.exhaustive
 def test_sums_are_differentiable_and_do_not_overflow():
     X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
+    forest = grown(5, 7, max_depth=2)
     queries = np.where(nominal, 9, X[:5])
     counts = ju.leaf_counts(forest, queries)
     heavy = ju.count_leaves(forest, X, y, sample_weight=np.full(60, 2.0**26))
@@ -97,9 +93,8 @@ def test_sums_are_differentiable_and_do_not_overflow():
 @pytest.mark.exhaustive
 def test_modes_of_empty_leaves_and_counting_commute():
     """Instances in empty leaves count in the parent, whenever that is chosen."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
-    other, labels, _ = mixed(200, seed=1)
+    (X, y, _), (other, labels, _) = mixed(60), mixed(200, seed=1)
+    forest = grown(5, 7)
     for weight in (None, np.linspace(0.1, 2, 200)):
         first = {
             mode: ju.count_leaves(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
@@ -117,8 +112,7 @@ def test_modes_of_empty_leaves_and_counting_commute():
 
 @pytest.mark.exhaustive
 def test_counts_of_parents_are_traceable_where_trees_are_known():
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
+    forest = grown(5, 2)
     parents = lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts
     np.testing.assert_array_equal(jax.jit(parents)(forest.counts), forest.with_empty_leaves("parent").counts)
     own = forest.counts.astype(float)
@@ -132,8 +126,8 @@ def test_counts_of_parents_are_traceable_where_trees_are_known():
 @pytest.mark.parametrize("prior", ["tree", "forest"])
 def test_modes_and_smoothing_commute(prior):
     """A prior's instances are added once to what an empty leaf is given, whenever its mode is chosen."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=3, nominal=nominal)
+    X, _, nominal = mixed(60)
+    forest = grown(5, 3)
     alpha = ju.smoothing.fit_forest_prior(forest, level=prior)
     queries = np.where(nominal, 9, X[:20])
     by_tree = np.broadcast_to(alpha.alpha, (3, 3))
@@ -153,11 +147,10 @@ def test_modes_and_smoothing_commute(prior):
 
 @pytest.mark.exhaustive
 def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch):
-    X, y, nominal = mixed(60)
-    grown = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=3, nominal=nominal)
+    X, _, nominal = mixed(60)
     queries = np.where(nominal, 9, X[:20])
     for mode in ju.forest.MODES:
-        forest = grown.with_empty_leaves(mode)
+        forest = grown(5, 3).with_empty_leaves(mode)
         expected = ju.bind(forest, ju.Pooling()).answer(queries)
         monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
         bound = ju.bind(forest, ju.Pooling())
@@ -175,8 +168,7 @@ def below(forest, counts, tree: int, node: int) -> np.ndarray:
 @pytest.mark.exhaustive
 def test_leave_one_out_with_empty_leaves():
     """An instance that was counted in an empty leaf is not taken out of the leaves of its siblings."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
+    forest = grown(6, 7)
     other, labels, _ = mixed(40, seed=1)
     counted = ju.count_leaves(forest, other, labels)
     answer = ju.counting.leave_one_out(counted, ju.Pooling(), other, labels)
@@ -192,11 +184,8 @@ def test_leave_one_out_with_empty_leaves():
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_leaf_sizes_as_masses(weight, unseen):
     """Of integers they are other planes than of fractions, whose sums may be integers, or none."""
-    X, y, _ = mixed(60)
-    X, nominal = X[:, :2], np.array([False, True])
-    forest = ju.grow_random_trees(
-        jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight)
-    )
+    X, nominal = mixed(60)[0][:, :2], np.array([False, True])
+    forest = grown(5, 7, X=X, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight))
     queries = np.where(unseen & nominal, 9, X[:16])
     rule = ju.GeneralizedVote(1.5 * weight, "leaf_size")
     found, expected = ju.bind(forest, rule)(queries), rule(ju.leaf_counts(forest, queries))

@@ -24,8 +24,9 @@ def large():
     return forest, jax.ShapeDtypeStruct((INSTANCES, forest.n_features), jnp.float32)
 
 
-def compiled(function, *shapes):
-    return jax.jit(function).lower(*shapes).compile()
+def megabytes(function, *shapes) -> float:
+    """What the program takes beside its arguments and answers."""
+    return jax.jit(function).lower(*shapes).compile().memory_analysis().temp_size_in_bytes / 1e6
 
 
 def leaf_table(rule, forest):
@@ -39,36 +40,18 @@ def leaf_table(rule, forest):
 @pytest.mark.exhaustive(keep=1)
 def test_a_fold_needs_twenty_megabytes_at_most(rule, missing, large):
     forest, X = large
-
-    def fold(forest, table, X):
-        return ju.inference.fold(forest, table, X, merge=rule.merge, missing=missing)
-
-    memory = compiled(fold, forest, leaf_table(rule, forest), X).memory_analysis()
-    assert memory.temp_size_in_bytes <= 20e6
+    fold = lambda forest, table, X: ju.inference.fold(forest, table, X, merge=rule.merge, missing=missing)
+    assert megabytes(fold, forest, leaf_table(rule, forest), X) <= 20
 
 
-def test_a_masked_fold_needs_little_more(large):
+def test_masks_and_gradients_need_little_more(large):
     forest, X = large
-    mask = jax.ShapeDtypeStruct((INSTANCES, TREES), bool)
-
-    def fold(forest, table, X, mask):
-        return ju.inference.fold(forest, table, X, tree_mask=mask)
-
-    memory = compiled(fold, forest, leaf_table(ju.Mean(), forest), X, mask).memory_analysis()
-    assert memory.temp_size_in_bytes <= 20e6
-
-
-def test_the_gradient_stores_no_index_for_each_visit(large):
-    forest, X = large
-
-    def loss(table, forest, X):
-        stat = ju.inference.fold(forest, table, X)
-        return sum(jnp.sum(part**2) for part in jax.tree.leaves(stat))
-
-    table = leaf_table(ju.Mean(), forest)
-    memory = compiled(jax.grad(loss), table, forest, X).memory_analysis()
-    # 40 MB would be one number for every instance and tree.
-    assert memory.temp_size_in_bytes < INSTANCES * TREES * 4 / 2
+    mask, table = jax.ShapeDtypeStruct((INSTANCES, TREES), bool), leaf_table(ju.Mean(), forest)
+    fold = lambda table, forest, X, mask=None: ju.inference.fold(forest, table, X, tree_mask=mask)
+    assert megabytes(fold, table, forest, X, mask) <= 20
+    loss = lambda *given: sum(jnp.sum(part**2) for part in jax.tree.leaves(fold(*given)))
+    # Of the gradient 40 would be one number for every instance and tree.
+    assert megabytes(jax.grad(loss), table, forest, X) < INSTANCES * TREES * 4 / 2e6
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="only on a CPU a program may run in the caller's thread")
@@ -93,12 +76,8 @@ def test_several_rules_together_stay_small(large):
     rules = ju.combiners.Together(
         mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375)
     )
-
-    def fold(forest, table, X):
-        return rules.finish(ju.inference.fold(forest, table, X, merge=rules.merge))
-
-    memory = compiled(fold, forest, leaf_table(rules, forest), X).memory_analysis()
-    assert memory.temp_size_in_bytes <= 20e6
+    fold = lambda forest, table, X: rules.finish(ju.inference.fold(forest, table, X, merge=rules.merge))
+    assert megabytes(fold, forest, leaf_table(rules, forest), X) <= 20
 
 
 @pytest.mark.exhaustive
@@ -140,7 +119,7 @@ def test_batches_of_any_size_share_few_programs():
 
 
 @pytest.mark.exhaustive
-def test_settings_do_not_recompile():
+def test_settings_and_calls_on_counts_do_not_recompile(rng):
     """Hyperparameters are arrays: a sweep compiles nothing new."""
     X, forest = toy_data(2)[0], toy_forest(2)
     score = lambda smoothing: ju.bind(forest, ju.EvidenceAccumulation(0.375, smoothing)).score(X)
@@ -149,10 +128,6 @@ def test_settings_do_not_recompile():
         for smoothing in (0.2, 0.5, 1.0):
             score(smoothing)
     assert names == []
-
-
-@pytest.mark.exhaustive
-def test_calls_on_counts_do_not_recompile(rng):
     counts = jnp.asarray(rng.integers(0, 9, size=(17, 5, 2)), jnp.int32)
     rules = [ju.Mean(), ju.Vote(), ju.Pooling(), ju.EvidenceAccumulation(0.375), ju.DempsterRule()]
     for rule in rules:
@@ -168,12 +143,9 @@ def test_shapes_are_enough_to_lower(large):
     """Binding inside a program needs no values: the forest may be a tracer."""
     forest, _ = large
     X = jax.ShapeDtypeStruct((300, forest.n_features), jnp.float32)
-    lowered = jax.jit(lambda forest, X: ju.bind(forest, ju.Mean()).probability(X)).lower(shapes_of_forest(forest), X)
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), forest)
+    lowered = jax.jit(lambda forest, X: ju.bind(forest, ju.Mean()).probability(X)).lower(shapes, X)
     assert lowered.out_info.shape == (300, 2)
-
-
-def shapes_of_forest(forest):
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), forest)
 
 
 def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():

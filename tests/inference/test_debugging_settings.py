@@ -59,9 +59,7 @@ def boosted() -> Any:
     return ju.from_any(_known["boosted"])
 
 
-def masses() -> jax.Array:
-    """Mass functions of two classes."""
-    return jnp.asarray(MASSES, jnp.float32)
+masses = lambda: jnp.asarray(MASSES, jnp.float32)  # under the setting that is tried
 
 
 def _of_rule(name: str) -> Any:

@@ -63,15 +63,34 @@ def test_bound_forests(forest, walk, by_rows):
     assert later_programs(ask) == []
 
 
-@pytest.mark.exhaustive
-def test_read_outs_and_collected_planes(forest):
+def read_outs_and_collected_planes(forest):
     mean, median = ju.bind(forest, ju.Mean()), ju.bind(forest, ju.combiners.Median())
+    reads = mean, mean.probability, mean.log_probability, mean.answer, median
+    return lambda n: [read(X[:n]) for read in reads]
 
+
+def leaves_and_counts(forest):
     def ask(n):
-        for read in (mean, mean.probability, mean.log_probability, mean.answer, median):
-            read(X[:n])
+        for walk in ("blocks", "levels"):
+            ju.leaf_index(forest, MISSING[:n], walk=walk)
+        ju.leaf_counts(forest, X[:n])
+        counted = ju.count_leaves(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
+        ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
 
-    assert later_programs(ask) == []
+    return ask
+
+
+def sharded_forests(forest):
+    mesh = jax.make_mesh((1, 1), ("data", "tree"))
+    sharded = [ju.shard(ju.bind(forest, ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
+    mask = lambda n: MASK[:n, : forest.n_trees]
+    return lambda n: [(one.answer(X[:n]), one(X[:n], tree_mask=mask(n))) for one in sharded]
+
+
+@pytest.mark.parametrize("asked", [read_outs_and_collected_planes, leaves_and_counts, sharded_forests])
+@pytest.mark.exhaustive
+def test_what_forests_are_asked(forest, asked):
+    assert later_programs(asked(forest)) == []
 
 
 @pytest.mark.parametrize("mode", ["sum", "average", "parent"])
@@ -88,18 +107,6 @@ def test_empty_leaves(nominal, mode):
     for n in range(50, MOST, 50):  # how many pairs are followed depends on the data, by powers of two
         ask(n)
     assert later_programs(ask, OTHERS[:20]) == []
-
-
-@pytest.mark.exhaustive
-def test_leaves_and_counts(forest):
-    def ask(n):
-        for walk in ("blocks", "levels"):
-            ju.leaf_index(forest, MISSING[:n], walk=walk)
-        ju.leaf_counts(forest, X[:n])
-        counted = ju.count_leaves(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
-        ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
-
-    assert later_programs(ask) == []
 
 
 @pytest.mark.exhaustive
@@ -122,19 +129,6 @@ def test_votes(forest):
         for vote in votes:
             vote(X[:n])
     assert later_programs(lambda n: [vote(X[:n]) for vote in votes]) == []
-
-
-@pytest.mark.exhaustive
-def test_sharded_forests(forest):
-    mesh = jax.make_mesh((1, 1), ("data", "tree"))
-    sharded = [ju.shard(ju.bind(forest, ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
-
-    def ask(n):
-        for one in sharded:
-            one.answer(X[:n])
-            one(X[:n], tree_mask=MASK[:n, : forest.n_trees])
-
-    assert later_programs(ask) == []
 
 
 @pytest.mark.exhaustive

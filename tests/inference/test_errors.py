@@ -70,15 +70,12 @@ def test_kinds_of_data(data, match, bound):
         bound(data)
 
 
-def test_numbers_that_add_up_to_infinity_are_fine(bound):
+def test_integers_booleans_and_numbers_that_add_up_to_infinity_are_fine(bound):
     """The quick check looks at a sum; that it overflows is no reason to refuse."""
     large = np.full((4, 6), 3e38, np.float32)
     assert np.all(np.isfinite(bound.probability(large)))
     mixed = large * np.array([1, -1, 1, -1, 1, -1], np.float32)
     np.testing.assert_array_equal(bound.probability(mixed)[0], bound.probability(mixed[:1])[0])
-
-
-def test_integers_and_booleans_are_numbers(bound):
     np.testing.assert_array_equal(bound(np.rint(X).astype(int)), bound(np.rint(X)))
     np.testing.assert_array_equal(bound(X > 0), bound((X > 0).astype(np.float32)))
 
@@ -128,51 +125,32 @@ def test_columns(change, error, match, named):
 def test_masks(mask, error, match, bound):
     with refuses(error, match):
         bound(X, tree_mask=mask)
+    table = ju.inference.leaf_table(toy_forest(2), ju.Mean())
     with refuses(error, match):
-        ju.inference.fold(
-            toy_forest(2),
-            ju.inference.leaf_table(toy_forest(2), ju.Mean()),
-            jnp.asarray(X),
-            tree_mask=jnp.asarray(mask),
-        )
+        ju.inference.fold(toy_forest(2), table, jnp.asarray(X), tree_mask=jnp.asarray(mask))
 
 
-@pytest.mark.parametrize("combiner", [None, "evidence", ju.scorers.probability, ju.Mean])
-def test_bind_needs_a_fold(combiner):
-    with refuses(TypeError, "combiner"):
-        ju.bind(toy_forest(2), combiner)
-
-
-@pytest.mark.parametrize("threads", [0, -1])
-def test_bind_needs_threads(threads):
-    with refuses(ValueError, "threads"):
-        ju.bind(toy_forest(2), ju.Mean(), threads=threads)
-
-
-def test_bind_needs_a_rule_for_these_classes():
-    with refuses(ValueError, "OneVsRest"):
-        ju.bind(toy_forest(3), ju.DempsterRule())
-    with refuses(ValueError, "prior has 2 classes"):
-        ju.bind(toy_forest(3), ju.EvidenceAccumulation(0.5))
-
-
-def test_score_of_many_classes():
-    with refuses(ValueError, "score is defined for two classes"):
-        ju.bind(toy_forest(3), ju.Mean()).score(toy_data(3)[0])
+@pytest.mark.parametrize(
+    ("n_classes", "combiner", "how", "error", "match"),
+    [
+        *((2, wrong, {}, TypeError, "combiner") for wrong in (None, "evidence", ju.scorers.probability, ju.Mean)),
+        *((2, ju.Mean(), {"threads": threads}, ValueError, "threads") for threads in (0, -1)),
+        (3, ju.DempsterRule(), {}, ValueError, "OneVsRest"),
+        (3, ju.EvidenceAccumulation(0.5), {}, ValueError, "prior has 2 classes"),
+        (3, ju.Mean(), {}, ValueError, "score is defined for two classes"),
+    ],
+)
+def test_binding(n_classes, combiner, how, error, match):
+    with refuses(error, match):
+        ju.bind(toy_forest(n_classes), combiner, **how).score(toy_data(n_classes)[0])
 
 
 @pytest.mark.parametrize("table", [(12, 7), (11, 64), (12,) * 4, (64, 12), ()], ids=str)
-def test_tables_of_wrong_shape(table):
-    forest = toy_forest(2)
+def test_tables_of_wrong_shape_and_unknown_merges(table):
     with refuses(ValueError, "leaf_table holds an array of shape"):
-        ju.inference.fold(forest, jnp.ones(table), jnp.asarray(X))
-
-
-def test_fold_refuses_unknown_merges(bound):
+        ju.inference.fold(toy_forest(2), jnp.ones(table), jnp.asarray(X))
     with refuses(ValueError, "merge='mean' is unknown"):
-        ju.inference.fold(
-            toy_forest(2), ju.inference.leaf_table(toy_forest(2), ju.Mean()), jnp.asarray(X), merge="mean"
-        )
+        ju.inference.fold(toy_forest(2), ju.inference.leaf_table(toy_forest(2), ju.Mean()), X, merge="mean")
 
 
 def fold_leaves(forest, data):
@@ -200,29 +178,21 @@ def test_masks_may_be_lists(bound):
     y = np.arange(10) % 2
     np.testing.assert_array_equal(bound(X, tree_mask=mask.tolist()), bound(X, tree_mask=mask))
     table = ju.inference.leaf_table(toy_forest(2), ju.Mean())
-    for a, b in zip(
-        jax.tree.leaves(ju.inference.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask.tolist())),
-        jax.tree.leaves(ju.inference.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    fold = lambda mask: ju.inference.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask)
+    jax.tree.map(np.testing.assert_array_equal, fold(mask.tolist()), fold(mask))
     counted = ju.count_leaves(toy_forest(2), X, y, tree_mask=mask)
     np.testing.assert_array_equal(ju.count_leaves(toy_forest(2), X, y, tree_mask=mask.tolist()).counts, counted.counts)
 
 
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts])
-def test_shapes_of_data_for_the_leaves(function):
+def test_shapes_of_data_for_the_leaves_under_a_trace_too(function):
+    forest = toy_forest(2)
     for data in (X[:, :5], X[0], X[None]):
         with refuses(ValueError, "X has"):
-            function(toy_forest(2), jnp.asarray(data))
-
-
-def test_shapes_are_refused_under_a_trace_too():
-    forest = toy_forest(2)
-    with refuses(ValueError, "X has 5 features"):
-        jax.jit(lambda x: ju.bind(forest, ju.Mean())(x))(jnp.asarray(X[:, :5]))
-    with refuses(ValueError, "X has 5 features"):
-        jax.jit(lambda x: ju.leaf_index(forest, x))(jnp.asarray(X[:, :5]))
+            function(forest, jnp.asarray(data))
+    for traced in (lambda x: ju.bind(forest, ju.Mean())(x), lambda x: function(forest, x)):
+        with refuses(ValueError, "X has 5 features"):
+            jax.jit(traced)(jnp.asarray(X[:, :5]))
 
 
 def test_frequencies_are_warned_of_once():

@@ -116,14 +116,18 @@ def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
 @pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("dempster", 2), ("together", 3)])
-def test_no_tree_at_all(name, n_classes):
+def test_no_tree_and_no_instance(name, n_classes):
     """All trees masked: equal shares, or the prior."""
-    X = toy_data(n_classes)[0]
+    X, n_columns = toy_data(n_classes)[0], toy_data(n_classes)[0].shape[1]
     probability = bound(name, n_classes).probability(X, tree_mask=np.zeros((len(X), TREES), bool))
     for key, answer in by_rule(probability).items():
         rule = make("evidence", n_classes, TREES)
         expected = rule.prior if "evidence" in (name, key) else np.full(n_classes, 1 / n_classes)
         np.testing.assert_allclose(answer, np.tile(expected, (len(X), 1)), rtol=1e-6)
+    for part in by_rule(bound(name, n_classes).answer(X[:0])).values():
+        assert part.probability.shape == (0, n_classes)
+        assert n_classes > 2 or part.score.shape == (0,)
+    assert ju.leaf_index(forest_with_all_leaves(n_classes), jnp.zeros((0, n_columns))).shape == (0, TREES)
 
 
 @pytest.mark.once
@@ -163,17 +167,6 @@ def test_padding_nodes_change_nothing(name):
     X = toy_data(2)[0]
     check_identical(ju.bind(larger, make(name, 2, TREES)).answer(X), bound_answer(name, 2))
     np.testing.assert_array_equal(ju.leaf_index(larger, jnp.asarray(X)), ju.leaf_index(forest, jnp.asarray(X)))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_no_instances():
-    for name in ("mean", "together"):
-        answer = bound(name, 2).answer(np.zeros((0, 6), np.float32))
-        for part in by_rule(answer).values():
-            assert part.probability.shape == (0, 2)
-            assert part.score.shape == (0,)
-    assert ju.leaf_index(forest_with_all_leaves(2), jnp.zeros((0, 6))).shape == (0, TREES)
 
 
 @pytest.mark.exhaustive
@@ -265,19 +258,12 @@ def test_bound_forests_are_differentiable():
     """Binding inside a program that is differentiated: by the rule's settings and the forest's counts."""
     forest = forest_with_all_leaves(2)
     X = jnp.asarray(toy_data(2)[0])
-
-    def loss(smoothing, counts):
-        rule = ju.EvidenceAccumulation(0.375, smoothing)
-        return jnp.mean(ju.bind(forest.with_counts(counts), rule).log_probability(X)[:, 1])
-
-    def loss_of_tensor(smoothing, counts):
-        rule = ju.EvidenceAccumulation(0.375, smoothing)
-        return jnp.mean(rule.log_probability(ju.leaf_counts(forest.with_counts(counts), X))[:, 1])
-
+    rule = lambda smoothing: ju.EvidenceAccumulation(0.375, smoothing)
+    by_binding = lambda smoothing, own: ju.bind(forest.with_counts(own), rule(smoothing)).log_probability(X)
+    of_tensor = lambda smoothing, own: rule(smoothing).log_probability(ju.leaf_counts(forest.with_counts(own), X))
+    slope = lambda answer: jax.jit(jax.grad(lambda *point: jnp.mean(answer(*point)[:, 1]), (0, 1)))
     point = jnp.asarray(0.3), forest.counts.astype(float)
-    gradient = jax.jit(jax.grad(loss, (0, 1)))(*point)
-    expected = jax.jit(jax.grad(loss_of_tensor, (0, 1)))(*point)
-    for a, b in zip(gradient, expected, strict=True):
+    for a, b in zip(slope(by_binding)(*point), slope(of_tensor)(*point), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
@@ -302,9 +288,7 @@ def test_what_is_known_inside_a_traced_program_is_answered_there():
 class Extremes(ju.Combiner):
     """The least and the largest frequency of class 1, over the number of trees."""
 
-    @property
-    def merge(self):
-        return {"least": "min", "most": "max", "trees": "sum"}
+    merge = {"least": "min", "most": "max", "trees": "sum"}  # noqa: RUF012
 
     def lift(self, counts):
         share = ju.scorers.probability(counts) + 0.5
@@ -330,18 +314,15 @@ def test_minimum_and_maximum(rng):
     np.testing.assert_allclose(masked["most"], np.where(mask, share, -np.inf).max(1), rtol=1e-6)
     np.testing.assert_array_equal(masked["trees"], mask.sum(1))
 
-
-@pytest.mark.once
-def test_an_answer_may_hold_a_number_for_all_instances():
-    """What merges to one number, such as how many trees there are, may be part of an answer as it is."""
-
     class Trees(Extremes):
+        """What merges to one number may be part of an answer as it is."""
+
         def finish(self, stat):
             return stat
 
     forest, X = forest_of_leaves(np.ones((5, TREES, 2)))
-    assert np.all(np.asarray(Trees().answer(jnp.ones((5, TREES, 2)))["trees"]) == TREES)
-    assert np.all(np.asarray(ju.bind(forest, Trees()).answer(X)["trees"]) == TREES)
+    for answer in (Trees().answer(jnp.ones((5, TREES, 2))), ju.bind(forest, Trees()).answer(X)):
+        assert np.all(np.asarray(answer["trees"]) == TREES)
 
 
 @pytest.mark.once
@@ -374,16 +355,10 @@ def test_the_first_tree_that_attains_an_extreme_gets_the_gradient(merge, rng):
 def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
     """A rule's own call and the streamed fold send the gradient of tied trees the same way."""
     forest, X = forest_of_leaves(np.tile(np.array([[3.0, 5.0]]), (1, 4, 1)))
-
-    def by_tensor(counts):
-        return jnp.sum(Extremes().answer(ju.leaf_counts(forest.with_counts(counts), jnp.asarray(X)))["most"])
-
-    def streamed(counts):
-        other = forest.with_counts(counts)
-        table = leaf_table(other, Extremes())
-        return jnp.sum(ju.inference.fold(other, table, jnp.asarray(X), merge=Extremes().merge)["most"])
-
-    counts = forest.counts.astype(float)
+    X, counts, table = jnp.asarray(X), forest.counts.astype(float), lambda other: leaf_table(other, Extremes())
+    fold = lambda other: ju.inference.fold(other, table(other), X, merge=Extremes().merge)
+    by_tensor = lambda own: jnp.sum(Extremes().answer(ju.leaf_counts(forest.with_counts(own), X))["most"])
+    streamed = lambda own: jnp.sum(fold(forest.with_counts(own))["most"])
     expected = jax.grad(streamed)(counts)
     assert np.abs(expected[0]).max() > 0
     assert np.abs(expected[1:]).max() == 0
@@ -393,9 +368,7 @@ def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
 class ExactTotals(ju.Combiner):
     """The sum of all counts, as it is."""
 
-    @property
-    def merge(self):
-        return "exact_sum"
+    merge = "exact_sum"
 
     def lift(self, counts):
         return counts
@@ -420,17 +393,13 @@ def test_exact_sums_of_counts_are_exact(largest, rng):
         assert np.all(whole(total) == expected)
 
 
-def test_exact_sums_keep_twice_the_precision_of_floats(rng, x64):
-    values = rng.uniform(0, 1, size=(2, 3000, 2))
-    values = values.astype(np.float64 if x64 else np.float32)
+def test_sums_of_floats_are_compensated(rng, x64):
+    """Exact ones to twice the precision; of ten thousand trees that add up to little plain ones are off by 1e-4."""
+    values = rng.uniform(0, 1, size=(2, 3000, 2)).astype(np.float64 if x64 else np.float32)
     total = ExactTotals().answer(jnp.asarray(values))
     expected = values.astype(np.longdouble).sum(axis=1)
     actual = np.asarray(total.high).astype(np.longdouble) + np.asarray(total.low).astype(np.longdouble)
     np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=1e-15 if x64 else 1e-12)
-
-
-def test_sums_are_compensated(x64):
-    """Ten thousand trees that add up to little: plain float32 sums would be off by 1e-4."""
     counts = np.tile(np.array([[1, 2], [2, 1]]), (5000, 1))[None].astype(np.int32)
     counts[0, 0] = [1, 3]
     score = ju.Mean().score(jnp.asarray(counts))

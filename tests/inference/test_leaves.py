@@ -79,22 +79,13 @@ def odd_values(X, rng, rows: int) -> np.ndarray:
     return out
 
 
-def normal(rng, n, d):
-    return rng.normal(size=(n, d)).astype(np.float32)
-
-
-def one_decimal(rng, n, d):
-    return np.round(rng.normal(size=(n, d)) * 3, 1).astype(np.float32)
-
-
-def large_integers(rng, n, d):
-    """Around 2^24, where floats begin to skip integers."""
-    return (2.0**24 + rng.integers(-40, 40, size=(n, d))).astype(np.float32)
-
-
-def tiny_numbers(rng, n, d):
-    """Subnormals, zeros of both signs and the smallest normal numbers."""
-    return (rng.integers(-9, 10, size=(n, d)) * rng.choice([1e-45, 1e-40, 1e-38], size=(n, d))).astype(np.float32)
+normal = lambda rng, n, d: rng.normal(size=(n, d)).astype(np.float32)
+one_decimal = lambda rng, n, d: np.round(rng.normal(size=(n, d)) * 3, 1).astype(np.float32)
+# Around 2^24, where floats begin to skip integers; then subnormals, zeros of both signs, the smallest normal numbers.
+large_integers = lambda rng, n, d: (2.0**24 + rng.integers(-40, 40, size=(n, d))).astype(np.float32)
+tiny_numbers = lambda rng, n, d: (
+    rng.integers(-9, 10, size=(n, d)) * rng.choice([1e-45, 1e-40, 1e-38], size=(n, d))
+).astype(np.float32)
 
 
 def with_missing(rng, n, d):
@@ -297,30 +288,13 @@ def test_streams_reach_the_same_leaves(rng):
         np.testing.assert_allclose(ju.bind(marks, ju.Pooling())(data), expected, rtol=1e-6, atol=1e-7)
 
 
-def test_data_known_to_be_complete(rng):
+def test_complete_and_wide_data(rng):
+    """Wide ones have small blocks: of a last chunk only the filled ones are walked, in float64, too."""
     X = normal(rng, 500, 8)
     forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))
-    table = jnp.asarray(rng.normal(size=(10, forest.n_nodes)).astype(np.float32))
-    queries = jnp.asarray(normal(rng, 3001, 8))
-    np.testing.assert_array_equal(
-        ju.inference.fold(forest, table, queries, missing=False), ju.inference.fold(forest, table, queries)
-    )
-
-
-@pytest.mark.exhaustive
-def test_leaf_index_under_jit_and_vmap(rng):
-    X = normal(rng, 500, 8)
-    forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))
-    queries = jnp.asarray(X)
-    index = ju.leaf_index(forest, queries)
-    assert index.dtype == jnp.int32
-    np.testing.assert_array_equal(jax.jit(ju.leaf_index)(forest, queries), index)
-    mapped = jax.vmap(lambda x: ju.leaf_index(forest, x))(queries.reshape(5, 100, 8))
-    np.testing.assert_array_equal(mapped.reshape(500, 10), index)
-
-
-def test_the_last_of_several_blocks_in_wide_data(rng):
-    """Data so wide that blocks are small: of a last chunk only the filled ones are walked, in float64, too."""
+    table, queries = jnp.asarray(normal(rng, 10, forest.n_nodes)), jnp.asarray(normal(rng, 3001, 8))
+    complete = ju.inference.fold(forest, table, queries, missing=False)
+    np.testing.assert_array_equal(complete, ju.inference.fold(forest, table, queries))
     X = normal(rng, 2500, 60)
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X[:200], X[:200, 0] > 0))
     with jax.enable_x64(True):
@@ -329,11 +303,16 @@ def test_the_last_of_several_blocks_in_wide_data(rng):
 
 
 @pytest.mark.exhaustive
-def test_numpy_data_are_taken_as_they_are(rng):
-    X = normal(rng, 300, 8)
-    forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] > 0))
-    np.testing.assert_array_equal(ju.leaf_index(forest, X), ju.leaf_index(forest, jnp.asarray(X)))
-    np.testing.assert_array_equal(ju.leaf_counts(forest, X), ju.leaf_counts(forest, jnp.asarray(X)))
+def test_leaf_index_under_jit_and_vmap_and_of_numpy(rng):
+    X = normal(rng, 500, 8)
+    forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))
+    queries = jnp.asarray(X)
+    index = ju.leaf_index(forest, queries)
+    assert index.dtype == jnp.int32
+    mapped = jax.vmap(lambda x: ju.leaf_index(forest, x))(queries.reshape(5, 100, 8)).reshape(500, 10)
+    for found in (jax.jit(ju.leaf_index)(forest, queries), mapped, ju.leaf_index(forest, X)):
+        np.testing.assert_array_equal(found, index)
+    np.testing.assert_array_equal(ju.leaf_counts(forest, X), ju.leaf_counts(forest, queries))
 
 
 @pytest.mark.exhaustive

@@ -101,40 +101,29 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
 
 
 @pytest.mark.once
-def test_tops_are_kept_while_their_trees_are():
+def test_tops_and_plans_are_kept_while_their_trees_are():
     gc.collect()
-    before = len(_plan._TOPS)
-    X, y = toy_data(2)
+    kept = lambda: (len(_plan._TOPS) - tops, len(_plan._PLANS) - plans)
+    (tops, plans), (X, y) = (len(_plan._TOPS), len(_plan._PLANS)), toy_data(2)
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
     ju.bind(forest, ju.Mean())
-    assert len(_plan._TOPS) == before + 1
+    assert kept() == (1, 0)
     ju.bind(forest.with_counts(2 * forest.counts), ju.Vote())
-    assert len(_plan._TOPS) == before + 1
-    del forest
-    gc.collect()
-    assert len(_plan._TOPS) == before
-
-
-@pytest.mark.once
-def test_plans_of_leaf_indices_are_kept_while_their_trees_are():
-    gc.collect()
-    before = len(_plan._PLANS)
-    X, y = toy_data(2)
-    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
+    assert kept() == (1, 0)
     reached = np.asarray(ju.leaf_index(forest, X))
-    kept = _plan.known_plan(forest.trees)
-    assert len(_plan._PLANS) == before + 1
+    plan = _plan.known_plan(forest.trees)
+    assert kept() == (1, 1)
     ju.leaf_counts(forest.with_counts(2 * forest.counts), X)
-    assert _plan.known_plan(forest.trees) is kept
+    assert _plan.known_plan(forest.trees) is plan
     left = dataclasses.replace(forest.trees, threshold=jnp.full_like(forest.trees.threshold, 2**31 - 1))
     assert (np.asarray(ju.leaf_index(left, X)) != reached).any()
-    assert len(_plan._PLANS) == before + 2
+    assert kept() == (1, 2)
     del left
     gc.collect()
-    assert len(_plan._PLANS) == before + 1
+    assert kept() == (1, 1)
     del forest
     gc.collect()
-    assert len(_plan._PLANS) == before
+    assert kept() == (0, 0)
 
 
 @pytest.mark.once

@@ -117,17 +117,15 @@ def test_masks_padding_and_parts_of_the_trees(walk, rng):
 
 
 @pytest.mark.once
-def test_votes_need_no_columns_of_their_own():
+def test_votes_need_no_columns_of_their_own_and_sums_are_short_where_they_fit():
     """A report's votes lie in the signs of its bounds, and those of ten classes in words."""
-    columns = lambda name, n_classes: both_ways(RULES[name], counted(n_classes, "whole"))[1].spec.layout.columns
-    assert columns("report by equal", 2) == ("float32",) * 2
-    assert columns("report by certainty", 2) == ("float32",) * 3
-    assert columns("vote by leaf_size", 2) == ("uint32",)
-    assert columns("vote by equal", 3) == ("uint32",)
-
-
-@pytest.mark.once
-def test_sums_are_short_only_where_they_fit():
-    kinds = lambda kind: set(both_ways(RULES["vote by leaf_size"], counted(2, kind))[1].spec.layout.planes.kinds)
-    assert kinds("whole") == {"short_sum"}
-    assert kinds("large") == {"exact_sum"}
+    layout = lambda name, n_classes, kind="whole": both_ways(RULES[name], counted(n_classes, kind))[1].spec.layout
+    for name, n_classes, columns in (
+        ("report by equal", 2, ("float32",) * 2),
+        ("report by certainty", 2, ("float32",) * 3),
+        ("vote by leaf_size", 2, ("uint32",)),
+        ("vote by equal", 3, ("uint32",)),
+    ):
+        assert layout(name, n_classes).columns == columns
+    for kind, merge in (("whole", "short_sum"), ("large", "exact_sum")):
+        assert set(layout("vote by leaf_size", 2, kind).planes.kinds) == {merge}

@@ -40,7 +40,6 @@ FURTHER = {
 }
 NEWER = jax.__version_info__ >= (0, 11)
 COUNTS = ("own", "oob", "weighted", "held out")
-WAYS = ("whole", "one by one", "ragged", "threads", "jax", "traced", "mapped", "counts", "shard", "export", "many")
 
 
 def size_of(*key, low: int, high: int) -> int:
@@ -93,31 +92,34 @@ def batches(ask, X: np.ndarray, sizes: list[int]) -> dict[str, np.ndarray]:
     return {name: joined([one[name] for one in found]) for name in found[0]}
 
 
-def asked(way: str, bound: ju.BoundForest, X: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Answers for the rows X, or for the first of them."""
-    many = np.resize(X, (size_of("many rows", low=2100, high=9000), X.shape[1]))
-    if way == "one by one":
-        return batches(bound.answer, X[:9], [1] * 9)
-    if way == "ragged":
-        sizes = [size_of(way, i, low=1, high=99) for i in range(N)]
-        return batches(bound.answer, X, sizes)
-    if way == "threads":
-        return parts_of(ju.bind(bound.forest, bound.combiner, threads=3).answer(many))
-    if way == "jax":
-        return parts_of(bound.answer(jnp.asarray(X)))
-    if way == "traced":
-        return parts_of(jax.jit(bound.answer)(X))
-    if way == "mapped":
-        return {name: part[:, 0] for name, part in parts_of(jax.vmap(lambda x: bound.answer(x[None]))(X)).items()}
-    if way == "counts":
-        return parts_of(bound.combiner.answer(counts))
-    if way == "shard":
-        return parts_of(ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).answer(X))
-    if way == "export":
-        program = jax.export.deserialize(bound.export(None).serialize())
-        answer = jax.jit(program.call)(X)
-        return parts_of(answer if isinstance(answer, dict) else {"": answer})
-    return parts_of(bound.answer(many))
+many = lambda X: np.resize(X, (size_of("many rows", low=2100, high=9000), X.shape[1]))
+
+
+def exported(bound: ju.BoundForest, X: np.ndarray):
+    answer = jax.jit(jax.export.deserialize(bound.export(None).serialize()).call)(X)
+    return answer if isinstance(answer, dict) else {"": answer}
+
+
+def ragged(bound: ju.BoundForest, X: np.ndarray):
+    return batches(bound.answer, X, [size_of("ragged", i, low=1, high=99) for i in range(N)])
+
+
+# Answers of a bound forest for the rows X, whose leaves hold these counts, or for the first of them.
+WAYS = {
+    "whole": lambda bound, X, counts: bound.answer(many(X)),
+    "one by one": lambda bound, X, counts: batches(bound.answer, X[:9], [1] * 9),
+    "ragged": lambda bound, X, counts: ragged(bound, X),
+    "threads": lambda bound, X, counts: ju.bind(bound.forest, bound.combiner, threads=3).answer(many(X)),
+    "jax": lambda bound, X, counts: bound.answer(jnp.asarray(X)),
+    "traced": lambda bound, X, counts: jax.jit(bound.answer)(X),
+    "mapped": lambda bound, X, counts: jax.tree.map(
+        lambda part: part[:, 0], jax.vmap(lambda x: bound.answer(x[None]))(X)
+    ),
+    "counts": lambda bound, X, counts: bound.combiner.answer(counts),
+    "shard": lambda bound, X, counts: ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).answer(X),
+    "export": lambda bound, X, counts: exported(bound, X),
+    "many": lambda bound, X, counts: bound.answer(many(X)),
+}
 
 
 def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
@@ -126,7 +128,7 @@ def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
     bound = ju.bind(forest, rule_of(name, n_classes), threads=1)
     expected = parts_of(bound.answer(X))
     for way in ways:
-        found = asked(way, bound, X, of_rows)
+        found = parts_of(WAYS[way](bound, X, of_rows))
         assert set(found) == set(expected) or len(expected) == 1
         for part, whole in expected.items():
             one = found.get(part, found.get(""))
@@ -154,7 +156,7 @@ def test_an_answer_stands_alone(name):
     """A drawn forest, counting and four ways of each rule."""
     draw = random.Random(f"{SEED} {name}")
     n_classes = draw.choice([n for n in CLASSES if suits(name, n)])
-    check(name, n_classes, draw.choice(COUNTS), draw.sample(WAYS, 4))
+    check(name, n_classes, draw.choice(COUNTS), draw.sample(list(WAYS), 4))
 
 
 @pytest.mark.exhaustive

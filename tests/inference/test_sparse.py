@@ -22,7 +22,7 @@ from tests._compilations import compilations
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests._sparse import N_COLUMNS, sparse_data, sparse_forest, sparse_labels, widened
-from tests.random_trees.test_random_trees import mixed
+from tests.random_trees.test_random_trees import grown, mixed
 
 FORMS = [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
@@ -131,9 +131,8 @@ def test_forests_that_test_every_column_or_none():
 @pytest.mark.exhaustive
 def test_random_trees_with_nominal_columns(mode):
     """Grown on dense codes: empty leaves are followed for sparse instances, too."""
-    X, y, nominal = mixed(60)
-    X = np.where(np.isnan(X) | (np.abs(X) < 0.7), 0, X)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    X = mixed(60)[0]
+    forest = grown(5, 7, X=np.where(np.isnan(X) | (np.abs(X) < 0.7), 0, X)).with_empty_leaves(mode)
     queries = np.where(np.abs(mixed(40, seed=1)[0]) < 1, 0, mixed(40, seed=1)[0])
     bound, data = ju.bind(forest, ju.Mean(ju.scorers.laplace)), scipy.sparse.csr_array(queries)
     assert_equal(bound(data), bound(queries))
@@ -193,19 +192,13 @@ def test_memory_of_many_columns():
 
 
 @pytest.mark.once
-def test_frames_of_sparse_columns():
-    """Made dense as a whole: a frame says nothing of rows by themselves."""
-    forest, X = sparse_forest(2), sparse_data()
+def test_frames_of_sparse_columns_and_copies():
+    """Frames are made dense as a whole: they say nothing of rows by themselves."""
+    bound, X = ju.bind(sparse_forest(2), ju.Mean()), sparse_data()
     frame = pandas.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X))
-    bound = ju.bind(forest, ju.Mean())
-    np.testing.assert_array_equal(bound.probability(frame), bound.probability(X))
-    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), bound.probability(X))
-
-
-@pytest.mark.once
-def test_a_bound_forest_can_be_copied_after_it_was_asked():
-    bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data()
     expected = np.asarray(bound.probability(X))
+    np.testing.assert_array_equal(bound.probability(frame), expected)
+    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), expected)
     assert "_on_tested" not in vars(copy.copy(bound))
     np.testing.assert_array_equal(copy.deepcopy(bound).probability(X), expected)
 

@@ -41,8 +41,7 @@ def forest():
     return shapes_of_forest(N_TREES, 2 ** (DEPTH + 1), N_COLUMNS, DEPTH)
 
 
-def placed(dtype, *shape):
-    return jax.ShapeDtypeStruct(shape, dtype)
+placed = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype)
 
 
 def check(text: str, *, tables: int) -> None:

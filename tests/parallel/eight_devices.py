@@ -42,8 +42,8 @@ class Merged(ju.Combiner):
         return stat
 
 
-def grid(data: int, tree: int):
-    return jax.make_mesh((data, tree), ("data", "tree"))
+grid = lambda data, tree: jax.make_mesh((data, tree), ("data", "tree"))
+mask_of = lambda n: np.arange(n)[:, None] % 5 != np.arange(TREES) % 5
 
 
 @lru_cache
@@ -83,10 +83,6 @@ def data(n: int = 397, *, missing: bool = False) -> np.ndarray:
     if missing:
         X[3, 0] = X[5, 1] = np.nan
     return X
-
-
-def mask_of(n: int) -> np.ndarray:
-    return np.arange(n)[:, None] % 5 != np.arange(TREES) % 5
 
 
 def check_identical(answer, expected):
@@ -199,9 +195,12 @@ def test_meshes_of_any_order_and_kind():
 
 
 @pytest.mark.once
-def test_more_places_than_trees():
+def test_more_places_than_trees_and_rows_that_are_mapped_over_are_refused():
     with pytest.raises(ValueError, match=r"8 places along 'tree', but the forest has 5 trees.*make_mesh\(\(8, 1\)"):
         ju.shard(ju.bind(toy_forest(2, 5), ju.Mean()), grid(1, 8))
+    program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
+    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
+        program(dealt_out(data(368), explicit(), "data"))
 
 
 @pytest.mark.once
@@ -304,10 +303,3 @@ def test_metrics_of_explicit_rows():
         check_identical(metric(*placed), metric(*given))
         program = jax.jit(lambda *given, metric=metric: metric(*given))
         check_identical(program(*placed), program(*given))
-
-
-@pytest.mark.once
-def test_rows_of_explicit_axes_that_are_mapped_over_are_refused():
-    program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
-    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
-        program(dealt_out(data(368), explicit(), "data"))

@@ -67,23 +67,11 @@ def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: 
         first=jnp.asarray(np.cumsum([0] + [len(members) for _, members in groups]), jnp.int32),
         node=jnp.asarray([node for _, members in groups for node in members], jnp.int32),
     )
-    trees = ju.forest.Trees(
-        feature=fill(feature, 0),
-        threshold=fill(threshold, LAST),
-        child=jnp.asarray([child + list(range(n, width))], jnp.int32),
-        missing_right=jnp.ones((1, width), bool),
-        tree_depth=jnp.asarray([n], jnp.int32),
-        columns=Columns(n_features),
-        forks=forks if groups else None,
-    )
-    forest = ju.Forest(
-        trees=trees,
-        count_table=table,
-        code=code,
-        prior=jnp.asarray(total / total.sum(), jnp.result_type(float)),
-        n_samples=jnp.asarray(total.sum(), jnp.result_type(float)),
-        class_labels=(0, 1),
-    )
+    child, depth = jnp.asarray([child + list(range(n, width))], jnp.int32), jnp.asarray([n], jnp.int32)
+    nodes = fill(feature, 0), fill(threshold, LAST), child, jnp.ones((1, width), bool)
+    trees = ju.forest.Trees(*nodes, depth, Columns(n_features), forks if groups else None)
+    prior, size = (jnp.asarray(of, jnp.result_type(float)) for of in (total / total.sum(), total.sum()))
+    forest = ju.Forest(trees, table, code, prior, size, class_labels=(0, 1))
     return ju.forest.check_forest(forest).with_empty_leaves(mode)
 
 

@@ -57,15 +57,8 @@ def test_split_rules(rule, key):
     values = sorted(set(rule["x"]))
     numeric = rule["type"] == "numeric"
     x = np.array(rule["x"] if numeric else [rule["values"].index(v) for v in rule["x"]], float)[:, None]
-    forest = ju.grow_random_trees(
-        key,
-        x,
-        np.arange(len(x)) % 2,
-        n_trees=256,
-        min_samples_leaf=rule["min_samples_leaf"],
-        max_depth=1,
-        nominal=np.array([not numeric]),
-    )
+    how = {"min_samples_leaf": rule["min_samples_leaf"], "max_depth": 1, "nominal": np.array([not numeric])}
+    forest = ju.grow_random_trees(key, x, np.arange(len(x)) % 2, n_trees=256, **how)
     split = np.asarray(forest.trees.child)[:, 0] != 0
     if numeric:
         wanted = order_key([rule["value"]])[0] - (rule["operator"] == "<")

@@ -9,7 +9,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.combiners import combine_counts
-from tests.random_trees.test_random_trees import mixed
+from tests.random_trees.test_random_trees import grown, mixed
 
 RULES = {
     "mean": ju.Mean(ju.scorers.laplace),
@@ -24,8 +24,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def forest():
-    X, y, nominal = mixed(60)
-    return ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
+    return grown(5, 7)
 
 
 @pytest.mark.exhaustive

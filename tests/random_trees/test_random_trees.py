@@ -37,6 +37,12 @@ def mixed(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.column_stack(X).astype(np.float32), rng.integers(0, 3, n), np.array([False, True, False, True])
 
 
+def grown(key: int, n_trees: int, **settings) -> ju.Forest:
+    """Trees of 60 instances of `mixed`, unless others are given."""
+    X, y, nominal = mixed(60)
+    return ju.grow_random_trees(jax.random.key(key), **{"X": X, "y": y, "nominal": nominal} | settings, n_trees=n_trees)
+
+
 def same_trees(a: ju.Forest, b: ju.Forest) -> None:
     for mine, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_array_equal(mine, other)
@@ -166,10 +172,7 @@ def test_first_test(min_samples_leaf):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("min_samples_leaf", [1, 3])
 def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf):
-    X, y, nominal = mixed(60)
-    grow = lambda n: ju.grow_random_trees(
-        jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_samples_leaf, nominal=nominal
-    )
+    grow = lambda n: grown(3, n, min_samples_leaf=min_samples_leaf)
     whole = grow(11)
     monkeypatch.setattr(_grow_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
     monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
@@ -182,11 +185,8 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf)
 
 @pytest.mark.exhaustive
 def test_counts_are_those_of_the_sample():
-    X, y, nominal = mixed(60)
-    weight = np.arange(60) % 4
-    forest = ju.grow_random_trees(
-        jax.random.key(4), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal, sample_weight=weight
-    )
+    (X, y, _), weight = mixed(60), np.arange(60) % 4
+    forest = grown(4, 11, min_samples_leaf=3, sample_weight=weight)
     again = ju.count_leaves(ju.forest.check_forest(forest), X, y, sample_weight=weight)
     # Instances of weight 0 were left out, and may be in empty leaves.
     np.testing.assert_array_equal(again.counts, forest.counts)
@@ -199,18 +199,15 @@ def test_missing_numbers_go_where_their_node_sends_them():
     X, y, nominal = mixed(60)
     rng = np.random.default_rng(0)
     X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
-    forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
+    forest = grown(4, 7, X=X, missing="random")
     np.testing.assert_array_equal(ju.count_leaves(ju.forest.check_forest(forest), X, y).counts, forest.counts)
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     numeric = inner & ~np.array(nominal, bool)[np.maximum(forest.trees.feature, 0)]
     right = np.asarray(forest.trees.missing_right)[numeric]
     assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
     known = np.where(np.isnan(X), 0, X).astype(np.float32)
-    grow = lambda missing: ju.grow_random_trees(
-        jax.random.key(4), known, y, n_trees=7, nominal=nominal, missing=missing
-    )
-    grown = grow("error"), grow("random")
-    np.testing.assert_array_equal(grown[0].trees.threshold, grown[1].trees.threshold)
+    thresholds = (grown(4, 7, X=known, missing=missing).trees.threshold for missing in ("error", "random"))
+    np.testing.assert_array_equal(*thresholds)
 
 
 @pytest.mark.parametrize(
@@ -234,22 +231,14 @@ def test_single_leaves(X, change):
 
 
 @pytest.mark.exhaustive
-def test_labels_are_not_looked_at():
+def test_labels_are_not_looked_at_and_a_multi_way_test_is_one_step_deep():
     """Other labels, the same tests: pure nodes are split like any other."""
-    X, y, nominal = mixed(60)
-    forests = [
-        ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])
-    ]
+    y = mixed(60)[1]
+    forests = [grown(8, 7, y=labels) for labels in (y, y[::-1])]
     for name in ("feature", "threshold", "child"):
         np.testing.assert_array_equal(*(getattr(forest.trees, name) for forest in forests))
     assert not np.array_equal(forests[0].counts, forests[1].counts)
-
-
-@pytest.mark.exhaustive
-def test_depth():
-    """A multi-way test counts once."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(8), X, y, n_trees=7, max_depth=1, nominal=nominal)
+    forest = grown(8, 7, max_depth=1)
     for t, root in enumerate(np.asarray(forest.trees.feature)[:, 0]):
         assert set(np.asarray(forest.trees.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
     assert forest.depth > 1
@@ -280,7 +269,7 @@ def test_data_frames_are_named():
 @pytest.mark.exhaustive
 def test_words_grow_the_trees_of_their_codes():
     """However the nominal columns are named; missing words are a level of their own."""
-    X, y, nominal = mixed(60)
+    X, _, nominal = mixed(60)
     X[:, 3] = np.searchsorted(np.unique(X[:, 3]), X[:, 3])
     X[:, 1] += X[:, 1] == 3  # a gap between codes is none between levels
     frame = pandas.DataFrame(X, columns=list("abcd"))
@@ -288,9 +277,7 @@ def test_words_grow_the_trees_of_their_codes():
         b=frame["b"].map(dict(zip([0, 1, 2, 4], ["one", "two", "z", None], strict=True))),
         d=pandas.Categorical.from_codes(X[:, 3].astype(int), list("tuvwxz")),
     )
-    grow = lambda data, nominal: ju.grow_random_trees(
-        jax.random.key(8), data, y, n_trees=5, min_samples_leaf=2, nominal=nominal
-    )
+    grow = lambda data, nominal: grown(8, 5, X=data, min_samples_leaf=2, nominal=nominal)
     codes = frame.assign(b=frame["b"].replace(4, 3))
     expected = grow(codes, nominal)
     for named in ("auto", ["b", "d"], [1, 3], nominal):
@@ -357,16 +344,9 @@ def test_refusals(change, error, match):
         ju.grow_random_trees(**{**GOOD, **change})
 
 
-def test_too_many_values(monkeypatch):
-    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
-    with refuses(ValueError, "too many to count"):
-        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
-
-
 @pytest.mark.exhaustive
 def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
-    X, y, nominal = mixed(60)
-    grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)
+    grow = lambda: grown(3, 11, min_samples_leaf=3)
     whole = grow()
     monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 1024)
     monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
@@ -374,6 +354,12 @@ def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     monkeypatch.setattr(_grow_random_trees, "grow_block", blocks)
     same_trees(whole, grow())
     assert blocks.call_count > 2
+
+
+def test_too_many_values(monkeypatch):
+    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
+    with refuses(ValueError, "too many to count"):
+        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
 
 
 @pytest.mark.parametrize("max_depth", [0, 1])

@@ -20,13 +20,8 @@ from tests.smoothing import _reference as reference
 DIFFERENT = ("weighted_mle", "moments", "marginal")
 """One of each form; the others are the same with other weights."""
 METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
-GOLDEN_NAMES = dict(
-    zip(
-        METHODS,
-        ("weighted_mle", "on_leaves_mle", "weighted_moments", "on_leaves_moments", "beta_binomial_marginal"),
-        strict=True,
-    )
-)
+IN_FILE = ("weighted_mle", "on_leaves_mle", "weighted_moments", "on_leaves_moments", "beta_binomial_marginal")
+GOLDEN_NAMES = dict(zip(METHODS, IN_FILE, strict=True))
 N_LEAVES, N_TREES = 8, 8
 """Shape of all fits under a trace, padded, so that they share a program for each method."""
 
@@ -188,8 +183,8 @@ def test_no_start_finds_a_better_marginal_fit():
 
 
 @pytest.mark.exhaustive
-def test_large_weights_keep_their_digits(x64):
-    """α + β of 14 000 and more from counts that float32 sees, where a plain fit would lose three digits."""
+def test_large_weights_keep_their_digits_and_huge_counts(x64):
+    """α + β of 14 000 and more from counts that float32 sees, where a plain fit loses three digits; counts of 10⁹."""
     rng = np.random.default_rng(0)
     n = rng.integers(2_000, 60_000, N_LEAVES)
     n1 = np.rint(n * (0.3 + 0.003 * rng.normal(size=N_LEAVES))).astype(int)
@@ -199,16 +194,10 @@ def test_large_weights_keep_their_digits(x64):
     assert 10_000 < float(prior.alpha + prior.beta) < 100_000
     np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=1e-4)
     np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
-
-
-@pytest.mark.exhaustive
-def test_huge_counts():
-    """Counts of 10⁹, as integers and as float32."""
     counts = np.array([[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]])
     for method in DIFFERENT:
-        prior = fit_beta_prior(counts, method)
+        prior, ((compiled,), _) = fit_beta_prior(counts, method), traced([counts], method)
         assert int(prior.status) == PriorStatus.FITTED
-        (compiled,), _ = traced([counts], method)
         np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-4, err_msg=method)
 
 
@@ -303,9 +292,13 @@ def test_trees_at_once(method, x64):
         np.testing.assert_allclose(alone.alpha, together.alpha[t], rtol=1e-6)
 
 
-def test_no_trees():
+def test_status_and_names_are_plain_and_there_may_be_no_trees():
     for method in METHODS:
         assert fit_beta_prior(np.ones((0, 3, 2)), method).alpha.shape == (0,)
+    prior = fit_beta_prior(np.array([[3, 2], [20, 20]]))
+    assert json.loads(json.dumps(PriorStatus.FITTED)) == int(prior.status) == 0
+    assert prior.alpha.dtype == jnp.result_type(float)
+    assert jax.tree.structure(prior).num_leaves == 3
 
 
 @pytest.mark.parametrize("method", DIFFERENT)
@@ -320,13 +313,6 @@ def test_gradients(method, x64):
         ends = [fit_beta_prior(counts + sign * step * direction, method) for sign in (1, -1)]
         expected = [(a - b) / (2 * step) for a, b in zip(ends[0][:2], ends[1][:2], strict=True)]
         np.testing.assert_allclose((slopes[:2] * direction).sum(axis=(1, 2)), expected, rtol=1e-6)
-
-
-def test_status_and_names_are_plain():
-    prior = fit_beta_prior(np.array([[3, 2], [20, 20]]))
-    assert json.loads(json.dumps(PriorStatus.FITTED)) == int(prior.status) == 0
-    assert prior.alpha.dtype == jnp.result_type(float)
-    assert jax.tree.structure(prior).num_leaves == 3
 
 
 GOOD = np.array([[3.0, 2.0], [1.0, 1.0]])

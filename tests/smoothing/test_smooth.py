@@ -39,12 +39,8 @@ def test_reference_values(tolerance):
         (mass[..., 3], "mass_omega"),
     ):
         # Ends near 0 are differences of numbers near each other.
-        np.testing.assert_allclose(
-            value[there],
-            expected[key],
-            rtol=1e-12 if tolerance.closed < 1e-6 else 1e-5,
-            atol=2e-7 if tolerance.closed > 1e-6 else 1e-15,
-        )
+        close = {"rtol": 1e-12, "atol": 1e-15} if tolerance.closed < 1e-6 else {"rtol": 1e-5, "atol": 2e-7}
+        np.testing.assert_allclose(value[there], expected[key], **close)
     middle = (expected["lower"] + expected["upper"]) / 2
     np.testing.assert_allclose(belief.pignistic(mass)[there, 1], middle, rtol=1e-6)
 

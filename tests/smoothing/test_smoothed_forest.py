@@ -112,21 +112,26 @@ def test_warnings_of_priors_that_do_nothing():
     smoothing.smooth_forest(forest_of_leaves(alike)[0], method="marginal")  # they are the same
 
 
-def test_refusals():
-    _, forest, _ = made()
-    with refuses(ValueError, "level='leaf'"):
-        smoothing.smooth_forest(forest, "leaf")
-    with refuses(ValueError, r"shape \(4, 2\); this forest needs \(3, 2\)"):
-        smoothing.smooth_forest(forest, BetaPrior(np.ones(4), np.ones(4), np.zeros(4, np.int32)))
-    with refuses(ValueError, "expected .trees classes."):
-        SmoothedMean(BetaPrior(np.ones((2, 2)), np.ones((2, 2)), np.zeros((2, 2), np.int32)))
-    with refuses(ValueError, "prior has 2 classes, but counts have 3"):
-        SmoothedMean(BetaPrior(np.float32(1), np.float32(1), np.int32(0)))(jnp.ones((2, 3)))
-    negative = BetaPrior(np.float32(-1), np.float32(1), np.int32(0))
-    for use in (SmoothedMean, partial(smoothing.smooth_forest, forest)):
-        with refuses(ValueError, r"parameter -1\.0"):
-            use(negative)
-    with refuses(ValueError, "method='mle'"):
-        MemberSmoothing("mle")
-    with refuses(ValueError, "clip=0.5"):
-        MemberSmoothing(clip=0.5)
+def prior_of(alpha, beta) -> BetaPrior:
+    return BetaPrior(np.float32(alpha), np.float32(beta), np.zeros(np.shape(alpha), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: smoothing.smooth_forest(made()[1], "leaf"), "level='leaf'"),
+        (
+            lambda: smoothing.smooth_forest(made()[1], prior_of(np.ones(4), np.ones(4))),
+            r"shape \(4, 2\); this forest needs \(3, 2\)",
+        ),
+        (lambda: SmoothedMean(prior_of(np.ones((2, 2)), np.ones((2, 2)))), "expected .trees classes."),
+        (lambda: SmoothedMean(prior_of(1, 1))(jnp.ones((2, 3))), "prior has 2 classes, but counts have 3"),
+        (lambda: SmoothedMean(prior_of(-1, 1)), r"parameter -1\.0"),
+        (lambda: smoothing.smooth_forest(made()[1], prior_of(-1, 1)), r"parameter -1\.0"),
+        (lambda: MemberSmoothing("mle"), "method='mle'"),
+        (lambda: MemberSmoothing(clip=0.5), "clip=0.5"),
+    ],
+)
+def test_refusals(call, match):
+    with refuses(ValueError, match):
+        call()

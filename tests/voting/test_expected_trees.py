@@ -45,6 +45,9 @@ def test_three_classes(rng):
     for row, mean in zip(p, found.n_trees_used, strict=True):
         votes = rng.choice(3, size=(5000, 100), p=row).astype(np.int32)
         assert abs(np.mean(stop_after(votes, 3, confidence=0.95).n_trees_used) - mean) < 0.08 * mean
+    votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
+    plan = forest_size_for(votes, 0.95, max_trees=300, key=jax.random.key(1))
+    assert 0 < plan.settled[-1] <= 1
 
 
 @pytest.mark.exhaustive
@@ -69,13 +72,6 @@ def test_more_trees_settle_more_but_slowly():
     p = np.linspace(0.001, 0.999, 999)
     left = [1 - expected_trees(np.stack([1 - p, p], axis=1), 0.99, max_trees=n).settled.mean() for n in (200, 2000)]
     assert 0.25 < left[1] / left[0] < 0.4
-
-
-@pytest.mark.exhaustive
-def test_a_plan_of_three_classes(rng):
-    votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
-    plan = forest_size_for(votes, 0.95, max_trees=300, key=jax.random.key(1))
-    assert 0 < plan.settled[-1] <= 1
 
 
 @pytest.mark.parametrize(

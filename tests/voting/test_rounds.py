@@ -49,8 +49,8 @@ def test_equal_to_the_sequential_rule(voted, settings):
 def test_as_many_trees_as_are_asked_for(voted):
     forest, X, votes, n_classes = voted
     for most in (1, TOGETHER - 1, TOGETHER, TOGETHER + 1):
-        bound = voting.bind_vote(forest, confidence=0.99, max_trees=most)
-        same(bound(X[:FEW]), voting.stop_after(votes[:FEW, :most], n_classes, confidence=0.99))
+        expected = voting.stop_after(votes[:FEW, :most], n_classes, confidence=0.99)
+        same(voting.bind_vote(forest, confidence=0.99, max_trees=most)(X[:FEW]), expected)
 
 
 @pytest.mark.exhaustive
@@ -120,12 +120,11 @@ def test_whatever_blocks_rounds_and_threads_are(n_classes, abstaining, limits, m
     votes = drawn_votes(np.random.default_rng(n_classes), 700, 60, n_classes, abstaining)
     forest, X = forest_of_votes(votes, n_classes)
     expected = voting.stop_after(votes, n_classes, confidence=0.99)
-    block, small, shortest, longest = limits
-    monkeypatch.setattr(_walk, "BLOCKS", (block,))
-    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
-    monkeypatch.setattr(_rounds, "SHORTEST", shortest)
-    monkeypatch.setattr(_rounds, "LONGEST", longest)
-    monkeypatch.setattr(_rounds, "LENGTHS", (shortest, longest))
+    of_rounds = {"SHORTEST": limits[2], "LONGEST": limits[3], "LENGTHS": limits[2:]}
+    monkeypatch.setattr(_walk, "BLOCKS", limits[:1])
+    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", limits[1:2])
+    for name, value in of_rounds.items():
+        monkeypatch.setattr(_rounds, name, value)
     jax.clear_caches()
     for threads in (1, 2, 3):
         same(voting.bind_vote(forest, threads=threads)(X), expected)

@@ -30,18 +30,15 @@ def check(votes, n_classes, settled, **settings):
     return found
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-@pytest.mark.parametrize("prior", [1.0, 0.3])
+@pytest.mark.parametrize(
+    ("n_classes", "prior"),
+    [*((n, prior) for n in (2, 3, 7) for prior in (1.0, 0.3)), (2, np.array([0.5, 2])), (3, np.array([0.5, 2, 1]))],
+    ids=str,
+)
 def test_the_bound(n_classes, prior, rng):
     votes = drawn_votes(rng, 60, 50, n_classes)
     found = check(votes, n_classes, lambda counts, _: lower_bound(counts, prior) > 0.95, prior=prior)
     assert 0.3 < np.mean(found.settled) < 1
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_prior_for_each_class(n_classes, rng):
-    votes, prior = drawn_votes(rng, 40, 30, n_classes), np.array([0.5, 2.0, 1.0])[:n_classes]
-    check(votes, n_classes, lambda counts, _: lower_bound(counts, prior) > 0.95, prior=prior)
 
 
 def test_the_exact_probability_stops_earlier(rng):
@@ -146,40 +143,33 @@ def test_traced(n_classes, population, rng):
     same(found, expected)
 
 
-def test_no_instances():
-    found = stop_after(np.zeros((0, 5), int), 2, confidence=0.9)
-    assert found.n_trees_used.shape == (0,)
-    assert found.votes.shape == (0, 2)
-
-
 VOTES = np.zeros((2, 8), int)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("votes", "n_classes", "settings", "error", "message"),
     [
-        (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, r"must lie in \(0.5, 1\)"),
-        (lambda: stop_after(VOTES[:, :0], 2, confidence=0.9), ValueError, "one tree at least"),
-        (lambda: stop_after(VOTES + 2, 2, confidence=0.9), ValueError, "holds 2, outside of the classes 0 to 1"),
-        (lambda: stop_after(VOTES - 2, 2, confidence=0.9), ValueError, "holds -2"),
-        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "at least 2"),
-        (lambda: stop_after(VOTES * 1.0, 2, confidence=0.9), TypeError, "integers"),
-        (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),
-        (lambda: stop_after(VOTES, 2, confidence=0.9, population="all"), ValueError, "all"),
-        (lambda: stop_after(VOTES, 2, confidence=0.9, prior=-1.0), ValueError, "positive"),
-        (lambda: stop_after(VOTES, 2, confidence=0.9, prior="uniform"), ValueError, "positive"),
-        (
-            lambda: stop_after(VOTES, 3, confidence=0.9, criterion="exact", population="finite"),
-            ValueError,
-            "no tractable form",
-        ),
-        (
-            lambda: jax.jit(lambda v: stop_after(v, 3, confidence=0.9, criterion="exact"))(VOTES),
-            ValueError,
-            "outside of jit",
-        ),
+        (VOTES, 2, {"confidence": 0.5}, ValueError, r"must lie in \(0.5, 1\)"),
+        (VOTES[:, :0], 2, {}, ValueError, "one tree at least"),
+        (VOTES + 2, 2, {}, ValueError, "holds 2, outside of the classes 0 to 1"),
+        (VOTES - 2, 2, {}, ValueError, "holds -2"),
+        (VOTES, 1, {}, ValueError, "at least 2"),
+        (VOTES * 1.0, 2, {}, TypeError, "integers"),
+        (VOTES, 2, {"criterion": "sure"}, ValueError, "sure"),
+        (VOTES, 2, {"population": "all"}, ValueError, "all"),
+        (VOTES, 2, {"prior": -1.0}, ValueError, "positive"),
+        (VOTES, 2, {"prior": "uniform"}, ValueError, "positive"),
+        (VOTES, 3, {"criterion": "exact", "population": "finite"}, ValueError, "no tractable form"),
     ],
 )
-def test_refusals(call, error, message):
+def test_refusals(votes, n_classes, settings, error, message):
     with refuses(error, message):
-        call()
+        stop_after(votes, n_classes, **{"confidence": 0.9} | settings)
+
+
+def test_no_instances_and_votes_that_are_traced():
+    found = stop_after(np.zeros((0, 5), int), 2, confidence=0.9)
+    assert found.n_trees_used.shape == (0,)
+    assert found.votes.shape == (0, 2)
+    with refuses(ValueError, "outside of jit"):
+        jax.jit(lambda v: stop_after(v, 3, confidence=0.9, criterion="exact"))(VOTES)

@@ -65,14 +65,14 @@ def test_finite_populations():
     assert tables[0, n_trees] == tables[1, n_trees] == 7
 
 
-@pytest.mark.parametrize("confidence", [0.5, 1.0, 0.0, float("nan"), "0.9"])
-def test_confidence_is_checked(confidence):
-    is_number = isinstance(confidence, float)
-    with refuses(ValueError if is_number else TypeError, r"must lie in \(0.5, 1\)"):
-        critical_votes(10, confidence)
-
-
-@pytest.mark.parametrize("max_trees", [0, -3, 2.5, True])
-def test_trees_are_checked(max_trees):
-    with refuses(ValueError if type(max_trees) is int else TypeError, "at least 1"):
-        critical_votes(max_trees, 0.9)
+@pytest.mark.parametrize(
+    ("max_trees", "confidence", "error"),
+    [
+        *((10, wrong, ValueError) for wrong in (0.5, 1.0, 0.0, float("nan"))),
+        (10, "0.9", TypeError),
+        *((wrong, 0.9, ValueError if type(wrong) is int else TypeError) for wrong in (0, -3, 2.5, True)),
+    ],
+)
+def test_refusals(max_trees, confidence, error):
+    with refuses(error, "at least 1" if confidence == 0.9 else r"must lie in \(0.5, 1\)"):
+        critical_votes(max_trees, confidence)

@@ -56,15 +56,11 @@ def test_fewer_trees_than_the_forest_has(voted):
     np.testing.assert_array_equal(found.predicted[early], np.asarray(whole.predicted)[early])
 
 
+ON_HOST = [(3, {"criterion": "exact"}), (3, {"prior": np.linspace(0.5, 2, 3)})]
+
+
 @pytest.mark.parametrize(
-    ("n_classes", "settings"),
-    [
-        (3, {"criterion": "exact"}),
-        (3, {"population": "finite"}),
-        (2, {"population": "finite"}),
-        (3, {"prior": np.linspace(0.5, 2, 3)}),
-    ],
-    ids=str,
+    ("n_classes", "settings"), [*ON_HOST, *((n, {"population": "finite"}) for n in (3, 2))], ids=str
 )
 @pytest.mark.parametrize("abstaining", [0.0, 0.2])
 @pytest.mark.exhaustive(keep=2)
@@ -99,11 +95,6 @@ def test_probabilities(voted):
     expected = np.asarray(voting.win_probability(found.votes)).max(axis=1)
     np.testing.assert_allclose(found.probability, expected, atol=3e-6)
     assert np.all((found.probability > 0.95) == found.settled)
-
-
-@pytest.mark.exhaustive
-def test_probabilities_of_what_is_certain(voted):
-    forest, X, _, _ = voted
     assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were used
     found = ju.predict_until_settled(forest, X[::20], criterion="certain", max_trees=35)
     assert np.all(found.probability[found.settled] == 1)
@@ -164,10 +155,13 @@ def test_a_grown_forest(fitted, missing):
 
 
 @pytest.mark.exhaustive
-def test_a_forest_of_several_counts_votes_by_its_own(fitted):
+def test_a_forest_of_several_counts_votes_by_its_own_and_nothing_settles(fitted):
     forest, X = fitted
     other = forest.with_counts(forest.counts[..., ::-1])
     same(ju.predict_until_settled(forest.with_count_set("oob", other), X), ju.predict_until_settled(forest, X))
+    found = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)(X)
+    assert not found.settled.any()
+    assert np.all(found.n_trees_used == 40)
 
 
 @pytest.mark.exhaustive
@@ -186,15 +180,6 @@ def test_empty_leaves(key):
     assert empty.any()
     found = ju.predict_until_settled(abstaining, X, confidence=1 - 1e-15)
     np.testing.assert_array_equal(found.votes.sum(axis=1), np.sum(~empty, axis=1))
-
-
-@pytest.mark.exhaustive
-def test_nothing_settles(fitted):
-    forest, X = fitted
-    bound = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)
-    found = bound(X)
-    assert not found.settled.any()
-    assert np.all(found.n_trees_used == 40)
 
 
 def test_no_compilation_follows_the_data(fitted):

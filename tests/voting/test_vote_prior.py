@@ -9,14 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.tables import fit_columns
-from jaxunc.voting import (
-    VotePriorWarning,
-    _vote_prior,
-    fit_vote_prior,
-    out_of_bag_votes,
-    stop_after,
-    votes_of_counts,
-)
+from jaxunc.voting import VotePriorWarning, _vote_prior, fit_vote_prior, out_of_bag_votes, stop_after, votes_of_counts
 from tests._refusal import refuses
 from tests.voting._votes import drawn_votes, forest_of_votes
 
@@ -68,33 +61,16 @@ def test_votes_that_say_nothing_leave_the_uniform_prior(votes, reason, symmetric
         np.testing.assert_array_equal(fit_vote_prior(votes, symmetric=symmetric), 1.0)
 
 
-def test_instances_that_differ_little_are_no_failure(rng):
-    """α is large there, and the search is of both kinds."""
+def test_instances_that_differ_little_and_classes_that_nobody_votes_for(rng):
+    """α is large for the former, and the search is of both kinds."""
     votes = rng.binomial(400, rng.beta(30, 30, size=600))
     votes = np.stack([400 - votes, votes], axis=1)
     for symmetric in (False, True):
         np.testing.assert_allclose(fit_vote_prior(votes, symmetric=symmetric), 30, rtol=0.2)
-
-
-def test_a_class_that_nobody_votes_for(rng):
     votes = np.array([rng.multinomial(20, p) for p in rng.dirichlet([0.5, 0.8], size=200)])
     prior = fit_vote_prior(np.insert(votes, 1, 0, axis=1))
     assert prior[1] == pytest.approx(1e-3)
     np.testing.assert_allclose(prior[[0, 2]], fit_vote_prior(votes), rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("votes", "message"),
-    [
-        (np.eye(3), "two votes or more"),
-        (np.array([3, 4]), "instances classes"),
-        (np.array([[3, -4]]), "negative"),
-        (np.ones((3, 1)), "two or more"),
-    ],
-)
-def test_refusals(votes, message):
-    with refuses(ValueError, message):
-        fit_vote_prior(votes)
 
 
 def test_which_class_a_leaf_votes_for():
@@ -149,6 +125,10 @@ MASK = np.ones((4, 3), bool)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: fit_vote_prior(np.eye(3)), ValueError, "two votes or more"),
+        (lambda: fit_vote_prior(np.array([3, 4])), ValueError, "instances classes"),
+        (lambda: fit_vote_prior(np.array([[3, -4]])), ValueError, "negative"),
+        (lambda: fit_vote_prior(np.ones((3, 1))), ValueError, "two or more"),
         (lambda: out_of_bag_votes(RandomForestClassifier(), X, MASK), TypeError, "from_sklearn"),
         (lambda: out_of_bag_votes(FOREST, X, MASK * 1), TypeError, "pass booleans"),
         (lambda: out_of_bag_votes(FOREST, X, MASK[:2]), ValueError, "tree_mask has shape"),
@@ -157,6 +137,6 @@ MASK = np.ones((4, 3), bool)
         (lambda: jax.jit(lambda x: out_of_bag_votes(FOREST, x, MASK))(X), TypeError, "outside of jit"),
     ],
 )
-def test_refusals_of_out_of_bag_votes(call, error, message):
+def test_refusals(call, error, message):
     with refuses(error, message):
         call()

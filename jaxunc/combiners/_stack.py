@@ -1,7 +1,7 @@
-"""Several combiners over one forest, whose leaves are looked up once: their answers side by side, or averaged."""
+"""The average of several combiners over one forest, whose leaves are looked up once."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,60 +12,7 @@ from jaxunc._numerics import float_dtype, log_average, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
-from ._combiner import Combiner, check_is_combiner, columns_of, learned_field
-
-EachT = TypeVar("EachT")
-"""The type of each combiner's answer."""
-
-
-def as_combiner(given: Any, name: str = "combiner") -> Combiner:
-    """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
-    if isinstance(given, Mapping):
-        for key, part in given.items():
-            if not isinstance(key, str):
-                raise TypeError(
-                    f"{name} has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
-                )
-            check_is_combiner(part, f"{name}[{key!r}]")
-        return Together(**given)
-    check_is_combiner(given, name)
-    return given
-
-
-class Together(Combiner[dict[str, EachT]]):
-    """Several combiners at once: their planes side by side, each with its own merge.
-
-    ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of their answers.
-    Raises a ValueError without combiners, a TypeError for anything that is not a `Combiner`.
-
-    Parameters
-    ----------
-    **rules
-        Combiners by the name that each answers under.
-    """
-
-    rules: dict[str, Combiner[EachT]]
-
-    def __init__(self, **rules: Combiner[EachT]):
-        if not rules:
-            raise ValueError("Together needs at least one combiner, by name: Together(mean=Mean()).")
-        for name, part in rules.items():
-            if not isinstance(part, Combiner):
-                raise TypeError(f"{name}={part!r} is no Combiner; pass some such as Mean().")
-        self.rules = rules
-
-    @property
-    def merge(self) -> PyTree:
-        """The merges of the combiners, by name."""
-        return {name: part.merge for name, part in self.rules.items()}
-
-    def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-        """Lift every combiner, each from the counts that it reads."""
-        return _lift_each(self, counts)
-
-    def finish(self, stat: PyTree) -> dict[str, EachT]:
-        """Return the answer of every combiner, by its name."""
-        return {name: part.finish(stat[name]) for name, part in self.rules.items()}
+from ._combiner import Combiner, learned_field, lift_each
 
 
 class Stack(Combiner[Answer]):
@@ -137,7 +84,7 @@ class Stack(Combiner[Answer]):
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """Lift every combiner, each from the counts that it reads."""
-        return _lift_each(self, counts)
+        return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> Answer:
         """Average the combiners' answers."""
@@ -153,8 +100,3 @@ class Stack(Combiner[Answer]):
         log_share = log_softmax(log_share)  # which adds to 1 but for rounding
         score = margin(log_share) if log_share.shape[-1] == 2 else None
         return Answer(log_share, score, jnp.exp(log_share), log_share)
-
-
-def _lift_each(several: "Together | Stack", counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-    read = several.count_sets
-    return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
