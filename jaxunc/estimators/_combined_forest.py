@@ -8,25 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import (
-    TooFewUnseenError,
-    check_unseen,
-    has_bags,
-    mask_of_each,
-    oob_mask,
-    warn_of_pure_leaves,
-)
+from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, mask_of_each, oob_mask, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
-from jaxunc.voting import (
-    Criterion,
-    Population,
-    VoteResult,
-    fit_vote_prior,
-    out_of_bag_votes,
-    predict_until_settled,
-)
+from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
 
 from ._classifier import CombinerClassifier, check_combiner, combiner_for
 from ._counted_forest import (

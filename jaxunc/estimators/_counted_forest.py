@@ -214,7 +214,7 @@ class CountedForest(ProbabilityClassifier):
             warn(
                 f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag"
                 f"{of_classes(seen, class_positions(self.forest_.class_labels, sample.y), self.forest_.class_labels)}: "
-                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
+                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees."
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)

@@ -13,14 +13,7 @@ from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.inference import bind
 from jaxunc.random_trees import grow_random_trees
-from jaxunc.tables import (
-    InstancesLike,
-    LabelsLike,
-    NumbersLike,
-    encode_instances,
-    fit_columns,
-    warn_of_merged_values,
-)
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, encode_instances, fit_columns, warn_of_merged_values
 
 from ._classifier import (
     CombinerClassifier,

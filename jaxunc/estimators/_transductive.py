@@ -9,32 +9,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
 from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import OWN
-from jaxunc.tables import (
-    Frame,
-    InstancesLike,
-    LabelsLike,
-    NumbersLike,
-    array_of,
-    is_sparse,
-    plain_table,
-)
-from jaxunc.transduction import (
-    BoundSample,
-    Presorted,
-    check_algorithm,
-    checked_limits,
-    label_average,
-    presort,
-)
+from jaxunc.tables import Frame, InstancesLike, LabelsLike, NumbersLike, array_of, is_sparse, plain_table
+from jaxunc.transduction import BoundSample, Presorted, check_algorithm, checked_limits, label_average, presort
 
 from ._classifier import (
     ProbabilityClassifier,

@@ -252,9 +252,7 @@ def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
         padded = padded_rows(own, size)
         own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
         part = problem._replace(
-            data=problem.data.at(padded),
-            y=jnp.asarray(np.asarray(problem.y)[padded]),
-            weight=jnp.asarray(own_weight),
+            data=problem.data.at(padded), y=jnp.asarray(np.asarray(problem.y)[padded]), weight=jnp.asarray(own_weight)
         )
         found.append(WeighedPart(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
     return found

@@ -31,8 +31,7 @@ EXPECTED = {
 
 @pytest.mark.exhaustive
 @parametrize_with_checks(
-    [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))],
-    expected_failed_checks=lambda _: EXPECTED,
+    [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))], expected_failed_checks=lambda _: EXPECTED
 )
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -37,8 +37,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 @parametrize_with_checks(
-    [CombinedForestClassifier(RandomForestClassifier(5))],
-    expected_failed_checks=lambda _: EXPECTED,
+    [CombinedForestClassifier(RandomForestClassifier(5))], expected_failed_checks=lambda _: EXPECTED
 )
 @pytest.mark.exhaustive(keep=2)
 def test_scikit_learn(estimator, check):

@@ -14,9 +14,7 @@ from tests._refusal import refuses
 pytestmark = pytest.mark.once
 
 # Weights of zero take instances out, others count: repeating an instance changes what trees are drawn.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights",
-}
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
 
 
 @pytest.mark.exhaustive
@@ -86,12 +84,7 @@ FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
 @pytest.mark.parametrize(
     ("X", "y", "error", "said"),
     [
-        (
-            FRAME.assign(when=pd.Timestamp("2020-01-01")),
-            [0, 1, 0, 1],
-            TypeError,
-            r"X's columns \['when'\].*days since",
-        ),
+        (FRAME.assign(when=pd.Timestamp("2020-01-01")), [0, 1, 0, 1], TypeError, r"X's columns \['when'\].*days since"),
         (FRAME, [0, 1, 0], ValueError, "inconsistent numbers of samples"),
         (FRAME, [0, 1, None, np.nan], ValueError, "NaN"),
         (FRAME["number"], [0, 1, 0, 1], ValueError, r"to_frame"),

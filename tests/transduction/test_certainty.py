@@ -322,10 +322,7 @@ def test_the_choice(rng):
 
     assert [chosen(kind, "host") for kind in KINDS] == ["grouped", "grouped", "dense"]
     assert [chosen(kind, "accelerator") for kind in KINDS] == ["grouped", "grouped", "dense"]
-    with (
-        mock.patch.object(_certainty, "LEAST_PAIRS", 1),
-        mock.patch.dict(_certainty.MOST_WORK, host=9, accelerator=9),
-    ):
+    with mock.patch.object(_certainty, "LEAST_PAIRS", 1), mock.patch.dict(_certainty.MOST_WORK, host=9, accelerator=9):
         assert [chosen(kind, "host") for kind in KINDS] == ["grouped"] * 3
         assert [chosen(kind, "accelerator") for kind in KINDS] == ["nodes"] * 3
         with mock.patch.object(_certainty, "MOST_BYTES", 1):
