@@ -14,10 +14,12 @@ from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
 
-from ._classifier import CombinerClassifier, check_combiner, combiner_for
-from ._counted_forest import (
+from ._classifier import (
+    CombinerClassifier,
     CountedForest,
     CountedSample,
+    check_combiner,
+    combiner_for,
     has_own_counts,
     is_from_elsewhere,
     n_trees_of,

@@ -29,9 +29,8 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import OWN, Forest
 from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_table
+from jaxunc.scorers import declared
 from jaxunc.tables import Encoded, LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
-
-from ._domains import parameters_of
 
 CHUNK = 8192
 """Number of rows whose leaves are sorted at a time."""
@@ -234,6 +233,50 @@ class OobDataset:
             f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
             f"distinct count vectors={len(self.histograms.count_table)})"
         )
+
+
+class Parameter(NamedTuple):
+    """An array of a combiner: where it stands, and what it may become. Static, hashable."""
+
+    name: str
+    """Path of the array: names of fields, with dots between."""
+    domain: str
+    spread: float
+    nearest: float
+    """Distance from a bound at which learning starts, for a value that lies on the bound."""
+    per_tree: bool
+
+
+def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
+    """Return the parameter of every array of a combiner, in the order of its leaves; None for what is not learned."""
+    return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
+
+
+def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
+    node: Any = combiner
+    domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
+    for key in path:
+        domains = declared(node).domains if callable(getattr(node, "func", None)) else {}
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            field = getattr(type(node), "__dataclass_fields__", {}).get(key.name)
+            metadata = {} if field is None else field.metadata
+            domain, spread = metadata.get("domain", "real"), metadata.get("spread", 1.0)
+            nearest = metadata.get("nearest", nearest)
+            per_tree = per_tree or bool(metadata.get("per_tree"))
+            names.append(key.name)
+            node = getattr(node, key.name, None)
+        elif isinstance(key, jax.tree_util.DictKey):
+            domain = domains.get(key.key, "real")
+            names.append(str(key.key))
+            node = node[key.key] if isinstance(node, dict) else getattr(node, "keywords", {}).get(key.key)
+        elif isinstance(key, jax.tree_util.SequenceKey):
+            names.append(str(key.idx))
+            node = node[key.idx] if isinstance(node, (list, tuple)) else node
+    if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        return None
+    # A single number of two classes' probabilities is that of class 1.
+    domain = "unit" if domain == "simplex" and jnp.ndim(leaf) == 0 else domain
+    return Parameter(".".join(names), domain, spread, nearest, per_tree)
 
 
 @jit

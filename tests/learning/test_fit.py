@@ -14,8 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, standard_errors
-from jaxunc.learning._domains import parameters_of
-from jaxunc.learning._fit import problem_of
+from jaxunc.learning._fit import parameters_of, problem_of
 from tests._forests import toy_data
 from tests._refusal import refuses
 from tests.learning._learners import LEARNERS, PRIOR
