@@ -40,8 +40,7 @@ def exact(model: AdditiveTrees, X) -> np.ndarray:
     """Sums in float64."""
     values = np.asarray(model.values, np.float64)[np.arange(TREES), np.asarray(ju.leaf_index(model.trees, X))]
     if model.values.shape[2] == 1:
-        own = model.outputs_of_trees == np.arange(model.n_outputs)[:, None]
-        values = values * own.T[None]
+        values = values * (model.outputs_of_trees == np.arange(model.n_outputs)[:, None]).T[None]
     return np.asarray(model.base, np.float64) + values.sum(axis=1)
 
 
@@ -188,8 +187,7 @@ def test_other_thresholds_are_other_models():
     made = model()
     first = np.asarray(made.raw(X))
     left = dataclasses.replace(made.trees, threshold=jnp.full_like(made.trees.threshold, 2**31 - 1))
-    other = np.asarray(dataclasses.replace(made, trees=left).raw(X))
-    assert (first != other).any()
+    assert (first != np.asarray(dataclasses.replace(made, trees=left).raw(X))).any()
     np.testing.assert_array_equal(made.raw(X), first)
 
 
@@ -234,8 +232,7 @@ def test_forests_and_boosted_models(tmp_path):
 
 @pytest.mark.once
 def test_files_of_before_knew_no_averages(tmp_path):
-    model = ju.from_any(FOLDER / "xgboost.json")
-    ju.save(tmp_path / "x", model)
+    ju.save(tmp_path / "x", ju.from_any(FOLDER / "xgboost.json"))
     header, arrays = split((tmp_path / "x").read_bytes())
     document = json.loads(header["__metadata__"]["jaxunc"])
     del document["object"]["fields"]["averaged"]
@@ -272,8 +269,7 @@ def test_sparse_rows_of_boosted_trees(n_classes):
 @pytest.mark.once
 def test_sparse_rows_of_regressors():
     X, y = sparse_data(), sparse_data().toarray()[:, :2]
-    model = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y)
-    ensemble = ju.from_sklearn_values(model)
+    ensemble = ju.from_sklearn_values(RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y))
     np.testing.assert_array_equal(ensemble.predict(X), ensemble.predict(X.toarray()))
 
 

@@ -11,8 +11,7 @@ pytestmark = pytest.mark.once
 
 
 def test_the_page_is_that_of_the_committed_cells():
-    found = study.kept(study.RESULTS)
-    assert page(found) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

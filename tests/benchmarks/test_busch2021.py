@@ -89,8 +89,7 @@ def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize("part", ["trees", "references", "transfer"])
 def test_a_cell(small, part):
-    cell = study.cells(part, "sonar")[0]
-    found = study.run_cell(cell, small)
+    found = study.run_cell(study.cells(part, "sonar")[0], small)
     assert set(found["methods"]) == ({"mean"} if part == "references" else set(FEW))
     assert all(0 <= value <= 1 for pair in found["methods"].values() for value in pair)
     assert ("trees" in found) == (part != "references")

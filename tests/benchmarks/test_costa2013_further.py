@@ -33,8 +33,7 @@ def test_paths_end_in_the_leaves_and_shrink(small):
     np.testing.assert_array_equal(paths._leaves(found), expected)
     whole = np.bincount(small.y[:30])
     np.testing.assert_array_equal(found.counts[:, :, 0], np.tile(whole + np.eye(3, 2, dtype=int), (10, 1, 1)))
-    fewer = (found.counts[:, :, 1:] < found.counts[:, :, :-1]).any(axis=3) | ~found.is_there[:, :, 1:]
-    assert fewer.all()
+    assert ((found.counts[:, :, 1:] < found.counts[:, :, :-1]).any(axis=3) | ~found.is_there[:, :, 1:]).all()
     assert (found.counts[:, :, 1:] <= found.counts[:, :, :-1]).all()
 
 

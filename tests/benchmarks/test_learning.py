@@ -33,8 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
-    found = learning.kept(learning.RESULTS)
-    assert page(found) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page(learning.kept(learning.RESULTS)) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_is_said_of_grown_out_forests():

@@ -143,8 +143,7 @@ def test_density_of_waveform_against_quadrature(rng):
         mixed = u[:, None] * WAVES[a] + (1 - u)[:, None] * WAVES[b]
         for row, x in enumerate(X):
             logs = -0.5 * ((x - mixed) ** 2).sum(axis=1) - 21 / 2 * np.log(2 * np.pi)
-            expected = np.logaddexp.reduce(logs) - np.log(len(u))
-            assert found[row, c] == pytest.approx(expected, rel=1e-5)
+            assert found[row, c] == pytest.approx(np.logaddexp.reduce(logs) - np.log(len(u)), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["twonorm", "threenorm", "ringnorm"])

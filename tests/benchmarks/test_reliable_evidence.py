@@ -25,8 +25,7 @@ PRIOR = np.array([0.7, 0.3])
 
 def degree(w_for: float, w_against: float) -> float:
     """π by its definition: the largest min of the relative likelihood and 2θ - 1, where they meet."""
-    n = w_for + w_against
-    share = w_for / n
+    share = w_for / (w_for + w_against)
     log_of = lambda x: np.log(np.maximum(x, 1e-300))
 
     def gap(theta):
@@ -68,8 +67,7 @@ def test_preferences_added_and_multiplied():
 def test_empty_and_large_leaves():
     leaves = jnp.asarray([[0.0, 0.0], [0.0, 1e6], [5e5, 5e5]])
     for name, rule in rules_of(jnp.asarray(PRIOR)).items():
-        answer = jax.jit(rule.answer)(leaves)
-        assert np.isfinite(answer.probability).all(), name
+        assert np.isfinite(jax.jit(rule.answer)(leaves).probability).all(), name
     for name in ("evidence-certain", "evidence-reliable"):
         np.testing.assert_allclose(rules_of(jnp.asarray(PRIOR))[name].answer(leaves[:1]).probability, PRIOR, rtol=1e-5)
 
@@ -98,8 +96,7 @@ def test_the_forests_are_those_of_the_study_of_rules():
 
 
 def test_a_duel():
-    frame = table(study.kept(study.RESULTS))
-    values = by_set(frame, "auc", 1)
+    values = by_set(table(study.kept(study.RESULTS)), "auc", 1)
     row = against(values, "evidence").loc["evidence-certain"]
     gains = (values["evidence-certain"] - values["evidence"]).round(6)
     assert (row["won"], row["lost"]) == ((gains > 0).sum(), (gains < 0).sum())

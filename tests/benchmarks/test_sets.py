@@ -44,13 +44,11 @@ def rows():
 
 @pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
-    found = study.kept(study.RESULTS)
-    assert page(found) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_table_by_need_stands_in_the_docs():
-    text = DECISIONS.read_text(encoding="utf-8")
-    assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in text
+    assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in DECISIONS.read_text(encoding="utf-8")
 
 
 @pytest.mark.exhaustive
@@ -87,8 +85,7 @@ def test_what_the_docs_say_of_promises():
 
 def test_what_the_docs_say_of_more_classes():
     frame = table(study.kept(study.RESULTS))
-    more = frame[frame["n_classes"] > 2]
-    assert compared(more, "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
+    assert compared(frame[frame["n_classes"] > 2], "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
 
 
 def test_a_cell_has_all_methods_and_all_rows(rows):
@@ -198,8 +195,7 @@ def test_leaves_of_three_classes_are_those_of_the_whole_simplex():
     counts, alpha, n = np.array([5.0, 3.0, 2.0]), 0.3, 200
     a, b = np.meshgrid(np.arange(1, n), np.arange(1, n))
     p = np.stack([a, b, n - a - b], axis=-1)[a + b < n] / n
-    logs = np.sum(counts * np.log(p), axis=1)
-    kept = p[logs >= np.sum(counts * np.log(counts / 10)) + np.log(alpha)]
+    kept = p[np.sum(counts * np.log(p), axis=1) >= np.sum(counts * np.log(counts / 10)) + np.log(alpha)]
     lower, upper = bounds(counts[None], profile_lower, alpha)
     np.testing.assert_allclose(lower[0], kept.min(axis=0), atol=1.5 / n)
     np.testing.assert_allclose(upper[0], kept.max(axis=0), atol=1.5 / n)
@@ -246,8 +242,7 @@ def test_rows_do_not_know_their_labels(rows):
     grown = as_arrays(model, X, y)
     known = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     shares = grown.own["in-bag"] / grown.own["in-bag"].sum(axis=-1, keepdims=True)
-    weight = grown.unseen / grown.unseen.sum(axis=1, keepdims=True)
-    mean = np.einsum("rtc,rt->rc", shares, weight)
+    mean = np.einsum("rtc,rt->rc", shares, grown.unseen / grown.unseen.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(mean, known.answer(ju.Mean()).probability, atol=1e-5)
     of_rows = ju.count_leaves(ju.from_sklearn(model), X, y, tree_mask=ju.counting.oob_mask(model, 200))
     counts = np.asarray(ju.leaf_counts(of_rows, X))

@@ -46,8 +46,7 @@ def _cost_complexity(model, node, threshold):
 def test_pruning(small, cp):
     model = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(small.X, small.y)
     pruned = trees.prune(model, cp)
-    root = trees.node_counts(model)[0].min()
-    errors, n_leaves, _ = _cost_complexity(model, 0, cp * root)
+    errors, n_leaves, _ = _cost_complexity(model, 0, cp * trees.node_counts(model)[0].min())
     assert len(pruned.counts) == n_leaves
     assert pruned.counts.min(axis=1).sum() == errors
     place = pruned.place(small.X)
@@ -88,8 +87,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
         return study.journal(folder, "banana").found
 
     monkeypatch.setattr(run, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))
-    assert len(whole) == 3
+    assert len(ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))) == 3
 
 
 def test_running_means_are_undone():

@@ -73,8 +73,7 @@ def test_naive_bayes_of_frequencies_is_naive_bayes():
 
 def test_neighbours_of_training_rows_are_others(small):
     onehot = np.eye(3)[small.y]
-    apart = np.arange(150)[:, None] * np.ones((1, 2))
-    found = methods.neighbours(apart, onehot, np.arange(150), np.arange(3))
+    found = methods.neighbours(np.arange(150)[:, None] * np.ones((1, 2)), onehot, np.arange(150), np.arange(3))
     np.testing.assert_allclose(found["raw"][0], onehot[:10].mean(axis=0))
 
 
@@ -82,8 +81,7 @@ def test_verdicts():
     ten = np.array([1.0] * 10 + [-1.0] * 2)
     assert study.verdict(np.array([ten, ten])) == "helps"
     assert study.verdict(np.array([-ten, -ten])) == "harms"
-    nine = np.array([1.0] * 9 + [-1.0] * 3)
-    assert study.verdict(np.array([ten, nine])) == "does not help reliably"
+    assert study.verdict(np.array([ten, np.array([1.0] * 9 + [-1.0] * 3)])) == "does not help reliably"
     assert study.verdict(np.array([ten, -ten])) == "does not help reliably"
 
 

@@ -101,8 +101,7 @@ def test_evidential_trees_are_smaller(data):
 
 @pytest.mark.parametrize("growth", [*trees.GROWTHS, *trees.EVIDENTIAL, trees.ENTROPY])
 def test_leaves_hold_their_counts(data, growth):
-    tree = trees.grow_by_gain(*data, growth)
-    pruned = trees.prune(tree, 0.0)
+    pruned = trees.prune(trees.grow_by_gain(*data, growth), 0.0)
     place = pruned.place(data[0])
     for row, counts in enumerate(pruned.counts):
         np.testing.assert_array_equal(np.bincount(data[1][place == row], minlength=2), counts)

@@ -155,7 +155,6 @@ def test_what_the_page_says(kept):
 
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, tmp_path)
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page.study_page(kept, tmp_path) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
     for i in (1, 2, 3):
         assert (tmp_path / f"figure-{i}.png").stat().st_size > 5000

@@ -89,8 +89,7 @@ def test_answers_of_its_own_sample(data, fitted):
     assert 0.9 < fitted.oob_score_ < 1
     honest = ju.metrics.single_set_accuracy(fitted.oob_set_, y)
     assert honest <= ju.metrics.single_set_accuracy(fitted.predict_set(X), y), "its own labels are in the leaves"
-    again = clone(fitted).set_params(counts="inbag").fit(X, y)
-    assert not hasattr(again, "oob_set_")
+    assert not hasattr(clone(fitted).set_params(counts="inbag").fit(X, y), "oob_set_")
 
 
 @pytest.mark.exhaustive
@@ -124,8 +123,7 @@ def test_more_classes_text_labels_and_frames():
 @pytest.mark.parametrize("counts", ["inbag", "train", "held_out"])
 def test_other_counts_and_fitted_forests(counts, data):
     X, X_test, y, y_test = data
-    model = CautiousForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
-    assert model.score(X_test, y_test) > 0.9
+    assert CautiousForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y).score(X_test, y_test) > 0.9
     frozen = CautiousForestClassifier(FrozenEstimator(clone(SMALL).fit(X, y)), counts=counts).fit(X, y)
     assert frozen.predict_set(X_test).any(axis=1).all()
 

@@ -430,8 +430,7 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     grown = RandomForestClassifier(60, min_samples_leaf=2, random_state=0)
     model = CombinedForestClassifier(grown, combiner=ju.Vote()).fit(*training)
     unseen = ju.counting.oob_mask(model.estimator_, len(X[half]))
-    votes = ju.voting.out_of_bag_votes(model.forest_, X[half], unseen)
-    prior = ju.voting.fit_vote_prior(votes)
+    prior = ju.voting.fit_vote_prior(ju.voting.out_of_bag_votes(model.forest_, X[half], unseen))
     settings = {"criterion": "optimal", "disagreement": 0.02, "population": "finite"}
     found = model.predict_polled(X[1::2], prior="fitted", training=training, **settings)
     same = model.predict_polled(X[1::2], prior=prior, **settings)

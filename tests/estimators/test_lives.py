@@ -92,8 +92,7 @@ def test_too_little_to_fit_on(name, n, message):
 def test_one_class_and_one_column(name):
     with pytest.raises(ValueError, match="1 class"):
         MODELS[name]().fit(X, np.zeros(len(X)))
-    probability = MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1])
-    np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.exhaustive(keep=1)

@@ -49,10 +49,8 @@ def test_words_and_categories_are_nominal(shop):
     assert codes.tolist() == [[0.5, -1, 3, 1]], "unseen, and missing as a value of its own"
     assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard"))))
     for mode in ("average", "parent", "zeros"):
-        other = clone(model).set_params(empty_leaves=mode).fit(frame, y)
-        assert other.score(frame, y) > 0.85
-    uncertainty = model.predict_uncertainty(frame)
-    assert uncertainty.total.shape == (120,)
+        assert clone(model).set_params(empty_leaves=mode).fit(frame, y).score(frame, y) > 0.85
+    assert model.predict_uncertainty(frame).total.shape == (120,)
 
 
 @pytest.mark.parametrize("nominal", [["grade", "word"], [1, 2], np.array([False, True, True, False])], ids=type)

@@ -49,8 +49,7 @@ def test_counts(forest, counts):
 def test_what_is_learned():
     sparse, dense = fitted(CombinedForestClassifier, FORESTS["forest"], combiner="learned")
     np.testing.assert_allclose(sparse.predict_proba(X), dense.predict_proba(X), atol=1e-5)
-    votes = sparse.predict_polled(X)
-    np.testing.assert_array_equal(votes.predicted, sparse.predict_polled(X.toarray()).predicted)
+    np.testing.assert_array_equal(sparse.predict_polled(X).predicted, sparse.predict_polled(X.toarray()).predicted)
     parts = sparse.predict_uncertainty(X)
     np.testing.assert_array_equal(parts.total, sparse.predict_uncertainty(X.toarray()).total)
 

@@ -129,8 +129,7 @@ def test_frames_sparse_matrices_and_pipelines(rng):
     frame = pd.DataFrame({"length": X[:, 2], "word": pd.Categorical(rng.choice(["a", "b"], 150))})
     encode = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
     model = TransductiveClassifier(make_pipeline(encode, LogisticRegression())).fit(frame[TRAIN], WORDS[TRAIN])
-    found = model.predict_proba(frame[TEST])
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_allclose(model.predict_proba(frame[TEST]).sum(axis=1), 1)
     assert model.feature_names_in_.tolist() == ["length", "word"]
     assert set(model.predict(frame[TEST])) <= set(WORDS)
     with pytest.raises(ValueError, match="feature names"):
@@ -265,8 +264,7 @@ def test_refused_settings_of_trees(settings, message):
 @pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
 @pytest.mark.exhaustive(keep=1)
 def test_combiners_by_name(name):
-    two = Y[:100]
-    model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
+    model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], Y[:100][::2])
     counts = model.leaf_counts(X[1:100:2])
     combiner = ju.combiners.combiner_by_name(name, prior=[0.5, 0.5], n_samples=50)
     np.testing.assert_array_equal(model.predict_proba(X[1:100:2]), combiner.probability(counts))
@@ -364,8 +362,7 @@ def test_frames_with_words_and_missing_values(rng):
 
 
 def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refused():
-    rare = np.r_[Y[:100], 2]
-    model = bag(6).fit(X[:101], rare)
+    model = bag(6).fit(X[:101], np.r_[Y[:100], 2])
     assert {len(tree.classes_) for tree in model.estimators_} == {2, 3}
     probs = model.predict_proba(X[100:101])
     np.testing.assert_allclose(probs.sum(), 1)

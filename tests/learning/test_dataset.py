@@ -27,8 +27,7 @@ def test_rows_answer_what_the_combiner_says_of_their_counts(given):
     rows = dataset_from_counts(counts, y, sample_weight=weight)
     whole = LEARNED.probability(counts)
     np.testing.assert_allclose(rows.answer(LEARNED).probability, whole, rtol=1e-5)
-    shares = [weight[y == label].sum() / weight.sum() for label in "abc"]
-    np.testing.assert_allclose(rows.prior, shares)
+    np.testing.assert_allclose(rows.prior, [weight[y == label].sum() / weight.sum() for label in "abc"])
     assert rows.class_labels == ("a", "b", "c")
     own = np.asarray(whole, float)[np.arange(40), np.searchsorted(["a", "b", "c"], y)]
     assert loss_on(LEARNED, rows) == pytest.approx(-np.average(np.log(own), weights=weight), rel=1e-5)
@@ -75,13 +74,11 @@ def test_leaves_of_transduction_can_be_learned_from(rng):
     counts = ju.transduction.leave_one_out_leaf_counts(X, y)
     rows = dataset_from_counts(counts, y)
     pool = ju.LearnedPool(rows.prior, size_power=1.0)
-    shares = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
-    pooled = -np.mean(np.log(shares[np.arange(40), y]))
+    pooled = -np.mean(np.log((counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None])[np.arange(40), y]))
     assert loss_on(pool, rows) == pytest.approx(pooled, rel=1e-5)
     learned = fit_combiner(pool, rows)
     assert learned.loss < 0.95 * pooled
-    answered = learned.combiner.probability(counts)
-    own = np.asarray(answered, float)[np.arange(40), y]
+    own = np.asarray(learned.combiner.probability(counts), float)[np.arange(40), y]
     assert -np.mean(np.log(own)) == pytest.approx(learned.loss, rel=1e-4)
 
 

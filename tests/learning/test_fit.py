@@ -35,11 +35,9 @@ def test_learning_lowers_the_loss(name, rows):
 @pytest.mark.exhaustive
 def test_a_round_trip(rows):
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows)
-    again = pickle.loads(pickle.dumps(fitted.combiner))
-    assert eqx.tree_equal(again, fitted.combiner)
+    assert eqx.tree_equal(pickle.loads(pickle.dumps(fitted.combiner)), fitted.combiner)
     assert eqx.tree_equal(jax.tree.unflatten(*reversed(jax.tree.flatten(fitted.combiner))), fitted.combiner)
-    same = fit_combiner(ju.LearnedPool(PRIOR), rows)
-    assert eqx.tree_equal(same.combiner, fitted.combiner)
+    assert eqx.tree_equal(fit_combiner(ju.LearnedPool(PRIOR), rows).combiner, fitted.combiner)
 
 
 @pytest.mark.exhaustive
@@ -129,8 +127,7 @@ def test_both_counts_serve_combiners_of_one_kind(rows, wide):
 
 
 def test_numbers_per_tree_route_the_rows(rows):
-    weights = np.linspace(0.5, 2, 60)
-    weighted = rows.answer(ju.Weighted(ju.Mean(), weights)).probability
+    weighted = rows.answer(ju.Weighted(ju.Mean(), np.linspace(0.5, 2, 60))).probability
     assert not np.allclose(weighted, rows.answer(ju.Mean()).probability, atol=1e-4)
     even = rows.answer(ju.Weighted(ju.Mean(), np.ones(60))).probability
     np.testing.assert_allclose(even, rows.answer(ju.Mean()).probability, atol=1e-5)
@@ -139,15 +136,13 @@ def test_numbers_per_tree_route_the_rows(rows):
 @pytest.mark.exhaustive
 def test_standard_errors_are_those_of_a_logistic_regression(rows):
     """Scale and bias of a calibrated mean are the coefficients of a logistic regression on the log odds."""
-    combiner = ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4)
-    fitted = fit_combiner(combiner, rows, n_steps=200)
+    fitted = fit_combiner(ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4), rows, n_steps=200)
     found = standard_errors(fitted.combiner, rows)["scale"]
     logs = np.log(np.maximum(rows.answer(ju.Mean()).probability.astype(float), 1e-4))
     odds = logs[:, 1] - logs[:, 0]
     design = np.stack([odds, np.ones(len(odds))], axis=1)
     shares = rows.answer(fitted.combiner).probability[:, 1].astype(float)
-    information = design.T @ (design * (shares * (1 - shares))[:, None])
-    error = np.sqrt(np.linalg.inv(information)[0, 0])
+    error = np.sqrt(np.linalg.inv(design.T @ (design * (shares * (1 - shares))[:, None]))[0, 0])
     assert float(found.error) == pytest.approx(error, rel=0.05)
     assert float(found.value) == pytest.approx(float(fitted.combiner.scale), rel=1e-5)
 
@@ -226,8 +221,7 @@ def test_many_combiners_at_once(forest):
     together = jax.jit(jax.vmap(answer))(numbers)
     for one, probs in zip(numbers, together, strict=True):
         np.testing.assert_allclose(probs, ju.bind(trees, pool(one)).probability(X), atol=1e-5)
-    mixture = jnp.mean(together, axis=0)
-    np.testing.assert_allclose(mixture.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(jnp.mean(together, axis=0).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.exhaustive
@@ -235,8 +229,7 @@ def test_slopes_and_curvature_through_routing(forest):
     X, y, trees = forest
 
     def loss(numbers):
-        log_share = ju.bind(trees, pool(numbers)).log_probability(X)
-        return -jnp.mean(log_share[jnp.arange(len(y)), y])
+        return -jnp.mean(ju.bind(trees, pool(numbers)).log_probability(X)[jnp.arange(len(y)), y])
 
     at = jnp.array([0.2, 0.1])
     slope = jax.jit(jax.grad(loss))(at)
@@ -250,8 +243,7 @@ def test_priors_by_vmap(forest):
     X, _, trees = forest
     priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
     evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
-    found = jax.vmap(evidence)(priors)
-    np.testing.assert_allclose(found[1], evidence(priors[1]), atol=1e-5)
+    np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
 
 
 @pytest.mark.exhaustive

@@ -60,8 +60,7 @@ def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):
     assert counts.sum(axis=1).min() >= min_samples_leaf
     probability = ju.bind(forest, ju.Mean()).probability(X)
     np.testing.assert_allclose(probability, counts / counts.sum(axis=1, keepdims=True), rtol=1e-5)
-    again = ju.count_leaves(forest, X, y)
-    np.testing.assert_array_equal(ju.leaf_counts(again, X), ju.leaf_counts(forest, X))
+    np.testing.assert_array_equal(ju.leaf_counts(ju.count_leaves(forest, X, y), X), ju.leaf_counts(forest, X))
 
 
 def test_boundaries_are_enough_without_a_minimum(rng):
@@ -79,8 +78,7 @@ def test_ties_take_the_first_feature_and_the_lowest_threshold():
 
 
 def test_values_that_were_not_seen_belong_to_the_rest():
-    X = np.array([["b"], ["b"], ["a"], ["c"]], object)
-    tree = grow_greedy_trees(X, [1, 1, 0, 0], nominal="auto")
+    tree = grow_greedy_trees(np.array([["b"], ["b"], ["a"], ["c"]], object), [1, 1, 0, 0], nominal="auto")
     found = ju.leaf_counts(tree, np.array([["b"], ["x"], [None], ["a"]], object))[:, 0]
     np.testing.assert_array_equal(found, [[0, 2], [2, 0], [2, 0], [2, 0]])
 
