@@ -154,16 +154,13 @@ def test_files_and_streams(tmp_path):
     blocks = list(ju.stream(again, [X[:100], X[100:150]]))
     probability = np.concatenate([np.asarray(block["probability_b"]) for block in blocks])
     np.testing.assert_allclose(probability, made.predict(X[:150])[:, 1], atol=1e-6)
-    with refuses(TypeError, "regressor"):
-        list(ju.stream(model(outputs=1, link="identity", class_labels=None), [X]))
+    refuses(TypeError, "regressor", lambda: list(ju.stream(model(outputs=1, link="identity", class_labels=None), [X])))
 
 
 @pytest.mark.once
 def test_misuse():
-    with refuses(TypeError, "witnesses"):
-        ju.bind(model(), ju.Mean())
-    with refuses(TypeError, "count_leaves"):
-        model().with_rule(ju.Mean())
+    refuses(TypeError, "witnesses", lambda: ju.bind(model(), ju.Mean()))
+    refuses(TypeError, "count_leaves", lambda: model().with_rule(ju.Mean()))
     for settings, said in (
         ({"link": "probit"}, "link"),
         ({"trees_per_stage": 5}, "trees_per_stage"),
@@ -171,15 +168,11 @@ def test_misuse():
         ({"class_labels": ("a", "b")}, "class_labels"),
         ({"each": 2}, "values has shape"),
     ):
-        with refuses(ValueError, said):
-            model(**settings)
-    with refuses(ValueError, "not finite"):
-        dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0]))
+        refuses(ValueError, said, model, **settings)
+    refuses(ValueError, "not finite", lambda: dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0])))
     for n in (0, 5):
-        with refuses(ValueError, "n_stages"):
-            model().first_stages(n)
-    with refuses(ValueError, "features"):
-        model().raw(X[:, :3])
+        refuses(ValueError, "n_stages", model().first_stages, n)
+    refuses(ValueError, "features", model().raw, X[:, :3])
 
 
 @pytest.mark.once
@@ -207,8 +200,7 @@ def test_virtual_ensembles():
     assert spread.data is None
     both = np.stack([np.asarray(sums)[:, 0] for sums in numbers.staged(X)], axis=1)[:, [8, 11]]
     np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
-    with refuses(ValueError, "stages"):
-        ju.additive.virtual_uncertainty(made, X, n_members=7)
+    refuses(ValueError, "stages", ju.additive.virtual_uncertainty, made, X, n_members=7)
 
 
 @pytest.mark.once
@@ -226,8 +218,7 @@ def test_forests_and_boosted_models(tmp_path):
     assert ju.load(tmp_path / "x").averaged
     with pytest.raises(ValueError, match="the model averages its trees"):
         ju.additive.virtual_uncertainty(averaged, np.zeros((1, 5)), n_members=2)
-    with refuses(TypeError, "averaged='yes'"):
-        dataclasses.replace(averaged, averaged="yes")
+    refuses(TypeError, "averaged='yes'", dataclasses.replace, averaged, averaged="yes")
 
 
 @pytest.mark.once

@@ -155,7 +155,6 @@ def test_searches_and_pickles(data):
 )
 @pytest.mark.exhaustive(keep=1)
 def test_what_is_refused(settings, match, data):
-    with refuses(ValueError, match):
-        CautiousForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])
+    refuses(ValueError, match, CautiousForestClassifier(**{"estimator": SMALL, **settings}).fit, data[0], data[2])
     with refuses(TypeError, "answers with Preference"):
         CombinedForestClassifier(SMALL, "generalized_vote", {"s": 1}).fit(data[0], data[2])

@@ -126,10 +126,8 @@ def test_more_classes_text_labels_and_frames():
     assert set(model.predict(X)) == set(names)
     assert model.decision_function(X).shape == (150, 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
-    with refuses(ValueError, "feature names should match"):
-        model.predict(X[X.columns[::-1]])
-    with refuses(ValueError, "OneVsRest"):
-        CombinedForestClassifier(SMALL, "dempster").fit(X, names)
+    refuses(ValueError, "feature names should match", model.predict, X[X.columns[::-1]])
+    refuses(ValueError, "OneVsRest", CombinedForestClassifier(SMALL, "dempster").fit, X, names)
 
 
 @pytest.mark.exhaustive
@@ -235,8 +233,7 @@ def test_rules_without_probabilities(data):
     assert model.score(X_test, y_test) > 0.9
     assert model.oob_score_ > 0.9
     assert not hasattr(model, "oob_decision_function_")
-    with refuses(ValueError, "without a bound"):
-        model.predict_proba(X_test)
+    refuses(ValueError, "without a bound", model.predict_proba, X_test)
     ranked = CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "mean", "scorer": "linear"}).fit(X, y)
     assert ranked.score(X_test, y_test) > 0.9
 
@@ -301,22 +298,18 @@ def test_pure_leaves_are_warned_of_once(data):
     ],
 )
 def test_what_is_refused(settings, match, data):
-    with refuses(ValueError, match):
-        CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])
+    refuses(ValueError, match, CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit, data[0], data[2])
 
 
 def test_other_models_and_data_are_refused(data):
     X, _, y, _ = data
-    with refuses(TypeError, "GaussianNB"):
-        CombinedForestClassifier(GaussianNB()).fit(X, y)
+    refuses(TypeError, "GaussianNB", lambda: CombinedForestClassifier(GaussianNB()).fit(X, y))
     for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.combiners.Together(a=ju.Mean()), "dict")):
-        with refuses(TypeError, f"answers with {answer}"):
-            CombinedForestClassifier(SMALL, rule).fit(X, y)
+        refuses(TypeError, f"answers with {answer}", CombinedForestClassifier(SMALL, rule).fit, X, y)
     rare = np.where(np.arange(len(y)) == 0, 2, y)
     with refuses(ValueError, "leaves no instance of class 2"):
         CombinedForestClassifier(SMALL, counts="held_out", random_state=0).fit(X, rare)
-    with refuses(ValueError, "y has 1 class"):
-        CombinedForestClassifier(SMALL).fit(X, np.ones(len(y)))
+    refuses(ValueError, "y has 1 class", lambda: CombinedForestClassifier(SMALL).fit(X, np.ones(len(y))))
     frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
     with pytest.raises(ValueError, match="could not convert string"):
         CombinedForestClassifier(SMALL).fit(frame, np.arange(40) % 2)
@@ -439,17 +432,13 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     whole = model.predict_polled(X[1::2], criterion="certain")
     assert found.n_trees_used.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_trees_used.mean()
     assert np.mean(found.predicted != whole.predicted) < 0.04
-    with refuses(ValueError, "none were given: pass training"):
-        model.predict_polled(X, prior="fitted")
-    with refuses(ValueError, "training is a ndarray"):
-        model.predict_polled(X, prior="fitted", training=X)
-    with refuses(ValueError, "leave training out"):
-        model.predict_polled(X, training=training)
+    refuses(ValueError, "none were given: pass training", model.predict_polled, X, prior="fitted")
+    refuses(ValueError, "training is a ndarray", model.predict_polled, X, prior="fitted", training=X)
+    refuses(ValueError, "leave training out", model.predict_polled, X, training=training)
     with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on"):
         model.predict_polled(X, prior="fitted", training=(X[half][::-1], names[half][::-1]))
     out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner=ju.Vote(), counts="oob").fit(*training)
-    with refuses(ValueError, "counts='oob' leaves count others"):
-        out.predict_polled(X, prior="fitted", training=training)
+    refuses(ValueError, "counts='oob' leaves count others", out.predict_polled, X, prior="fitted", training=training)
     with refuses(ValueError, "bootstrap=False"):
         whole = RandomForestClassifier(5, min_samples_leaf=2, bootstrap=False, random_state=0)
         CombinedForestClassifier(whole, "mean").fit(*training).predict_polled(X, prior="fitted", training=training)

@@ -93,8 +93,7 @@ FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
     ids=["dates", "labels", "no label", "series", "no rows", "no columns", "infinite"],
 )
 def test_frames_that_are_refused(X, y, error, said):
-    with refuses(error, said):
-        RandomDecisionTreesClassifier(2).fit(X, y)
+    refuses(error, said, RandomDecisionTreesClassifier(2).fit, X, y)
 
 
 @pytest.mark.exhaustive
@@ -103,8 +102,7 @@ def test_missing_numbers(shop):
     gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
     model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)
     assert np.all(np.isfinite(model.predict_proba(gaps)))
-    with refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'"):
-        RandomDecisionTreesClassifier(5).fit(gaps, y)
+    refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'", RandomDecisionTreesClassifier(5).fit, gaps, y)
     with refuses(ValueError, r"X\[0, 0\] is NaN"):
         RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y).predict(gaps)
 

@@ -92,7 +92,6 @@ def test_tags_and_what_stays_dense():
     assert get_tags(CombinedForestClassifier()).input_tags.sparse
     assert get_tags(CautiousForestClassifier(DecisionTreeClassifier())).input_tags.sparse
     assert not get_tags(RandomDecisionTreesClassifier()).input_tags.sparse
-    with refuses(TypeError, r"[Ss]parse data was passed.*toarray"):
-        RandomDecisionTreesClassifier(3).fit(X, Y)
+    refuses(TypeError, r"[Ss]parse data was passed.*toarray", RandomDecisionTreesClassifier(3).fit, X, Y)
     with refuses(TypeError, r"[Ss]parse data was passed.*toarray"):
         RandomDecisionTreesClassifier(3).fit(X.toarray(), Y).predict(X)

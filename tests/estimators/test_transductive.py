@@ -203,16 +203,13 @@ def test_what_has_no_place_in_files_and_streams(tmp_path):
     ],
 )
 def test_refusals(settings, error, message):
-    with refuses(error, message):
-        TransductiveClassifier(**{"estimator": GaussianNB(), **settings}).fit(X, Y)
+    refuses(error, message, lambda: TransductiveClassifier(**{"estimator": GaussianNB(), **settings}).fit(X, Y))
 
 
 def test_refusals_of_data():
     model = TransductiveClassifier(GaussianNB())
-    with refuses(ValueError, "1 class"):
-        model.fit(X, np.zeros(150))
-    with refuses(ValueError, "sample_weight holds -1"):
-        model.fit(X, Y, sample_weight=np.full(150, -1.0))
+    refuses(ValueError, "1 class", model.fit, X, np.zeros(150))
+    refuses(ValueError, "sample_weight holds -1", model.fit, X, Y, sample_weight=np.full(150, -1.0))
     with refuses(TypeError, "takes none"):
         TransductiveClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=np.ones(150))
     with refuses(ValueError, r"knows the classes .* after a fit on"):
@@ -257,8 +254,7 @@ def test_frames_with_words(rng):
     [({"block_size": 0}, "block_size"), ({"candidates": "few"}, "Choose"), ({"min_samples_leaf": 0}, "at least 1")],
 )
 def test_refused_settings_of_trees(settings, message):
-    with refuses(ValueError, message):
-        TransductiveTreeClassifier(**settings).fit(X, Y)
+    refuses(ValueError, message, TransductiveTreeClassifier(**settings).fit, X, Y)
 
 
 @pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
@@ -281,8 +277,7 @@ def test_combiners_by_name(name):
     ],
 )
 def test_combiners_without_an_answer_are_refused_by_fit(combiner, error, message):
-    with refuses(error, message):
-        TransductiveTreeClassifier(combiner=combiner).fit(X, Y)
+    refuses(error, message, TransductiveTreeClassifier(combiner=combiner).fit, X, Y)
 
 
 @pytest.mark.exhaustive
@@ -309,8 +304,7 @@ def test_progress_may_be_set_after_fit_and_is_checked():
     heard = []
     model.set_params(progress=lambda now: heard.append(now[:2])).predict(X[:3])
     assert heard == [(3, 3)]
-    with refuses(TypeError, "progress=3"):
-        model.set_params(progress=3).predict(X[:3])
+    refuses(TypeError, "progress=3", lambda: model.set_params(progress=3).predict(X[:3]))
     with refuses(TypeError, "TransductiveTreeClassifier takes names"):
         ju.transductive_certainty(X, Y, X[:1], combiner="mean")
 
@@ -357,8 +351,7 @@ def test_frames_with_words_and_missing_values(rng):
     by_place = BaggingClassifier(TransductiveTreeClassifier(nominal=[0]), 2, random_state=0).fit(frame, WORDS)
     assert by_place.estimators_[0].bound_.columns.is_nominal.tolist() == [True, False]
     named = BaggingClassifier(TransductiveTreeClassifier(nominal=["word"]), 2, random_state=0)
-    with refuses(ValueError, "columns without names"):
-        named.fit(frame, WORDS)
+    refuses(ValueError, "columns without names", named.fit, frame, WORDS)
 
 
 def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refused():
@@ -367,8 +360,7 @@ def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refu
     probs = model.predict_proba(X[100:101])
     np.testing.assert_allclose(probs.sum(), 1)
     assert probs[0, 2] > 0
-    with refuses(ValueError, "1 class"):
-        bag(30).fit(X[45:52], np.r_[[0] * 6, 1])
+    refuses(ValueError, "1 class", lambda: bag(30).fit(X[45:52], np.r_[[0] * 6, 1]))
 
 
 @pytest.mark.exhaustive
@@ -379,12 +371,8 @@ def test_processes_change_no_answer_of_bags(fitted):
 
 def test_what_is_not_possible_is_said(fitted, tmp_path):
     only = "only bags of single decision trees are forests"
-    with refuses(TypeError, "pickle"):
-        ju.save(tmp_path / "x", fitted)
-    with refuses(TypeError, "BaggingClassifier; what streams is"):
-        ju.stream(fitted, X)
+    refuses(TypeError, "pickle", ju.save, tmp_path / "x", fitted)
+    refuses(TypeError, "BaggingClassifier; what streams is", ju.stream, fitted, X)
     for take in (ju.from_sklearn, ju.from_any):
-        with refuses(TypeError, only):
-            take(fitted)
-    with refuses(TypeError, only):
-        CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF])
+        refuses(TypeError, only, take, fitted)
+    refuses(TypeError, only, lambda: CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF]))

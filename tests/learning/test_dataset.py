@@ -112,15 +112,12 @@ def test_what_belongs_to_no_forest_is_said(given):
 def test_what_cannot_be_rows_is_refused(given, change, match):
     counts, y, _, _ = given
     arguments = {"counts": counts, "y": y} | change
-    with refuses(ValueError, match):
-        dataset_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments)
+    refuses(ValueError, match, lambda: dataset_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments))
 
 
 def test_a_class_without_rows_is_refused(given):
     counts, y, weight, _ = given
     with pytest.raises(ValueError, match="no row is of class 'b'"):
         dataset_from_counts(counts, y, sample_weight=np.where(y == "b", 0, weight))
-    with refuses(TypeError, "tree_mask has dtype"):
-        dataset_from_counts(counts, y, tree_mask=np.ones((40, 6)))
-    with refuses(TypeError, "class_labels='abc' is a str"):
-        dataset_from_counts(counts, y, class_labels="abc")
+    refuses(TypeError, "tree_mask has dtype", dataset_from_counts, counts, y, tree_mask=np.ones((40, 6)))
+    refuses(TypeError, "class_labels='abc' is a str", dataset_from_counts, counts, y, class_labels="abc")

@@ -47,8 +47,7 @@ def test_frozen_fields_stay(rows):
     np.testing.assert_array_equal(fitted.rule.log_prior, combiner.rule.log_prior)
     np.testing.assert_array_equal(fitted.scale, combiner.scale)
     assert float(fitted.rule.smoothing) != float(combiner.rule.smoothing)
-    with refuses(ValueError, "freeze names 'prior'"):
-        fit_combiner(combiner, rows, freeze=("prior",))
+    refuses(ValueError, "freeze names 'prior'", fit_combiner, combiner, rows, freeze=("prior",))
 
 
 @pytest.mark.exhaustive
@@ -116,14 +115,12 @@ def test_a_loss_of_ones_own_that_is_no_number(rows):
     def breaks(answer, y, weight):
         return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
 
-    with refuses(ValueError, "before the first step"):
-        fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks)
+    refuses(ValueError, "before the first step", lambda: fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks))
 
 
 def test_both_counts_serve_combiners_of_one_kind(rows, wide):
     np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
-    with refuses(ValueError, "counts='both'"):
-        fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows)
+    refuses(ValueError, "counts='both'", lambda: fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows))
 
 
 def test_numbers_per_tree_route_the_rows(rows):
@@ -149,8 +146,7 @@ def test_standard_errors_are_those_of_a_logistic_regression(rows):
 
 def test_bad_input(rows):
     pool, median = ju.LearnedPool(PRIOR), ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
-    with refuses(TypeError, "pass a Combiner"):
-        fit_combiner("mean", rows)
+    refuses(TypeError, "pass a Combiner", fit_combiner, "mean", rows)
     for combiner, settings, match in (
         (ju.Mean(), {}, "nothing to learn"),
         (pool, {"loss": "hinge"}, "loss='hinge' is unknown"),
@@ -163,8 +159,7 @@ def test_bad_input(rows):
         (ju.Calibrated(ju.Median()), {}, "neither learned nor calibrated.*Learn one that sums"),
         (ju.Median(), {}, "Median has nothing to learn.*as medians and mixtures do"),
     ):
-        with refuses(ValueError, match):
-            fit_combiner(combiner, rows, **settings)
+        refuses(ValueError, match, fit_combiner, combiner, rows, **settings)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +176,7 @@ def test_bad_input(rows):
     ],
 )
 def test_weights_that_are_none(rows, weight, error, match):
-    with refuses(error, match):
-        rows.with_weight(weight(rows.n))
+    refuses(error, match, lambda: rows.with_weight(weight(rows.n)))
 
 
 @pytest.mark.exhaustive

@@ -58,7 +58,5 @@ def test_it_learns_from_utility(n_classes):
 
 
 def test_bad_settings():
-    with refuses(ValueError, "half_size=-1"):
-        ju.LearnedVote(half_size=-1.0)
-    with refuses(ValueError, "softness=-1"):
-        ju.LearnedVote(softness=-1.0)
+    refuses(ValueError, "half_size=-1", ju.LearnedVote, half_size=-1.0)
+    refuses(ValueError, "softness=-1", ju.LearnedVote, softness=-1.0)

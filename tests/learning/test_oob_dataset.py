@@ -150,11 +150,9 @@ def test_levels_are_looked_up_once(names, rng):
 @pytest.mark.exhaustive
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
-    with refuses(ValueError, "the sample that the forest was grown on"):
-        oob_dataset(model, X, y, source="held_out")
+    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, model, X, y, source="held_out")
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
-    with refuses(ValueError, "the sample that the forest was grown on"):
-        oob_dataset(whole, X, y, source="held_out")
+    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, whole, X, y, source="held_out")
     with refuses(TypeError, "Counts by themselves do not say"):
         fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
     assert oob_dataset(model, X, y, source="held_out", allow_leaks=True).n == len(y)
@@ -198,8 +196,7 @@ def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
     X, y = _doubtful(900, 7)
     forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
     rows = np.random.default_rng(0).permutation(600)[:500]
-    with refuses(ValueError, "no two share a leaf"):
-        oob_dataset(forest, X[rows], y[rows], source="held_out")
+    refuses(ValueError, "no two share a leaf", oob_dataset, forest, X[rows], y[rows], source="held_out")
     assert oob_dataset(forest, X[600:], y[600:], source="held_out").n == 300
 
 
@@ -248,10 +245,8 @@ def test_bad_input(fitted):
         (random_trees, (y + 1) % len(model.classes_), {}, "own label is not among"),
         (model, y, {"source": "oob", "tree_mask": np.ones((len(y), 20), bool)}, "tree_mask"),
     ):
-        with refuses(ValueError, match):
-            oob_dataset(grown, X, labels, **settings)
-    with refuses(ValueError, "no row is of class"):
-        oob_dataset(model, X[y != 0], y[y != 0], source="held_out")
+        refuses(ValueError, match, oob_dataset, grown, X, labels, **settings)
+    refuses(ValueError, "no row is of class", oob_dataset, model, X[y != 0], y[y != 0], source="held_out")
 
 
 @pytest.mark.exhaustive
@@ -297,8 +292,7 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     np.testing.assert_array_equal(
         rows.bind(fitted.combiner).probability(new), rows.bind(fitted.combiner).probability(new.toarray())
     )
-    with refuses(ValueError, "numbers per tree.*of dense rows"):
-        rows.data_for(ju.Weighted(ju.Mean(), np.ones(12)))
+    refuses(ValueError, "numbers per tree.*of dense rows", lambda: rows.data_for(ju.Weighted(ju.Mean(), np.ones(12))))
     some = SPARSE[:, :3].tocsr()
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
     filled = some.toarray() + np.random.default_rng(0).random((300, 3))

@@ -28,8 +28,7 @@ def test_a_stack_is_no_worse_than_its_candidates(wide):
     assert stacked.loss < max(stacked.losses.values())
     assert loss_on(stacked.combiner, wide) < loss_on(ju.Mean(), wide)
     for call in (stack_combiners, select_combiner):
-        with refuses(ValueError, "candidates is empty"):
-            call({}, wide)
+        refuses(ValueError, "candidates is empty", call, {}, wide)
 
 
 def test_weights_are_those_of_the_best_average(rng):

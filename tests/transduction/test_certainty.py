@@ -369,8 +369,7 @@ def test_x64_stays_as_it_was(x64):
     ],
 )
 def test_refusals(call, error, message):
-    with refuses(error, message):
-        call()
+    refuses(error, message, call)
 
 
 @pytest.mark.parametrize(
@@ -383,5 +382,4 @@ def test_refused_algorithms(algorithm, message):
         lambda: leave_one_out_certainty(X, Y, algorithm=algorithm),
         lambda: TransductiveTreeClassifier(algorithm=algorithm).fit(X, Y).predict(X),
     ):
-        with refuses(ValueError, message):
-            call()
+        refuses(ValueError, message, call)

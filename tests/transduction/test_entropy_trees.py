@@ -30,8 +30,7 @@ def test_entropies_add_exactly():
     for size in (2**10, 2**17, 2**20, 2**26):
         assert size * np.log2(size) * 2.0 ** binary_places(size) < 2**62
     assert binary_places(2**17) == 40
-    with refuses(ValueError, "more than exact gains"):
-        entropy_table(2**26 + 1)
+    refuses(ValueError, "more than exact gains", entropy_table, 2**26 + 1)
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -131,5 +130,4 @@ X, Y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_refusals(call, error, message):
-    with refuses(error, message):
-        call()
+    refuses(error, message, call)
