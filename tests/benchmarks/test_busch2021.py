@@ -197,8 +197,7 @@ def test_gains_in_words():
     assert [signed(gain) for gain in (0.0, 9e-7, -9e-7, 1e-6, -4e-5, 6e-5, -0.5)] == [
         *("0", "0", "0", "<.0001", "<.0001", "+0.0001", "-0.5000")
     ]
-    assert str(Duel(3, 1, 0.01, 0.04)) == "**3:1 (+0.0100)**"
-    assert str(Duel(3, 1, -2e-5)) == "3:1 (<.0001)"
+    assert (str(Duel(3, 1, 0.01, 0.04)), str(Duel(3, 1, -2e-5))) == ("**3:1 (+0.0100)**", "3:1 (<.0001)")
 
 
 def test_verdicts_that_no_test_bears_out():

@@ -35,8 +35,7 @@ def test_folds():
         assert len(train) + len(test) == 100
         assert np.abs(np.bincount(y[test], minlength=3) - [6.1, 3, 0.9]).max() < 1
     assert len(list(sets.folds("letter", y))) == sets.FOLDS_RUN["letter"]
-    assert len(set(sets.SETS)) == 48
-    assert sets.protocols("iris") == ("loo", "folds", "own")
+    assert (len(set(sets.SETS)), sets.protocols("iris")) == (48, ("loo", "folds", "own"))
     assert sets.protocols("letter") == ("folds",)
 
 

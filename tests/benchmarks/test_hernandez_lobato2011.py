@@ -39,8 +39,7 @@ def test_splits(monkeypatch):
     assert not np.array_equal(first.X_test, other.X_test)
     np.testing.assert_array_equal(stored.split(0).X_train, first.X_train)
     drawn = votes_of.problem("led", None)
-    assert drawn.n_classes == 10
-    assert [len(part) for part in drawn.split(0)] == [60, 60, 40, 40]
+    assert (drawn.n_classes, [len(part) for part in drawn.split(0)]) == (10, [60, 60, 40, 40])
     assert not np.array_equal(drawn.split(0).X_test, drawn.split(1).X_test)
     assert len(votes_of.PROBLEMS) == 15
 
@@ -59,8 +58,7 @@ def test_votes_are_those_of_scikit_learns_trees():
 def test_votes_from_outside_and_of_the_large_ensemble():
     split = votes_of.problem("waveform", None).split(0)
     votes = votes_of.vote(split, 3, "bagging", 9, 60, [0, 0])
-    assert votes.polled.shape == (40, 9)
-    assert votes.reference.shape == (40, 3)
+    assert (votes.polled.shape, votes.reference.shape) == ((40, 9), (40, 3))
     assert set(votes.reference.sum(axis=1)) == {60}, "three chunks, the last a smaller one"
     seeds = np.random.SeedSequence([0, 0]).generate_state(4)
     model = votes_of.grow(split, "bagging", 9, seeds[0])
@@ -107,8 +105,7 @@ def test_a_cell(name, n_classes):
     assert (found["exact"] == found["bound"]) or n_classes > 2
     assert found["exact"][0] >= found["bound"][0], "the exact probability exceeds the bound"
     assert len(found["prior"]["fitted"]) == n_classes
-    assert len(set(found["prior"]["symmetric"])) == 1
-    assert sum(found["margins"]) == 40
+    assert (len(set(found["prior"]["symmetric"])), sum(found["margins"])) == (1, 40)
     settled = [n for n, _ in found["confidences"]]
     assert settled == sorted(settled, reverse=True), "more confidence settles less"
     assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]
@@ -216,8 +213,7 @@ def test_rates():
     assert rate.mean == pytest.approx(4.0)
     spread, binomial = np.std([0, 4, 8, 4], ddof=1) / 2, 100 * (0.04 * 0.96 / 100) ** 0.5
     assert rate.error == pytest.approx(max(spread, binomial))
-    assert rate.verdict == "within error"
-    assert rate._replace(allowed=4.0).verdict == "yes"
+    assert (rate.verdict, rate._replace(allowed=4.0).verdict) == ("within error", "yes")
     assert rate._replace(error=0.5).verdict == "**no**"
     values = of_cells.columns(found, "bagging")
     assert values.shape == (4, 7)

@@ -79,8 +79,7 @@ def test_neighbours_of_training_rows_are_others(small):
 
 def test_verdicts():
     ten = np.array([1.0] * 10 + [-1.0] * 2)
-    assert study.verdict(np.array([ten, ten])) == "helps"
-    assert study.verdict(np.array([-ten, -ten])) == "harms"
+    assert (study.verdict(np.array([ten, ten])), study.verdict(np.array([-ten, -ten]))) == ("helps", "harms")
     assert study.verdict(np.array([ten, np.array([1.0] * 9 + [-1.0] * 3)])) == "does not help reliably"
     assert study.verdict(np.array([ten, -ten])) == "does not help reliably"
 

@@ -113,6 +113,5 @@ def test_a_single_leaf_has_no_prior():
 
 
 def test_verdicts():
-    assert page.verdict(np.ones((3, 4))) == "it helps"
-    assert page.verdict(-np.ones((3, 4))) == "it harms"
+    assert (page.verdict(np.ones((3, 4))), page.verdict(-np.ones((3, 4)))) == ("it helps", "it harms")
     assert page.verdict(np.array([[1, 1, 1], [1, 1, -1], [1, 1, 1]])) == "it does not help reliably"

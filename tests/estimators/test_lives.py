@@ -74,8 +74,7 @@ def test_no_rows_are_an_answer_without_rows(fitted):
 def test_no_rows_of_a_frame(name):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MODELS[name]().fit(frame, Y)
-    assert model.predict_proba(frame[:0]).shape == (0, 2)
-    assert model.predict(frame[:1]).shape == (1,)
+    assert (model.predict_proba(frame[:0]).shape, model.predict(frame[:1]).shape) == ((0, 2), (1,))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["b", "a", "c"]])
     with pytest.raises(ValueError, match=r"at least one|0 sample"):

@@ -169,8 +169,7 @@ def test_instances_of_weight_zero_are_left_out():
 def test_no_rows_and_parameters_set_after_fit():
     model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
     expected = model.predict_proba(X[TEST])
-    assert model.predict_proba(X[:0]).shape == (0, 3)
-    assert model.predict(X[:0]).shape == (0,)
+    assert (model.predict_proba(X[:0]).shape, model.predict(X[:0]).shape) == ((0, 3), (0,))
     model.set_params(combine="nothing", estimator=None, random_state=5)
     np.testing.assert_array_equal(model.predict_proba(X[TEST]), expected)
 
