@@ -23,13 +23,11 @@ MINUTE = 60.0
 
 
 def breaks_at_once(quick):
-    """A part that cannot be made."""
     raise RuntimeError("no room in /some/folder/of/it.bin")
     yield
 
 
 def breaks_midway(quick):
-    """A part of which one case fails."""
     yield {"case": 1}, lambda: {"steady_s": {"median": 1.0, "first_quartile": 0.5, "third_quartile": 2.0}}
     yield {"case": 2}, lambda: {}["missing"]
     yield {"case": 3}, lambda: {"ok": True}
@@ -64,7 +62,6 @@ def test_no_case_begins_after_the_time(parts):
 
 
 def ended(program, **settings):
-    """What is known of parts whose process runs a program."""
     end = time.perf_counter() + MINUTE
     return list(run.by_process([sys.executable, "-c", program], ["rules", "votes"], None, end, **settings))
 

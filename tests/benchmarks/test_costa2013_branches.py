@@ -130,8 +130,3 @@ def test_cells_agree_with_those_of_paths():
     for name, record in found.items():
         for reading in ("tree_laplace", "tpce", "tpce_pool"):
             assert record["five"][reading] == pytest.approx(paths[name]["five"][reading], abs=2e-6), (name, reading)
-
-
-def test_the_section_is_that_of_the_cells():
-    text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert branches.section(branches.finished_branches(study.RESULTS)) in text

@@ -93,9 +93,3 @@ def test_cells_agree_with_those_of_pools():
     for name, record in found.items():
         for reading in ("tree_laplace", "tpce", "tpce_pool"):
             assert record["five"][reading] == pytest.approx(pools[name]["five"][reading], abs=2e-6), (name, reading)
-
-
-def test_the_sections_are_those_of_the_cells():
-    text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert paths.section(paths.finished_paths(study.RESULTS)) in text
-    assert general.section(general.finished_general(study.RESULTS)) in text

@@ -97,11 +97,6 @@ def test_cells_agree_with_those_of_the_paper():
             assert record["loo"][method][:4] == pytest.approx(loo[method], abs=2e-6), (name, method)
 
 
-def test_the_section_is_that_of_the_cells():
-    text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert pools.section(pools.finished_pools(study.RESULTS)) in text
-
-
 def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
     monkeypatch.setattr(pools, "load", lambda name, folder: small)

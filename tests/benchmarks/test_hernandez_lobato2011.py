@@ -127,7 +127,6 @@ def test_the_circle(monkeypatch):
 
 
 def _record(cell, settings=SETTINGS):
-    """A made-up cell."""
     row = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4]
     polled = [0] * settings.trees
     polled[4] = 20
@@ -233,7 +232,6 @@ def test_tables_of_the_paper():
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     found = study.finished(study.RESULTS)
     return found, [record["needed"] for record in found.pop(study.CIRCLE).values()]
 
@@ -264,12 +262,6 @@ def test_what_the_page_says(kept):
     for kind in of_cells.KINDS:
         assert np.all(np.abs((values["exact", kind] - values["bound", kind])[:, 1]) < 0.5), "the bound is tight"
         assert values["fitted", kind][:, 3].mean() < 0.75
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    settings = study.kept_settings(study.RESULTS)._asdict()
-    text = page.study_page(*kept, settings, tmp_path, list(study.constant_journal(study.RESULTS).found.values()))
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_trees_that_make_leaves_of_constant_features():

@@ -25,15 +25,9 @@ from benchmarks.studies.learning.methods import (
     venn_abers_pair,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
-from benchmarks.studies.learning.page import page
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    assert page(learning.kept(learning.RESULTS)) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_is_said_of_grown_out_forests():

@@ -18,7 +18,6 @@ NAMES = tuple(GENERATORS)
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Many instances of every problem."""
     return {
         name: tuple(map(np.asarray, generator.draw(jax.random.key(7), N))) for name, generator in GENERATORS.items()
     }

@@ -15,7 +15,7 @@ import jaxunc as ju
 from benchmarks.studies.reliable_evidence import beyond
 from benchmarks.studies.reliable_evidence import run as study
 from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
-from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, page, table
+from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, table
 
 pytestmark = pytest.mark.once
 
@@ -135,12 +135,6 @@ def test_what_the_page_says_everywhere():
                 row = against(by_set(frame, measure, leaf_size), multiplied, larger=measure != "brier").loc[added]
                 assert (row["p"] < 0.05) == told
                 assert not told or row["gain"] > 0
-
-
-@pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    text = page(study.kept(study.RESULTS), {part: beyond.kept(study.RESULTS, part) for part in beyond.KINDS})
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.exhaustive

@@ -42,11 +42,6 @@ def rows():
     return Rows(X.astype(np.float32), y)
 
 
-@pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_table_by_need_stands_in_the_docs():
     assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in DECISIONS.read_text(encoding="utf-8")
 

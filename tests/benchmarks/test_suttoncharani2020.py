@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 @pytest.fixture
 def small(monkeypatch):
-    """A small set of both kinds of features."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)
     X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
@@ -98,7 +97,6 @@ def test_running_means_are_undone():
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     sets = {n: study.journal(run.RESULTS, n).found for n in study.SETS}
     return {name: list(found.values()) for name, found in sets.items()}
 
@@ -154,8 +152,3 @@ def test_what_the_page_says(kept):
     assert page.means(kept["banknote"], "raw", "brier")[0] < 0.5 * page.means(kept["banknote-eb"], "raw", "brier")[0]
     published = np.array([page.ranges(records, "auc_published") for records in kept.values()])
     assert np.ptp(published, axis=-1).max() < 0.01
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, study.SETS, tmp_path, run.further_sections(kept, run.RESULTS))
-    assert text == (run.RESULTS / "README.md").read_text(encoding="utf-8")

@@ -23,13 +23,9 @@ from benchmarks.studies.true_probabilities.methods import (
     observed_auc,
     spread_and_intercept,
 )
-from benchmarks.studies.true_probabilities.page import MEANINGS, compared, draw, page, table
+from benchmarks.studies.true_probabilities.page import MEANINGS, compared, draw, table
 
 pytestmark = pytest.mark.once
-
-
-def test_the_page_is_that_of_the_committed_cells():
-    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_problem_is_in_both_sizes():
