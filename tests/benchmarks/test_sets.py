@@ -72,14 +72,11 @@ def test_what_the_docs_say(first, second, measure, won, lost, gain, is_told_apar
 
 
 def test_what_the_docs_say_of_promises():
-    sums = table(study.kept(study.RESULTS)).groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
+    frame = table(study.kept(study.RESULTS))
+    sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     assert sums.loc["conformal, held-out", "kept"] == 33
     assert sums.loc["by class, learned, oob"].tolist()[1:] == [102, 107]
     assert sums.loc["conformal, held-out"].tolist()[1:] == [90, 107]
-
-
-def test_what_the_docs_say_of_more_classes():
-    frame = table(study.kept(study.RESULTS))
     assert compared(frame[frame["n_classes"] > 2], "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
 
 
@@ -145,16 +142,6 @@ def test_a_promise_is_kept_within_binomial_error():
     # Of 100 hits with a probability of .9 each, 84 or fewer have a probability of 4.0 %, 85 or fewer one of 7.3 %.
     assert is_kept(85, 100)
     assert not is_kept(84, 100)
-
-
-@pytest.mark.exhaustive
-def test_likelihood_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_likelihood(study.Cell("made", 0), rows)
-    assert list(found["sets"]) == list(found["numbers"]) == list(found["seconds"]) == list(NAMES)
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
-    assert measures([found["sets"]["likelihood, oob, by class"]])["worst_class"] > 0.7
 
 
 def test_both_parts_of_a_cell_are_of_the_same_forest():
@@ -271,17 +258,6 @@ def test_plausible_models_name_their_classes(rng):
 
 
 @pytest.mark.exhaustive
-def test_vote_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_vote(study.Cell("made", 0), rows)
-    parts = [found[key] for key in ("sets", "seconds", "numbers", "learning")]
-    assert [set(part) for part in parts] == [set(VOTE_NAMES)] * 4
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
-    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
-
-
-@pytest.mark.exhaustive
 def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
@@ -338,15 +314,6 @@ def test_steps_hold_masses_equal_and_learn_s(rows):
     np.testing.assert_allclose(exact.mass, cautious.mass, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.exhaustive
-def test_step_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_steps(study.Cell("made", 0), rows)
-    assert [tuple(found[key]) for key in ("sets", "seconds", "numbers")] == [STEP_NAMES] * 3
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
-
-
 def test_steps_start_from_the_chosen_cautious_forests():
     found = [record for record in study.kept(study.RESULTS).values() if "vote_steps" in record]
     assert found
@@ -358,5 +325,25 @@ def test_steps_start_from_the_chosen_cautious_forests():
                 assert s + 0.5 == record["learned_vote"]["numbers"][f"cautious, {where}"][0]
 
 
-def test_without_steps_there_is_no_section_of_them():
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("run", "names", "further"),
+    [
+        (study.run_likelihood, NAMES, ()),
+        (study.run_vote, VOTE_NAMES, ("learning",)),
+        (study.run_steps, STEP_NAMES, ()),
+    ],
+)
+def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
+    found = run(study.Cell("made", 0), rows)
+    assert {tuple(found[key]) for key in ("sets", "seconds", "numbers", *further)} == {tuple(names)}
+    for one in found["sets"].values():
+        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
+        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
+    if names is NAMES:
+        assert measures([found["sets"]["likelihood, oob, by class"]])["worst_class"] > 0.7
+
+
+def test_without_votes_and_steps_there_are_no_sections_of_them():
+    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
     assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == []
