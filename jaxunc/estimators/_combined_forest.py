@@ -49,10 +49,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
         or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
-        through their out-of-bag trees (`jaxunc.LearnedPool`).
-        Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
-        ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
-        better rather than worse: see the notes.
+        through their out-of-bag trees (`jaxunc.LearnedPool`). Default: ``"learned"`` with in-bag counts of a forest
+        with a bootstrap, 50 trees and data without weights, else ``"mixture"``, the generalised mixture of class
+        frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
     combiner_options
         Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts

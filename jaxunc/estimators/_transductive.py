@@ -15,7 +15,7 @@ from jaxunc._checks import as_weights, check_integer, check_one_of, check_progre
 from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import OWN
 from jaxunc.tables import Frame, InstancesLike, LabelsLike, NumbersLike, array_of, is_sparse, plain_table
-from jaxunc.transduction import BoundSample, Presorted, check_algorithm, checked_limits, label_average, presort
+from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort
 
 from ._classifier import (
     ProbabilityClassifier,
@@ -144,7 +144,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         checked_limits(self.candidates, self.min_samples_leaf)
-        check_algorithm(self.algorithm)
+        check_one_of("algorithm", self.algorithm, ALGORITHMS)
         check_nominal(self.nominal)
         check_combiner(self.combiner)
         check_integer("block_size", self.block_size, 1)

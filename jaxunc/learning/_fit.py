@@ -48,21 +48,14 @@ CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combine
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
 class FitResult(Generic[CombinerT]):
-    """Result of `fit_combiner`: a combiner that has learned, and how."""
+    """Result of `fit_combiner`, which says what each field is."""
 
     combiner: CombinerT
-    """The combiner with the best numbers seen."""
     loss: float
-    """Loss of the combiner on the rows that it was learned from (on those for validation, where there are some)."""
     start_loss: float
-    """Loss of the combiner that learning started from, on the same rows."""
     n_steps: int
-    """Number of steps that were taken on all rows."""
     status: str
-    """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
-    loss that is no number, or that grew; the numbers are those before."""
     history: dict[str, np.ndarray]
-    """Losses by name: ``"loss"`` and, with validation, ``"validation"``; at the start, and after each step."""
 
 
 class _Problem(NamedTuple):
@@ -129,9 +122,11 @@ def fit_combiner(
     Returns
     -------
     FitResult
-        ``combiner``: the combiner with its learned numbers. ``loss`` and ``start_loss`` on the rows (for validation,
-        where there are some). ``n_steps``, ``status`` (``"converged"``, ``"steps"``: as many as were asked for,
-        ``"stopped early"`` or ``"diverged"``) and ``history``, the losses by name at the start and after each step.
+        ``combiner``: the combiner with the best numbers seen. ``loss``, and ``start_loss`` of the combiner that
+        learning started from, on the rows (for validation, where there are some). ``n_steps``: steps on all rows. ``status``:
+        ``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
+        loss that is no number, or that grew; the numbers are those before. ``history``: the losses at the start and
+        after each step, ``"loss"`` and, with validation, ``"validation"``.
 
     Raises
     ------
