@@ -123,10 +123,10 @@ def fit_combiner(
     -------
     FitResult
         ``combiner``: the combiner with the best numbers seen. ``loss``, and ``start_loss`` of the combiner that
-        learning started from, on the rows (for validation, where there are some). ``n_steps``: steps on all rows. ``status``:
-        ``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
-        loss that is no number, or that grew; the numbers are those before. ``history``: the losses at the start and
-        after each step, ``"loss"`` and, with validation, ``"validation"``.
+        learning started from, on the rows (for validation, where there are some). ``n_steps``: steps on all rows.
+        ``status``: ``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation;
+        ``"diverged"``: a loss that is no number, or that grew; the numbers are those before. ``history``: losses at
+        the start and after each step, ``"loss"`` and, with validation, ``"validation"``.
 
     Raises
     ------

@@ -5,7 +5,9 @@
 Cut i of a numeric feature has the i + 1 lowest instances of the sample below it; only the last instance of a value has
 a cut. An instance x with value 5 that is no part of the sample sees the cuts from two sides:
 
-    sorted values 2 3 3 7 9 (padding) cut number 0 - 2 3 x is above ? below
+    sorted values    2    3    3    7    9   (padding)
+    cut number       0    -    2    3
+    x is            above     ?   below
 
 The threshold of cut 2, halfway between 3 and 7, decides which side of it x takes. So the best cut is the larger of two
 numbers of the table: the largest score "x above" of the cuts before a place, and the largest score "x below" of those
