@@ -349,21 +349,19 @@ class CountedForest(ProbabilityClassifier):
     def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
         """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
         check_own_counts(self.counts, model, grown)
-        self._take_names(grown.trees.columns, model)
-        if X is None:
-            return None, None, None
-        counted_on = self._training_data(X, y, sample_weight, grown.trees.columns)
-        if self.counts == "held_out" and has_own_counts(grown):
-            check_held_out(model, grown, *counted_on)
-        return counted_on
-
-    def _take_names(self, columns: Columns, model: Any) -> None:
+        columns = grown.trees.columns
         self.n_features_in_ = columns.number
         vars(self).pop("feature_names_in_", None)
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         elif columns.names is not None:
             self.feature_names_in_ = np.array(columns.names, object)
+        if X is None:
+            return None, None, None
+        counted_on = self._training_data(X, y, sample_weight, columns)
+        if self.counts == "held_out" and has_own_counts(grown):
+            check_held_out(model, grown, *counted_on)
+        return counted_on
 
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
         """Return the data, checked; for a fitted forest that looks values up they stay as they are."""

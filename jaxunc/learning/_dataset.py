@@ -434,7 +434,9 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
         _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
     ]
-    slots = _slots(max(part[0].shape[1] for part in parts))
+    widest = max(part[0].shape[1] for part in parts)
+    slots = power_of_two(widest, 8)  # or three quarters: a short list of sizes, so that programs serve many forests
+    slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
     # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
     rows = _eighths(len(code), 256)
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
@@ -468,9 +470,3 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 def _eighths(number: int, least: int) -> int:
     """Round up to eighths of a power of two."""
     return multiple_of(power_of_two(number, least) // 8, number)
-
-
-def _slots(number: int) -> int:
-    """Round up to a size of a short list, so that programs serve many forests."""
-    size = power_of_two(number, 8)
-    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size

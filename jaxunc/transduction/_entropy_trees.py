@@ -226,7 +226,11 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             first = len(tree.feature)
             tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
             # Children begin as leaves, and become inner nodes when their turn comes.
-            _append_leaves(tree, 3 if kinds[test.feature] else 2)
+            number = 3 if kinds[test.feature] else 2
+            tree.feature.extend([0] * number)
+            tree.threshold.extend([0.0] * number)
+            tree.child.extend(range(first, first + number))
+            tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
             if kinds[test.feature]:
                 tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
                 tree.child[first] = first + 1
@@ -236,14 +240,6 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
         queue = below
     return tree._replace(depth=depth)
-
-
-def _append_leaves(tree: GreedyTree, number: int) -> None:
-    begin = len(tree.child)
-    tree.feature.extend([0] * number)
-    tree.threshold.extend([0.0] * number)
-    tree.child.extend(range(begin, begin + number))
-    tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:

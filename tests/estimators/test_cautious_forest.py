@@ -1,4 +1,4 @@
-"""The cautious forest: scikit-learn's own checks, its sets and intervals, and what it refuses."""
+"""The cautious forest: its sets and intervals, and what it refuses."""
 
 import pickle
 import warnings
@@ -11,7 +11,6 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, PureLeavesWarning
@@ -21,20 +20,6 @@ pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in ever
 
 # Of a depth that gives all forests one shape, which is compiled once.
 SMALL = RandomForestClassifier(20, min_samples_leaf=2, max_depth=4, random_state=0)
-
-# As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstraps differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstraps differ",
-}
-
-
-@pytest.mark.exhaustive
-@parametrize_with_checks(
-    [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))], expected_failed_checks=lambda _: EXPECTED
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

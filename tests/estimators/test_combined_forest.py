@@ -1,4 +1,4 @@
-"""The classifier: scikit-learn's own checks, its counts, and what it refuses."""
+"""The classifier: its counts, and what it refuses."""
 
 import json
 import pickle
@@ -18,7 +18,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
@@ -27,21 +26,6 @@ from tests._refusal import refuses
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
 SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
-
-# As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstraps differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstraps differ",
-}
-
-
-@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
-@parametrize_with_checks(
-    [CombinedForestClassifier(RandomForestClassifier(5))], expected_failed_checks=lambda _: EXPECTED
-)
-@pytest.mark.exhaustive(keep=2)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

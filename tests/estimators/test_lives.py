@@ -1,4 +1,4 @@
-"""What all classifiers keep to: fitted state is frozen, no rows and one row, columns, copies, files."""
+"""What all classifiers keep to: scikit-learn's checks, frozen fitted state, no rows and one, columns, copies, files."""
 
 import json
 import pickle
@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
@@ -20,6 +21,24 @@ pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estim
 X, Y = sample()
 ROWS = X[:12]
 
+# As for scikit-learn's own forest: weights are no repetitions where bootstraps or trees are drawn at random.
+BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps differ" for kind in ("dense", "sparse")}
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
+
+
+@pytest.mark.filterwarnings("ignore:.*are in every tree's bag")
+@parametrize_with_checks(
+    [
+        CautiousForestClassifier(RandomForestClassifier(10, max_depth=3)),
+        CombinedForestClassifier(RandomForestClassifier(5)),
+        RandomDecisionTreesClassifier(5),
+    ],
+    expected_failed_checks=lambda model: EXPECTED if isinstance(model, RandomDecisionTreesClassifier) else BOOTSTRAPS,
+)
+@pytest.mark.exhaustive(keep=2)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
 
 @pytest.fixture(scope="module", params=MODELS)
 def name(request) -> str:
@@ -28,7 +47,6 @@ def name(request) -> str:
 
 @pytest.fixture(scope="module")
 def fitted(name):
-    """A model and what it answers."""
     model = MODELS[name]().fit(X, Y)
     return model, answers(model, ROWS)
 
@@ -129,7 +147,6 @@ TAMPERED = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, bytes]:
-    """A file of each."""
     found = {}
     for kind, make in MODELS.items():
         path = tmp_path_factory.mktemp("files") / "x"

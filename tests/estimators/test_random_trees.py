@@ -1,26 +1,16 @@
-"""Random decision trees as a classifier: scikit-learn's checks, nominal columns, and what it refuses."""
+"""Random decision trees as a classifier: nominal columns, and what it refuses."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
-# Weights of zero take instances out, others count: repeating an instance changes what trees are drawn.
-EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
-
-
-@pytest.mark.exhaustive
-@parametrize_with_checks([RandomDecisionTreesClassifier(5)], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
