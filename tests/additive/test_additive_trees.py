@@ -30,8 +30,7 @@ def model(each: int = 1, outputs: int = OUTPUTS, **settings) -> AdditiveTrees:
     """Values of many sizes in the leaves of a forest."""
     trees, rng = toy_forest(3).trees, np.random.default_rng(each)
     values = rng.standard_normal((trees.n_trees, trees.n_nodes, each)) * 10.0 ** rng.integers(-4, 3, (TREES, 1, 1))
-    base = np.linspace(-1, 1, outputs)
-    labels = tuple("abc"[: max(2, outputs)])
+    base, labels = np.linspace(-1, 1, outputs), tuple("abc"[: max(2, outputs)])
     given = {"link": "softmax", "trees_per_stage": outputs if each == 1 else 1, "class_labels": labels} | settings
     return AdditiveTrees(trees, jnp.asarray(values, jnp.result_type(float)), jnp.asarray(base), **given)
 
@@ -110,22 +109,19 @@ def test_gradients_of_values(name):
 
 @pytest.mark.once
 def test_columns_compared_as_float64(rng):
-    trees = toy_forest(3).trees
-    cuts = tuple(1.7e9 + np.arange(40) / 16)
+    trees, cuts = toy_forest(3).trees, tuple(1.7e9 + np.arange(40) / 16)
     columns = dataclasses.replace(trees.columns, cuts=(cuts, *[None] * 5))
     threshold = np.where(np.asarray(trees.feature) == 0, order_keys(rng, trees.feature.shape), trees.threshold)
     threshold = np.where(np.asarray(trees.child) == np.arange(trees.n_nodes), trees.threshold, threshold)
     trees = dataclasses.replace(trees, columns=columns, threshold=jnp.asarray(threshold))
-    made = dataclasses.replace(model(), trees=trees)
-    wide = X.astype(np.float64)
+    made, wide = dataclasses.replace(model(), trees=trees), X.astype(np.float64)
     wide[:, 0] = rng.choice(np.concatenate([cuts, np.nextafter(cuts, np.inf)]), len(X))
     codes = wide.copy()
     codes[:, 0] = np.searchsorted(cuts, wide[:, 0])
     known = dataclasses.replace(made, trees=dataclasses.replace(trees, columns=columns.of_codes()))
     np.testing.assert_array_equal(made.raw(wide), known.raw(codes))
     assert (np.asarray(made.raw(wide)) != np.asarray(made.raw(wide.astype(np.float32)))).any()
-    traced = jax.jit(lambda model, X: model.raw(X))
-    narrow = wide.astype(np.float32)
+    traced, narrow = jax.jit(lambda model, X: model.raw(X)), wide.astype(np.float32)
     np.testing.assert_array_equal(traced(made, narrow), made.raw(narrow))
     np.testing.assert_array_equal(jax.jit(lambda model: model.raw(wide))(made), made.raw(wide))
     forest = ju.count_leaves(trees, wide, Y)

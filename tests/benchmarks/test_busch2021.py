@@ -96,16 +96,14 @@ def test_a_cell(small, part):
 
 
 def test_measures():
-    y = np.array([0, 1, 1, 0, 1])
-    score = np.array([-0.2, 0.3, 0.0, 0.1, -0.4])
+    y, score = np.array([0, 1, 1, 0, 1]), np.array([-0.2, 0.3, 0.0, 0.1, -0.4])
     assert study.measures(score, y) == pytest.approx([roc_auc_score(y, score), 3 / 5], abs=1e-6)
 
 
 def test_single_trees(small):
     cell = study.Cell("trees", "sonar", "random-trees", 4, 3, 0, 0)
     train, test = study.split(small, 0, 0)
-    forest = study.grow(cell, small, train)
-    X = study.known(small.X, small.nominal)[test]
+    forest, X = study.grow(cell, small, train), study.known(small.X, small.nominal)[test]
     mean, _, least, largest = study.tree_accuracies(forest, X, small.y[test])
     assert 0.3 < least <= mean <= largest <= 1
 
@@ -118,8 +116,7 @@ def test_methods():
 
 def test_the_page_of_made_up_cells():
     """Evidence always leads, laplace always trails; references are methods of the ranks."""
-    rng = np.random.default_rng(0)
-    gains = {"evidence": 0.05, "laplace": -0.05}
+    rng, gains = np.random.default_rng(0), {"evidence": 0.05, "laplace": -0.05}
     found = {}
     for part, kinds in study.KINDS.items():
         for name in list(study.SETS)[:12]:
@@ -165,8 +162,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
 
     Six sets are too few for the test at several leaf sizes.
     """
-    found = {}
-    kinds = [("trees", "random-trees", METHODS)]
+    found, kinds = {}, [("trees", "random-trees", METHODS)]
     kinds += [("references", kind, ["mean"]) for kind in ("random-forest-mean", "single-tree-mean")]
     for part, kind, methods in kinds:
         for place, name in enumerate(study.SETS):

@@ -47,8 +47,7 @@ def test_learning_lowers_the_loss_of_its_rows(small):
 
 def _isotonic(score, y):
     """The least squares of an increasing function, as the largest mean to the left of the smallest to the right."""
-    level = np.unique(score)
-    found = {}
+    level, found = np.unique(score), {}
     for s in level:
         means = [min(y[(score >= a) & (score <= b)].mean() for b in level[level >= s]) for a in level[level <= s]]
         found[s] = max(means)
@@ -262,8 +261,7 @@ def soft_by_hand(node, x, tree, X, rows, width, y):
 @pytest.mark.parametrize("width", [0.0, 0.1, 0.5])
 def test_soft_readings_are_those_of_plain_loops(width):
     X, y = tiny(2, 3)
-    queries = tiny(12, 3)[0][:8]
-    sample = presort(X, y, NOMINAL)
+    queries, sample = tiny(12, 3)[0][:8], presort(X, y, NOMINAL)
     tree = grow_greedy_tree(sample, checked_limits("boundary", 2))
     coded, asked = X.astype(np.float32), as_queries(queries, sample)
     # Levels 0, 1, 2 are all there, so codes are the values themselves.

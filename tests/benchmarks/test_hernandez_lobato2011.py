@@ -61,8 +61,7 @@ def test_votes_from_outside_and_of_the_large_ensemble():
     assert (votes.polled.shape, votes.reference.shape) == ((40, 9), (40, 3))
     assert set(votes.reference.sum(axis=1)) == {60}, "three chunks, the last a smaller one"
     seeds = np.random.SeedSequence([0, 0]).generate_state(4)
-    model = votes_of.grow(split, "bagging", 9, seeds[0])
-    expected = np.zeros((60, 3), int)
+    model, expected = votes_of.grow(split, "bagging", 9, seeds[0]), np.zeros((60, 3), int)
     for tree, sample in zip(model.estimators_, model.estimators_samples_, strict=True):
         outside = np.setdiff1d(np.arange(60), sample)
         expected[outside, tree.predict_proba(split.X_train.astype(np.float32)[outside]).argmax(axis=1)] += 1
@@ -75,8 +74,7 @@ def test_measures_from_their_definition():
     votes = votes_of.Votes(
         rng.choice(3, (50, 15), p=[0.7, 0.2, 0.1]), np.zeros((4, 3)), rng.multinomial(40, [0.5, 0.4, 0.1], 50)
     )
-    y = rng.integers(0, 3, 50)
-    stopped = voting.stop_after(votes.polled, 3, confidence=0.9)
+    y, stopped = rng.integers(0, 3, 50), voting.stop_after(votes.polled, 3, confidence=0.9)
     got = dict(zip(of_cells.MEASURES, study.measures(stopped, votes, y), strict=True))
     settled = np.flatnonzero(np.asarray(stopped.settled))
     polled, predicted = np.asarray(stopped.n_trees_used), np.asarray(stopped.predicted)
@@ -127,8 +125,7 @@ def test_the_circle(monkeypatch):
 
 
 def _record(cell, settings=SETTINGS):
-    row = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4]
-    polled = [0] * settings.trees
+    row, polled = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4], [0] * settings.trees
     polled[4] = 20
     return {
         "n": 40,
@@ -268,8 +265,7 @@ def test_trees_that_make_leaves_of_constant_features():
     """By all features each pattern is a leaf; a node whose only try is constant is one with all that is in it."""
     split = votes_of.problem("led", None).split(0)
     bag = np.random.default_rng(3).integers(0, 60, 60)
-    votes = study.constant_votes(split, 10, 7, np.random.default_rng(3))
-    checked = 0
+    votes, checked = study.constant_votes(split, 10, 7, np.random.default_rng(3)), 0
     for x, vote in zip(split.X_test, votes, strict=True):
         same = split.y_train[bag][np.all(split.X_train[bag] == x, axis=1)]
         if len(same):

@@ -114,8 +114,7 @@ def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
 @pytest.mark.parametrize("part", GROUPS)
 def test_what_users_would_do_instead_is_of_the_same_forests(part):
     found = learning.kept(learning.RESULTS)
-    joined = beside_instead(found, part)
-    of_part = set(learning.sets_of(part))
+    joined, of_part = beside_instead(found, part), set(learning.sets_of(part))
     assert {cell.data for cell in joined} == of_part
     assert len(joined) == sum(cell.part == "instead" and cell.data in of_part for cell in found)
     for cell in joined:

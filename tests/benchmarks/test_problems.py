@@ -42,8 +42,7 @@ def test_shapes_and_classes(drawn, name):
 
 def _moments(name):
     """The means ``[classes features]`` and the covariances ``[classes features features]`` of the formulas."""
-    one = np.ones(20)
-    alternating = np.resize([1.0, -1.0], 20)
+    one, alternating = np.ones(20), np.resize([1.0, -1.0], 20)
     a, eye = 2 / 20**0.5, np.eye(20)
     if name == "twonorm":
         return [a * one, -a * one], [eye, eye]
@@ -78,8 +77,7 @@ def test_waves():
 def test_the_bayes_error_is_met_and_the_posterior_is_calibrated(drawn, name):
     X, y = drawn[name]
     generator = GENERATORS[name]
-    wrong = np.asarray(generator.bayes_class(X)) != y
-    error = generator.bayes_error
+    wrong, error = np.asarray(generator.bayes_class(X)) != y, generator.bayes_error
     assert abs(wrong.mean() - error) < 4 * (error * (1 - error) / N) ** 0.5
     posterior = np.asarray(generator.posterior(X))
     np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-5)

@@ -160,11 +160,9 @@ def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
 
 def test_measures_of_more_classes_are_the_library_s(rng):
     scores, y = rng.integers(0, 4, (60, 3)) / 2, rng.integers(0, 3, 60)  # with ties
-    shares = rng.dirichlet(np.ones(3), 60)
-    doubts = rng.random((3, 60, 2))
+    shares, doubts = rng.dirichlet(np.ones(3), 60), rng.random((3, 60, 2))
     found = dict(zip(MEASURES, beyond.measured(beyond.Answers(scores, shares), doubts, y), strict=True))
-    right = np.argmax(scores, axis=1) == y
-    ranked = np.sort(scores, axis=1)
+    right, ranked = np.argmax(scores, axis=1) == y, np.sort(scores, axis=1)
     kept = lambda certainty: 1 - float(ju.metrics.area_under_risk_coverage(certainty, right))
     assert found["auc"] == pytest.approx(float(ju.metrics.auc(scores, y)), abs=2e-6)
     assert found["accuracy"] == pytest.approx(right.mean(), abs=2e-6)

@@ -31,8 +31,7 @@ def made_up(n_sets=12, noise=0.01, n_classes=2, seed=0):
 
 def test_the_winner():
     found = by_set(made_up(), "auc", "oob", 4)
-    best = winner(found, larger=True)
-    gains = found["better"] - found["probability"]
+    best, gains = winner(found, larger=True), found["better"] - found["probability"]
     assert best.name == "better"
     assert (best["better"], best["worse"]) == ((gains > 0).sum(), (gains < 0).sum())
     assert best["gain"] == pytest.approx(gains.median(), abs=1e-6)

@@ -277,8 +277,7 @@ def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
         for utility in UTILITIES:
             worth = [float(ju.metrics.discounted_utility(one, y, kind=utility)) for one in sets.values()]
             assert chosen_s(of_votes, utility) == STRENGTHS[int(np.argmax(np.round(worth, 6)))]
-            loss = ju.learning.UtilityLoss.of(3, utility)
-            s = chosen_s(of_votes, utility)
+            loss, s = ju.learning.UtilityLoss.of(3, utility), chosen_s(of_votes, utility)
             vote = learned(of_votes, s, utility)
             start = ju.LearnedVote(s - 0.5, half_size=1.0)
             assert ju.learning.loss_on(vote, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
@@ -303,8 +302,7 @@ def test_steps_hold_masses_equal_and_learn_s(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(30, random_state=0).fit(X, y)
     both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
-    of_votes = reading(both, both.count_sets[0])
-    loss = ju.learning.UtilityLoss.of(3, 65)
+    of_votes, loss = reading(both, both.count_sets[0]), ju.learning.UtilityLoss.of(3, 65)
     start, rule = sloped(2), learned(of_votes, 2, 65, freeze=MASSES)
     assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)
     assert float(rule.s) != float(start.s) == 1.5

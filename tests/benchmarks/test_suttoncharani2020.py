@@ -135,8 +135,7 @@ def test_what_the_page_says(kept):
         sign = 1 if measure == "auc" else -1
         for records in kept.values():
             assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
-    six = {name: kept[name] for name in paper}
-    apart = {way: [] for way in page.WAYS}
+    six, apart = {name: kept[name] for name in paper}, {way: [] for way in page.WAYS}
     for measure in page.MEASURES:
         of = {way: page.gains(six, way, measure).mean(axis=0)[[0, 5]] for way in page.WAYS}
         for way in page.WAYS:

@@ -148,8 +148,7 @@ def test_a_cell(small, part):
 
 def test_errors_of_more_classes(small):
     model = DecisionTreeClassifier(min_samples_leaf=7, random_state=0).fit(small.X, small.y)
-    place = model.apply(small.X)
-    pruned = trees.prune(model, 0.0)
+    place, pruned = model.apply(small.X), trees.prune(model, 0.0)
     assert trees.node_errors(model)[0] == 150 - np.bincount(small.y).max()
     for leaf in np.unique(place):
         own = small.y[place == leaf]

@@ -241,8 +241,7 @@ def test_answers_are_those_of_the_function_whatever_the_blocks():
 def test_leaves_are_counted_together_unless_another_combiner_is_asked_for():
     model = TransductiveTreeClassifier().fit(X[::2], Y[::2])
     counts = model.leaf_counts(X[1::2])
-    together = counts.sum(axis=1)
-    probs = model.predict_proba(X[1::2])
+    together, probs = counts.sum(axis=1), model.predict_proba(X[1::2])
     np.testing.assert_allclose(probs, together / together.sum(axis=1, keepdims=True), rtol=1e-6)
     assert probs.min() > 0, "one instance of each class is in every pool"
     published = TransductiveTreeClassifier(combiner=None).fit(X[::2], Y[::2])
@@ -289,8 +288,7 @@ def test_nodes_are_kept_while_they_fit():
 
 
 def test_progress_may_be_set_after_fit_and_is_checked():
-    model = TransductiveTreeClassifier().fit(X, Y)
-    heard = []
+    model, heard = TransductiveTreeClassifier().fit(X, Y), []
     model.set_params(progress=lambda now: heard.append(now[:2])).predict(X[:3])
     assert heard == [(3, 3)]
     refuses(TypeError, "progress=3", lambda: model.set_params(progress=3).predict(X[:3]))
@@ -319,8 +317,7 @@ def test_a_bag_is_the_mean_of_pools_over_its_samples(fitted):
 
 
 def test_instances_out_of_bag():
-    model = bag(12, oob_score=True).fit(X[HALF], WORDS[HALF])
-    probs = np.zeros((75, 3))
+    model, probs = bag(12, oob_score=True).fit(X[HALF], WORDS[HALF]), np.zeros((75, 3))
     for rows, tree in zip(model.estimators_samples_, model.estimators_, strict=True):
         outside = np.setdiff1d(np.arange(75), rows)
         probs[outside] += tree.predict_proba(X[HALF][outside])

@@ -58,8 +58,7 @@ def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
 
 def test_sparse_training_rows():
     thin: Any = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
-    model = CombinedForestClassifier(forest(), "mean").fit(thin, Y)
-    dense = thin.toarray()
+    model, dense = CombinedForestClassifier(forest(), "mean").fit(thin, Y), thin.toarray()
     expected = model.predict_polled(dense, confidence=0.9, prior="fitted", training=(dense, Y))
     assert expected.n_trees_used.max() <= 50
     for asked, trained in ((dense, thin), (thin, dense), (thin.tocsc(), thin.tocoo())):

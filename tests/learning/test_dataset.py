@@ -39,8 +39,7 @@ def test_rows_answer_what_the_combiner_says_of_their_counts(given):
 def test_labels_of_columns_may_be_given(given):
     counts, y, _, _ = given
     turned = dataset_from_counts(counts[..., ::-1], y, class_labels=("c", "b", "a"))
-    straight = dataset_from_counts(counts, y)
-    combiner = ju.Mean()
+    straight, combiner = dataset_from_counts(counts, y), ju.Mean()
     np.testing.assert_allclose(
         turned.answer(combiner).probability[:, ::-1], straight.answer(combiner).probability, rtol=1e-6
     )

@@ -226,8 +226,7 @@ def test_slopes_and_curvature_through_routing(forest):
         return -jnp.mean(ju.bind(trees, pool(numbers)).log_probability(X)[jnp.arange(len(y)), y])
 
     at = jnp.array([0.2, 0.1])
-    slope = jax.jit(jax.grad(loss))(at)
-    step = jnp.array([1e-2, 0.0])
+    slope, step = jax.jit(jax.grad(loss))(at), jnp.array([1e-2, 0.0])
     assert float(slope[0]) == pytest.approx(float((loss(at + step) - loss(at - step)) / 2e-2), rel=0.05, abs=1e-4)
     assert np.all(np.isfinite(jax.jit(jax.jacrev(jax.grad(loss)))(at)))
 

@@ -51,8 +51,7 @@ def test_the_equation():
 
 @pytest.mark.exhaustive
 def test_other_combiners():
-    counts = leave_one_out_leaf_counts(X, Y)
-    tree = ju.transduction.grow_greedy_trees(X, Y)
+    counts, tree = leave_one_out_leaf_counts(X, Y), ju.transduction.grow_greedy_trees(X, Y)
     leaves = np.asarray(tree.counts[0])[np.asarray(tree.trees.is_leaf[0])]
     for combiner in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
         probs = leave_one_out_certainty(X, Y, combiner=combiner)
@@ -123,8 +122,7 @@ def test_real_sets(load, rng):
     X, y = load(return_X_y=True)
     rows = rng.permutation(len(X))[:150]
     X, y = X[rows, :8].astype(np.float32).astype(float), y[rows]
-    found = transductive_leaf_counts(X[:100], y[:100], X[100:])
-    k = y.max() + 1
+    found, k = transductive_leaf_counts(X[:100], y[:100], X[100:]), y.max() + 1
     for i in rng.integers(0, 50, 3):
         for c in range(k):
             settings = {"n_classes": k, "candidates": "boundary", "min_samples_leaf": 2}

@@ -22,8 +22,7 @@ def reached(forest, X, y):
 
 
 def test_entropies_add_exactly():
-    table = entropy_table(5000)
-    n = np.arange(1, 5001)
+    table, n = entropy_table(5000), np.arange(1, 5001)
     np.testing.assert_allclose(table[1:], 2.0**40 * n * np.log2(n), rtol=1e-9, atol=1e-9)
     logs = table[1:] // n
     np.testing.assert_array_equal(logs[: 70 * 70][np.outer(n[:70], n[:70]) - 1], logs[:70, None] + logs[:70])
