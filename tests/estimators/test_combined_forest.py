@@ -25,17 +25,12 @@ from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
+X, X_test, y, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
 SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
-
-
 @pytest.mark.exhaustive
-def test_the_mean_is_scikit_learns_forest(data):
-    X, X_test, y, _ = data
+def test_the_mean_is_scikit_learns_forest():
     forest = clone(SMALL).fit(X.astype(np.float32), y)
     model = CombinedForestClassifier(SMALL, "mean").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
@@ -71,8 +66,7 @@ def test_the_default_takes_any_number_of_classes():
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
 @pytest.mark.exhaustive
-def test_counts(counts, data):
-    X, X_test, y, y_test = data
+def test_counts(counts):
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     totals = np.asarray(model.forest_.counts).sum(axis=(1, 2))
@@ -88,8 +82,7 @@ def test_counts(counts, data):
 
 
 @pytest.mark.exhaustive
-def test_every_face_of_the_answer(data):
-    X, X_test, y, _ = data
+def test_every_face_of_the_answer():
     model = CombinedForestClassifier(SMALL, "dempster", {"prior": "forest"}, counts="oob").fit(X, y)
     bound = ju.bind(model.forest_, ju.DempsterRule(prior=model.forest_.prior))
     np.testing.assert_array_equal(model.decision_function(X_test), ju.margin(bound(X_test)))
@@ -115,8 +108,7 @@ def test_more_classes_text_labels_and_frames():
 
 
 @pytest.mark.exhaustive
-def test_pipelines_searches_clones_and_pickles(data):
-    X, X_test, y, y_test = data
+def test_pipelines_searches_clones_and_pickles():
     pipeline = make_pipeline(StandardScaler(), CombinedForestClassifier(SMALL))
     search = GridSearchCV(pipeline, {"combinedforestclassifier__combiner": ["mean", "vote", "evidence"]}, cv=2)
     search.fit(X, y)
@@ -139,15 +131,13 @@ def test_pipelines_searches_clones_and_pickles(data):
     ids=lambda e: type(e).__name__,
 )
 @pytest.mark.exhaustive
-def test_other_forests_and_missing_values(estimator, data):
-    X, X_test, y, y_test = data
-    X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
-    assert CombinedForestClassifier(estimator, counts="train").fit(X, y).score(X_test, y_test) > 0.85
+def test_other_forests_and_missing_values(estimator):
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    assert CombinedForestClassifier(estimator, counts="train").fit(holes, y).score(X_test, y_test) > 0.85
 
 
 @pytest.mark.exhaustive
-def test_fitted_forests(data):
-    X, X_test, y, y_test = data
+def test_fitted_forests():
     forest = clone(SMALL).fit(X, y)
     before = pickle.dumps(forest)
     model = CombinedForestClassifier(FrozenEstimator(forest), "mean").fit()
@@ -165,8 +155,7 @@ def test_fitted_forests(data):
         CombinedForestClassifier(FrozenEstimator(SMALL)).fit()
 
 
-def test_a_fitted_forest_knows_its_columns(data):
-    X, _, y, _ = data
+def test_a_fitted_forest_knows_its_columns():
     frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
     forest = FrozenEstimator(clone(SMALL).fit(frame, y))
     assert CombinedForestClassifier(forest, counts="train").fit(frame, y).feature_names_in_.tolist() == list("abcd")
@@ -186,8 +175,7 @@ def test_class_weights_weigh_the_counts(counts):
 
 
 @pytest.mark.exhaustive
-def test_contradicting_leaves_leave_the_prior(data):
-    X, X_test, y, _ = data
+def test_contradicting_leaves_leave_the_prior():
     noisy = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
     model = CombinedForestClassifier(SMALL, "evidence", {"smoothing": 0}, counts="oob").fit(X, noisy)
     contradicted = np.isneginf(ju.bind(model.forest_, model.combiner_)(X_test)).all(axis=1)
@@ -197,8 +185,7 @@ def test_contradicting_leaves_leave_the_prior(data):
 
 
 @pytest.mark.exhaustive
-def test_instances_in_every_bag_are_left_out_and_told_of(data):
-    X, _, y, _ = data
+def test_instances_in_every_bag_are_left_out_and_told_of():
     model = CombinedForestClassifier(RandomForestClassifier(3, min_samples_leaf=5, random_state=0), counts="oob")
     with pytest.warns(UserWarning, match="are in every tree's bag") as caught:
         model.fit(X, y)
@@ -211,8 +198,7 @@ def test_instances_in_every_bag_are_left_out_and_told_of(data):
     assert not hasattr(model, "oob_decision_function_")
 
 
-def test_rules_without_probabilities(data):
-    X, X_test, y, y_test = data
+def test_rules_without_probabilities():
     model = CombinedForestClassifier(SMALL, "mean", {"scorer": "linear"}, counts="oob").fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     assert model.oob_score_ > 0.9
@@ -223,8 +209,7 @@ def test_rules_without_probabilities(data):
 
 
 @pytest.mark.exhaustive
-def test_rules_with_a_setting_per_tree(data):
-    X, X_test, y, y_test = data
+def test_rules_with_a_setting_per_tree():
     weights = np.arange(8.0)
     model = CombinedForestClassifier(SMALL, ju.Weighted(ju.Mean(), weights), counts="oob").fit(X, y)
     expected = ju.bind(model.forest_, ju.Weighted(ju.Mean(), weights)).probability(X_test)
@@ -236,15 +221,13 @@ def test_rules_with_a_setting_per_tree(data):
 
 
 @pytest.mark.exhaustive
-def test_bags_without_replacement(data):
-    X, X_test, y, y_test = data
+def test_bags_without_replacement():
     bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
     assert CombinedForestClassifier(bagging, counts="oob", random_state=0).fit(X, y).score(X_test, y_test) > 0.85
 
 
 @pytest.mark.exhaustive
-def test_random_state_makes_it_repeatable(data):
-    X, X_test, y, _ = data
+def test_random_state_makes_it_repeatable():
     make = lambda seed: CombinedForestClassifier(
         RandomForestClassifier(5, min_samples_leaf=3), counts="held_out", random_state=seed
     )
@@ -254,8 +237,7 @@ def test_random_state_makes_it_repeatable(data):
 
 
 @pytest.mark.exhaustive
-def test_pure_leaves_are_warned_of_once(data):
-    X, X_test, y, _ = data
+def test_pure_leaves_are_warned_of_once():
     grown_out = RandomForestClassifier(5, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -281,12 +263,11 @@ def test_pure_leaves_are_warned_of_once(data):
         ({"combiner": "dempster", "combiner_options": {"reliability": 1.5}}, "reliability"),
     ],
 )
-def test_what_is_refused(settings, match, data):
-    refuses(ValueError, match, CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit, data[0], data[2])
+def test_what_is_refused(settings, match):
+    refuses(ValueError, match, CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit, X, y)
 
 
-def test_other_models_and_data_are_refused(data):
-    X, _, y, _ = data
+def test_other_models_and_data_are_refused():
     refuses(TypeError, "GaussianNB", lambda: CombinedForestClassifier(GaussianNB()).fit(X, y))
     for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.combiners.Together(a=ju.Mean()), "dict")):
         refuses(TypeError, f"answers with {answer}", CombinedForestClassifier(SMALL, rule).fit, X, y)
@@ -303,8 +284,7 @@ BAGS = RandomForestClassifier(50, min_samples_leaf=2, random_state=0)
 
 
 @pytest.mark.exhaustive
-def test_a_default_forest_learns(data):
-    X, X_test, y, y_test = data
+def test_a_default_forest_learns():
     model = CombinedForestClassifier(BAGS, random_state=0).fit(X, y)
     explicit = CombinedForestClassifier(BAGS, "learned", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
@@ -330,16 +310,14 @@ def test_a_default_forest_learns(data):
     ],
     ids=["no bootstrap", "few trees", "held_out"],
 )
-def test_learning_from_other_rows(data, estimator, counts):
-    X, X_test, y, y_test = data
+def test_learning_from_other_rows(estimator, counts):
     model = CombinedForestClassifier(estimator, "learned", counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "held_out" else 1), rel=0.02)
 
 
 @pytest.mark.exhaustive
-def test_learning_of_a_fitted_forest(data):
-    X, X_test, y, _ = data
+def test_learning_of_a_fitted_forest():
     fitted = clone(BAGS).fit(X, y)
     model = CombinedForestClassifier(FrozenEstimator(fitted), "learned").fit(X, y)
     assert model.estimator_ is fitted
@@ -348,8 +326,7 @@ def test_learning_of_a_fitted_forest(data):
 
 
 @pytest.mark.exhaustive
-def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
-    X, _, y, _ = data
+def test_the_default_is_the_mixture_where_nothing_can_be_learned():
     for model, arguments in (
         (CombinedForestClassifier(SMALL), (X, y)),
         (CombinedForestClassifier(BAGS, counts="oob"), (X, y)),
@@ -367,11 +344,11 @@ def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
     ],
 )
 @pytest.mark.exhaustive
-def test_bad_settings_of_learning(data, settings, match):
+def test_bad_settings_of_learning(settings, match):
     with refuses(ValueError, match):
-        CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(data[0], data[2])
+        CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(X, y)
     with refuses(ValueError, "learns from data"):
-        CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(data[0], data[2])), "learned").fit()
+        CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(X, y)), "learned").fit()
 
 
 @pytest.mark.exhaustive

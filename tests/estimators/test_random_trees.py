@@ -87,7 +87,7 @@ def test_frames_that_are_refused(X, y, error, said):
 
 
 @pytest.mark.exhaustive
-def test_missing_numbers(shop):
+def test_missing_numbers_and_words_that_are_not_nominal(shop):
     frame, y = shop
     gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
     model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)
@@ -95,6 +95,10 @@ def test_missing_numbers(shop):
     refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'", RandomDecisionTreesClassifier(5).fit, gaps, y)
     with refuses(ValueError, r"X\[0, 0\] is NaN"):
         RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y).predict(gaps)
+    with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):
+        RandomDecisionTreesClassifier(2, nominal=None).fit(frame, y)
+    with refuses(TypeError, "an array of numbers, but the levels of column 'grade' are words"):
+        RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
 
 
 @pytest.mark.parametrize(
@@ -113,15 +117,6 @@ def test_missing_numbers(shop):
 def test_refused(shop, options, said):
     with pytest.raises(ValueError, match=said):
         RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(*shop)
-
-
-@pytest.mark.exhaustive
-def test_words_that_are_not_nominal_are_no_numbers(shop):
-    frame, y = shop
-    with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):
-        RandomDecisionTreesClassifier(2, nominal=None).fit(frame, y)
-    with refuses(TypeError, "an array of numbers, but the levels of column 'grade' are words"):
-        RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
 
 
 @pytest.mark.exhaustive

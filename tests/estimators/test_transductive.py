@@ -166,26 +166,22 @@ def test_instances_of_weight_zero_are_left_out():
         TransductiveClassifier(GaussianNB()).fit(X, Y, sample_weight=(Y == 0).astype(float))
 
 
-def test_no_rows_and_parameters_set_after_fit():
+def test_no_rows_parameters_set_after_fit_and_what_has_no_place_in_files_and_streams(tmp_path):
     model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
     expected = model.predict_proba(X[TEST])
     assert (model.predict_proba(X[:0]).shape, model.predict(X[:0]).shape) == ((0, 3), (0,))
     model.set_params(combine="nothing", estimator=None, random_state=5)
     np.testing.assert_array_equal(model.predict_proba(X[TEST]), expected)
+    with pytest.raises(TypeError, match="TransductiveClassifier, which has no place in a file"):
+        ju.save(tmp_path / "x", model)
+    with pytest.raises(TypeError, match="TransductiveClassifier"):
+        ju.stream(model, X)
 
 
 @pytest.mark.exhaustive
 def test_processes_change_no_answer():
     answers = [TransductiveClassifier(GaussianNB(), n_jobs=n).fit(X[TRAIN], Y[TRAIN]) for n in (None, 2)]
     np.testing.assert_array_equal(*(model.predict_proba(X[1::3]) for model in answers))
-
-
-def test_what_has_no_place_in_files_and_streams(tmp_path):
-    model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
-    with pytest.raises(TypeError, match="TransductiveClassifier, which has no place in a file"):
-        ju.save(tmp_path / "x", model)
-    with pytest.raises(TypeError, match="TransductiveClassifier"):
-        ju.stream(model, X)
 
 
 @pytest.mark.parametrize(

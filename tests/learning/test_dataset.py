@@ -14,7 +14,6 @@ LEARNED = ju.LearnedPool(np.array([0.5, 0.3, 0.2]), size_power=0.7, strength=2.0
 
 @pytest.fixture(scope="module")
 def given():
-    """Counts of three classes, labels that are no positions, weights, and which trees count."""
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 5, (40, 6, 3)).astype(np.int32)
     mask = rng.random((40, 6)) < 0.6
@@ -92,31 +91,24 @@ def test_what_belongs_to_no_forest_is_said(given):
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    ("change", "error", "match"),
     [
-        ({"counts": np.ones((40, 3))}, r"counts has shape \(40, 3\); pass .*rows trees classes"),
-        ({"counts": np.ones((0, 2, 3))}, "counts has shape"),
-        ({"counts": np.ones((40, 2, 1))}, "counts has shape .* two or more"),
-        ({"counts": -np.ones((40, 2, 3))}, "counts holds negative values"),
-        ({"counts": np.full((40, 2, 3), np.nan)}, "counts holds NaN"),
-        ({"counts": np.ones((40, 2, 4))}, "counts have 4 classes, y 3"),
-        ({"counts": np.ones((39, 2, 3))}, "y has 40 labels for 39 rows"),
-        ({"class_labels": ("a", "b")}, "counts have 3 classes, class_labels 2"),
-        ({"class_labels": ("a", "b", "d")}, r"y holds labels .*\['c'\]"),
-        ({"sample_weight": np.ones(3)}, "sample_weight has shape"),
-        ({"tree_mask": np.ones((40, 2), bool)}, "tree_mask has shape"),
-        ({"tree_mask": np.arange(240).reshape(40, 6) >= 6}, "tree_mask leaves row 0 no tree"),
+        ({"counts": np.ones((40, 3))}, ValueError, r"counts has shape \(40, 3\); pass .*rows trees classes"),
+        ({"counts": np.ones((0, 2, 3))}, ValueError, "counts has shape"),
+        ({"counts": np.ones((40, 2, 1))}, ValueError, "counts has shape .* two or more"),
+        ({"counts": -np.ones((40, 2, 3))}, ValueError, "counts holds negative values"),
+        ({"counts": np.full((40, 2, 3), np.nan)}, ValueError, "counts holds NaN"),
+        ({"counts": np.ones((40, 2, 4))}, ValueError, "counts have 4 classes, y 3"),
+        ({"counts": np.ones((39, 2, 3))}, ValueError, "y has 40 labels for 39 rows"),
+        ({"class_labels": ("a", "b")}, ValueError, "counts have 3 classes, class_labels 2"),
+        ({"class_labels": ("a", "b", "d")}, ValueError, r"y holds labels .*\['c'\]"),
+        ({"class_labels": "abc"}, TypeError, "class_labels='abc' is a str"),
+        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight has shape"),
+        ({"sample_weight": np.arange(40) % 3 != 2}, ValueError, "no row is of class 'b'"),
+        ({"tree_mask": np.ones((40, 2), bool)}, ValueError, "tree_mask has shape"),
+        ({"tree_mask": np.ones((40, 6))}, TypeError, "tree_mask has dtype"),
+        ({"tree_mask": np.arange(240).reshape(40, 6) >= 6}, ValueError, "tree_mask leaves row 0 no tree"),
     ],
 )
-def test_what_cannot_be_rows_is_refused(given, change, match):
-    counts, y, _, _ = given
-    arguments = {"counts": counts, "y": y} | change
-    refuses(ValueError, match, lambda: dataset_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments))
-
-
-def test_a_class_without_rows_is_refused(given):
-    counts, y, weight, _ = given
-    with pytest.raises(ValueError, match="no row is of class 'b'"):
-        dataset_from_counts(counts, y, sample_weight=np.where(y == "b", 0, weight))
-    refuses(TypeError, "tree_mask has dtype", dataset_from_counts, counts, y, tree_mask=np.ones((40, 6)))
-    refuses(TypeError, "class_labels='abc' is a str", dataset_from_counts, counts, y, class_labels="abc")
+def test_what_cannot_be_rows_is_refused(given, change, error, match):
+    refuses(error, match, lambda: dataset_from_counts(**{"counts": given[0], "y": given[1]} | change))

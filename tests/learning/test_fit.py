@@ -33,7 +33,10 @@ def test_learning_lowers_the_loss(name, rows):
 
 
 @pytest.mark.exhaustive
-def test_a_round_trip(rows):
+def test_a_round_trip_and_a_single_step(rows):
+    one = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)
+    assert (one.n_steps, one.status, len(one.history["loss"])) == (1, "steps", 2)
+    assert one.loss < one.start_loss
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows)
     assert eqx.tree_equal(pickle.loads(pickle.dumps(fitted.combiner)), fitted.combiner)
     assert eqx.tree_equal(jax.tree.unflatten(*reversed(jax.tree.flatten(fitted.combiner))), fitted.combiner)
@@ -111,13 +114,6 @@ def test_progress(rows, monkeypatch, capsys):
     assert heard[-1].what == "pool, fold 2 of 2"
 
 
-def test_a_loss_of_ones_own_that_is_no_number(rows):
-    def breaks(answer, y, weight):
-        return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
-
-    refuses(ValueError, "before the first step", lambda: fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks))
-
-
 def test_both_counts_serve_combiners_of_one_kind(rows, wide):
     np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
     refuses(ValueError, "counts='both'", lambda: fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows))
@@ -145,8 +141,10 @@ def test_standard_errors_are_those_of_a_logistic_regression(rows):
 
 
 def test_bad_input(rows):
-    pool, median = ju.LearnedPool(PRIOR), ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
+    pool, median = ju.LearnedPool(PRIOR), ju.Median(jax.tree_util.Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
     refuses(TypeError, "pass a Combiner", fit_combiner, "mean", rows)
+    breaks = lambda answer, y, weight: jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
+    refuses(ValueError, "before the first step", fit_combiner, pool, rows, loss=breaks)
     for combiner, settings, match in (
         (ju.Mean(), {}, "nothing to learn"),
         (pool, {"loss": "hinge"}, "loss='hinge' is unknown"),
@@ -180,13 +178,6 @@ def test_weights_that_are_none(rows, weight, error, match):
 
 
 @pytest.mark.exhaustive
-def test_no_more_steps_than_were_asked_for(rows):
-    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)
-    assert (fitted.n_steps, fitted.status, len(fitted.history["loss"])) == (1, "steps", 2)
-    assert fitted.loss < fitted.start_loss
-
-
-@pytest.mark.exhaustive
 def test_settings_of_pythons_partials_are_learned(rows):
     combiner = ju.Mean(functools.partial(ju.scorers.m_estimate, m=2, prior=0.5))
     assert [p.name.rpartition(".")[2] for p in parameters_of(combiner) if p is not None] == ["m", "prior"]
@@ -208,7 +199,7 @@ def pool(numbers) -> ju.LearnedPool:
 
 
 @pytest.mark.exhaustive
-def test_many_combiners_at_once(forest):
+def test_many_combiners_at_once_and_exported(forest):
     X, _, trees = forest
     numbers = jnp.array([[0.0, 0.0], [1.0, -1.0], [0.3, 1.0]])
     answer = lambda one: ju.bind(trees, pool(one)).probability(X)
@@ -216,6 +207,13 @@ def test_many_combiners_at_once(forest):
     for one, probs in zip(numbers, together, strict=True):
         np.testing.assert_allclose(probs, ju.bind(trees, pool(one)).probability(X), atol=1e-5)
     np.testing.assert_allclose(jnp.mean(together, axis=0).sum(axis=1), 1, rtol=1e-5)
+    priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
+    evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
+    np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
+    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
+    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
+    again = jax.export.deserialize(exported.serialize())
+    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -229,23 +227,6 @@ def test_slopes_and_curvature_through_routing(forest):
     slope, step = jax.jit(jax.grad(loss))(at), jnp.array([1e-2, 0.0])
     assert float(slope[0]) == pytest.approx(float((loss(at + step) - loss(at - step)) / 2e-2), rel=0.05, abs=1e-4)
     assert np.all(np.isfinite(jax.jit(jax.jacrev(jax.grad(loss)))(at)))
-
-
-@pytest.mark.exhaustive
-def test_priors_by_vmap(forest):
-    X, _, trees = forest
-    priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
-    evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
-    np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
-
-
-@pytest.mark.exhaustive
-def test_a_bound_forest_is_exported(forest):
-    X, _, trees = forest
-    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
-    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
-    again = jax.export.deserialize(exported.serialize())
-    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive

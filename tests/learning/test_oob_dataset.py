@@ -1,5 +1,7 @@
 """Rows to learn from: their counts, against loops over trees, dense and sparse; and what would leak."""
 
+from collections import Counter
+
 import jax
 import numpy as np
 import pandas as pd
@@ -31,14 +33,6 @@ def seen(rows, i) -> dict[tuple, int]:
     return {tuple(table[c].tolist()): int(n) for c, n in zip(code[i], times[i], strict=True) if n}
 
 
-def tallied(vectors) -> dict[tuple, int]:
-    found: dict[tuple, int] = {}
-    for vector in vectors:
-        key = tuple(float(v) for v in vector)
-        found[key] = found.get(key, 0) + 1
-    return found
-
-
 @pytest.mark.parametrize("counts", ["inbag", "both"])
 @pytest.mark.exhaustive
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
@@ -53,7 +47,7 @@ def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     for place, i in enumerate(kept):
         own = np.eye(inbag.shape[2])[y[i]]
         whole = np.concatenate([inbag[i], out[i] - own], axis=1) if counts == "both" else inbag[i]
-        assert seen(rows, place) == tallied(whole[mask[i]])
+        assert seen(rows, place) == Counter(map(tuple, whole[mask[i]].tolist()))
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -74,12 +68,15 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
 
 
 @pytest.mark.exhaustive
-def test_random_trees_leave_the_label_out(fitted):
+def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
     rows = oob_dataset(forest, X, y)
     answer, wanted = rows.answer(ju.Pooling()), ju.counting.leave_one_out(forest, ju.Pooling(), X, y)
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
+    frame, labels = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]), np.array(["a", "b", "c"])[y]
+    model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
+    assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
 @pytest.mark.exhaustive
@@ -125,15 +122,6 @@ def test_rows_are_drawn_where_there_are_many(fitted):
     np.testing.assert_array_equal(rows.y, again.y)
 
 
-@pytest.mark.exhaustive
-def test_data_frames_are_taken(fitted):
-    X, y, _ = fitted
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    labels = np.array(["a", "b", "c"])[y]
-    model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
-    assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
-
-
 @pytest.mark.parametrize("names", [[30, 10, 50, 20], ["d", "b", "a", "c"]])
 def test_levels_are_looked_up_once(names, rng):
     frame = pd.DataFrame({"number": rng.standard_normal(400), "name": rng.choice(names, 400)})
@@ -144,7 +132,7 @@ def test_levels_are_looked_up_once(names, rng):
     rows = oob_dataset(forest, frame[fresh], y[fresh], source="held_out")
     counts = np.asarray(ju.leaf_counts(forest, frame[fresh]))
     for i in range(rows.n):
-        assert seen(rows, i) == tallied(counts[i])
+        assert seen(rows, i) == Counter(map(tuple, counts[i].tolist()))
 
 
 @pytest.mark.exhaustive
