@@ -26,7 +26,7 @@ BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps dif
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
 
 
-@pytest.mark.filterwarnings("ignore:.*are in every tree's bag")
+@pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
 @parametrize_with_checks(
     [
         CautiousForestClassifier(RandomForestClassifier(10, max_depth=3)),
