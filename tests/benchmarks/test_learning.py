@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 
@@ -159,19 +158,6 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
     shares = dict(zip(sets, a / b, strict=True))
     assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
     assert [round(shares[name], 2) for name in ("iris", "scene")] == [1.23, 1.70]
-
-
-def test_the_readmes_table_has_both_kinds_of_sets():
-    found = learning.kept(learning.RESULTS)
-    frames = [table(beside_instead(found, part)) for part in GROUPS]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for method in ("mean", "isotonic", "P", "tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers"):
-        cells = []
-        for frame in frames:
-            a, b, _ = paired(frame, "pool", method, "log_loss_clipped")
-            apart = "" if wilcoxon(a, b).pvalue < 0.05 else ", not told apart"
-            cells.append(f"{(a < b).sum()}:{(a > b).sum()}, {100 * np.median(1 - a / b):.1f} %{apart}")
-        assert f"| {' | '.join(cells)} |" in readme, method
 
 
 def test_noise_is_what_mushroom_loses():
