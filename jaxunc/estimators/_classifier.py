@@ -298,11 +298,8 @@ class CountedForest(ProbabilityClassifier):
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
     ) -> CountedSample:
-        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early.
-
-        ``groups`` says which instances belong together. Copies are looked for where labels are left out of counts, as
-        they are to learn, too.
-        """
+        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early."""
+        # Copies are looked for where labels are left out of counts, as they are to learn, too.
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
         model, fitted = self._model()
@@ -337,7 +334,6 @@ class CountedForest(ProbabilityClassifier):
         return np.arange(len(y)) if together is None else together
 
     def _bind(self, combiner: Combiner) -> None:
-        """Hold the combiner, and the forest bound to it."""
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _model(self) -> tuple[Any, bool]:
@@ -517,7 +513,6 @@ def has_own_counts(forest: Forest) -> bool:
 
 
 def same_trees(one: Forest, other: Forest) -> bool:
-    """Return whether two forests have the same tests."""
     parts = ("feature", "threshold", "child")
     return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
 

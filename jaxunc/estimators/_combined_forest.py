@@ -193,7 +193,6 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind a combiner that is not learned."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **how))
@@ -343,5 +342,4 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """A pool before there is anything to learn from."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

@@ -173,7 +173,6 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
-        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {"missing": self.missing}
 
     def _made_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:

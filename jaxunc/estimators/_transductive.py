@@ -170,11 +170,9 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         return combiner
 
     def _choices(self) -> dict[str, Any]:
-        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
-        """Hold the bound training set that answers."""
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
@@ -437,7 +435,6 @@ def _parts(X: Any, n: int):
 
 
 def _rows(X: Any, which: Any) -> Any:
-    """Return some rows, in the form that X has."""
     return X.iloc[which] if hasattr(X, "iloc") else X[which]
 
 
@@ -456,7 +453,6 @@ def _answers(template, X, y, weights, classes, part) -> np.ndarray:
 
 
 def _joined(X: Any, x: Any) -> Any:
-    """Return the training set with one more instance, in the form that it has."""
     if hasattr(X, "iloc"):
         import pandas as pd
 

@@ -205,19 +205,13 @@ class OobDataset:
         return bind(self.forest, combiner, threads=threads)
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
-        """Return the same rows with other weights; 0 leaves a row out.
-
-        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row ``[n]``, a TypeError for others.
-        """
+        """Return the same rows with other weights, a finite number ≥ 0 for each; 0 leaves a row out."""
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, drawn: np.ndarray) -> np.ndarray:
-        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group.
-
-        Entries behind the rows are kept.
-        """
+        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group."""
         if self.groups is None:
             return drawn
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -468,5 +462,4 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def _eighths(number: int, least: int) -> int:
-    """Round up to eighths of a power of two."""
     return multiple_of(power_of_two(number, least) // 8, number)

@@ -414,7 +414,6 @@ def cross_fitted(
 
 
 def _by_rows(X):
-    """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]

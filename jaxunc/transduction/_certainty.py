@@ -368,7 +368,6 @@ class BoundSample:
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
 
     def with_rule(self, combiner: Combiner) -> "BoundSample":
-        """Return the training set with another combiner for the leaves of an instance."""
         return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
 
 

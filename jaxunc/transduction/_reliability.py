@@ -182,12 +182,10 @@ def reliability_threshold(
 
 
 def _between(ascending, place) -> float:
-    """Return the number halfway between a number and the next."""
     return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):
-    """Return the entropy of a coin, in bits."""
     p = np.asarray(p, float)
     q = 1 - p
     return -p * np.log2(np.where(p > 0, p, 1)) - q * np.log2(np.where(q > 0, q, 1))
