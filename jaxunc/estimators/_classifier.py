@@ -1,17 +1,21 @@
 """Bases of the classifiers, checks of parameters that several of them have, and data on their way in."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_array, check_consistent_length, check_X_y
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from jaxunc._checks import as_weights, refuse_masked
+from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed, check_within, refuse_masked, warn
 from jaxunc._numerics import Pickled
+from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.combiners import (
     COMBINERS,
     CONFIGURED,
@@ -24,8 +28,20 @@ from jaxunc.combiners import (
     kind_of,
     margin,
 )
+from jaxunc.counting import (
+    COUNTS,
+    as_groups,
+    calibration_split,
+    check_counts_mode,
+    counted_forest,
+    leave_one_out,
+    of_classes,
+    rows_together,
+)
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
+from jaxunc.interop import from_any, library_of
+from jaxunc.learning import check_held_out
 from jaxunc.tables import (
     Columns,
     Frame,
@@ -34,6 +50,8 @@ from jaxunc.tables import (
     as_csr,
     as_labels,
     check_names,
+    class_positions,
+    encode_rows,
     is_sparse,
     plain_pandas,
     plain_table,
@@ -241,3 +259,277 @@ def take_names(estimator: Any, frame: Frame, *, reset: bool) -> None:
         check_names(frame.columns, Columns(len(names), tuple(map(str, names))), "X")
     elif n != estimator.n_features_in_:
         raise ValueError(f"X has {n} features, but {type(estimator).__name__} expects {estimator.n_features_in_}.")
+
+
+_VALUES_ALONE = ("xgboost", "lightgbm", "catboost")
+"""Libraries whose leaves never hold counts."""
+
+
+class CountedSample(NamedTuple):
+    """The instances that leaves count, and the forest that was grown."""
+
+    grown: Forest
+    """The forest with the counts of the sample that grew it; with none where its leaves hold values."""
+    X: Any
+    y: Any
+    sample_weight: Any
+    counted_weight: np.ndarray | None
+    """Weight that each instance counts with; None where all count 1."""
+    mask: np.ndarray | None
+    """Which trees count an instance, if not all: ``[instances trees]``."""
+    groups: np.ndarray
+    """A number for each instance, the same for those that are answered without each other; each its own for none."""
+
+
+class CountedForest(ProbabilityClassifier):
+    """A classifier of a forest with counts: the steps of ``fit`` that all of them share."""
+
+    estimator: Any
+    counts: str
+    held_out_size: float
+    random_state: Any
+    classes_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    forest_: Forest
+    combiner_: Any
+    bound_: BoundForest
+
+    def _fit_forest(
+        self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
+    ) -> CountedSample:
+        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early."""
+        # Copies are looked for where labels are left out of counts, as they are to learn, too.
+        for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
+            vars(self).pop(name, None)
+        model, fitted = self._model()
+        check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
+        if fitted:
+            grown = taken_forest(model)
+            self.estimator_, (X, y, sample_weight) = model, self._of_fitted(model, grown, X, y, sample_weight)
+            looked_for = learns or self.counts == "oob"
+            apart = self._apart(X, y, groups, grown.trees.columns, looked_for=looked_for)
+        else:
+            check_own_counts(self.counts, model)
+            X, y, sample_weight = self._training_data(X, y, sample_weight)
+            looked_for = learns or self.counts in ("oob", "held_out")
+            apart = self._apart(X, y, groups, looked_for=looked_for)
+            self.estimator_, (X, y, sample_weight), apart = self._grow(model, X, y, sample_weight, apart, combiner_for)
+            grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
+        self._chosen, self._counted = self._choices(), self.counts
+        self.classes_ = classes_of(self.estimator_, grown)
+        counted = counted_forest(grown, self.estimator_, self.counts, X, y, sample_weight, groups=apart)
+        self.forest_, mask, weights = counted
+        self._check_prior()
+        return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
+
+    def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
+        """Return a number for each instance, the same within a group: as given, or copies where they are looked for."""
+        if X is None:
+            return None
+        together = None
+        if groups is not None or looked_for:
+            values = encode_rows(X, Columns(X.shape[1]) if known is None else known).values
+            together = rows_together(values, np.unique(y, return_inverse=True)[1], groups)
+        return np.arange(len(y)) if together is None else together
+
+    def _bind(self, combiner: Combiner) -> None:
+        self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
+
+    def _model(self) -> tuple[Any, bool]:
+        """Return the forest to fit or a fitted one, and whether it is fitted."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return self.estimator.estimator, True
+        return RandomForestClassifier() if self.estimator is None else self.estimator, False
+
+    def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
+        """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
+        check_own_counts(self.counts, model, grown)
+        columns = grown.trees.columns
+        self.n_features_in_ = columns.number
+        vars(self).pop("feature_names_in_", None)
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        elif columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, object)
+        if X is None:
+            return None, None, None
+        counted_on = self._training_data(X, y, sample_weight, columns)
+        if self.counts == "held_out" and has_own_counts(grown):
+            check_held_out(model, grown, *counted_on)
+        return counted_on
+
+    def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
+        """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
+        if known is not None and known.looks_up:
+            X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
+            y = column_or_1d(labels_given(self, y))
+        else:
+            X, y = validated(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
+        check_classification_targets(y)
+        return X, y, checked_weights(sample_weight, y)
+
+    def _check_forest_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
+        model, fitted = self._model()
+        if not is_taken(model, fitted=fitted):
+            raise TypeError(
+                f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
+                "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or a "
+                "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a combiner instead: "
+                "jaxunc.bind(forest, combiner)."
+            )
+        number = getattr(model, "n_estimators", 1)
+        if number is not None:  # which is XGBoost's own default
+            check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
+        check_one_of("counts", self.counts, COUNTS)
+        size = self.held_out_size
+        check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
+        check_seed(self.random_state)
+
+    def _choices(self) -> dict[str, Any]:
+        """Return the choices on which answers depend, made from the parameters: ``fit`` keeps them."""
+        return {"allows_nan": self._allows_nan()}
+
+    def _data_checks(self, allows_nan: bool) -> dict:
+        finite = "allow-nan" if allows_nan else True
+        return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
+
+    def _allows_nan(self) -> bool:
+        model, _ = self._model()
+        return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
+
+    def _grow(self, model, X, y, sample_weight, apart, combiner_for: Callable[..., Combiner]):
+        """Return a fitted copy of the model, and the data that its leaves count; ``apart`` numbers the groups."""
+        if len(classes := np.unique(y)) < 2:
+            raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
+        # A wrong combiner is refused before the work of growing.
+        prior = np.full(len(classes), 1 / len(classes))
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
+        grown_on = counted_on = (X, y, sample_weight)
+        random_state = check_random_state(self.random_state)
+        if self.counts == "held_out":
+            take = lambda part: tuple(None if one is None else one[part] for one in (X, y, sample_weight))  # noqa: E731
+            grown, counted = calibration_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
+            grown_on, counted_on, apart = take(grown), take(counted), apart[counted]
+        model = cast(Any, clone(model))
+        if self.random_state is not None and "random_state" in model.get_params():
+            model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
+        weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
+        return model.fit(*grown_on[:2], **weights), counted_on, apart
+
+    def _check_prior(self) -> None:
+        unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
+        if len(unseen):
+            raise ValueError(
+                f"no instance of class {unseen[0]} is counted with counts={self.counts!r}, so nothing can be said of "
+                "it: use more trees or instances, another kind of counts, or drop the class."
+            )
+
+    def _keep_out_of_bag(self, sample: CountedSample) -> Any:
+        """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None."""
+        if sample.mask is None:
+            return None
+        how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
+        own = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **how)
+        seen = np.any(sample.mask, axis=1)
+        if not seen.all():
+            warn(
+                f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag"
+                f"{of_classes(seen, class_positions(self.forest_.class_labels, sample.y), self.forest_.class_labels)}: "
+                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees."
+            )
+        if own.probability is not None:
+            self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
+        right = np.equal(self.classes_[np.asarray(own.predicted)], sample.y)
+        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
+        return own
+
+    def _instances(self, X) -> Any:
+        if self.forest_.trees.columns.looks_up:  # by words, or in float64
+            return X
+        checks = self._data_checks(self._chosen["allows_nan"])
+        X = validated(self, X, reset=False, ensure_min_samples=0, **checks)
+        return X if is_sparse(X) else np.asarray(X)
+
+    def __sklearn_tags__(self):
+        tags = cast(Any, super()).__sklearn_tags__()
+        chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
+        tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
+        model, _ = self._model()
+        tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
+        return tags
+
+
+def n_trees_of(model: Any) -> int:
+    """Return how many trees a model is to have; 1 for no number of trees, which scikit-learn refuses itself."""
+    number = getattr(model, "n_estimators", 1)
+    return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
+
+
+def is_taken(model: Any, *, fitted: bool) -> bool:
+    """Return whether a model may be fitted, or taken as it is; its importer refuses what else is wrong with it."""
+    if isinstance(model, type):
+        return False
+    return isinstance(model, BaseEstimator) or (
+        fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
+    )
+
+
+def is_from_elsewhere(model: Any) -> bool:
+    """Return whether a model is none of scikit-learn, so that its bags are unknown and it is not grown again."""
+    return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
+
+
+def taken_forest(model: Any) -> Forest:
+    """Return the forest of a fitted model: with its own counts, or with none where its leaves hold values.
+
+    Raises a TypeError for what is no classifier, and a ValueError for what is not fitted, and for boosted trees.
+    """
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    name, found = type(model).__name__, from_any(model)
+    if isinstance(found, Forest):
+        return found
+    if found.class_labels is None:
+        raise TypeError(
+            f"estimator is a {name} that predicts numbers; pass one of classes. For sums of a regressor: "
+            "jaxunc.from_any(model).predict(X)."
+        )
+    if not found.is_forest:
+        stages = found.n_trees // found.trees_per_stage
+        raise ValueError(
+            f"estimator is a {name} whose {stages} stages of trees correct each other, but combiners take trees that "
+            "all answer the same question. Random forests are taken (XGBoost's num_parallel_tree with one round, "
+            "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
+            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'."
+        )
+    return uncounted_forest(found)
+
+
+def has_own_counts(forest: Forest) -> bool:
+    """Return whether leaves hold counts, which came with the model."""
+    return bool(np.asarray(forest.count_table).any())
+
+
+def same_trees(one: Forest, other: Forest) -> bool:
+    parts = ("feature", "threshold", "child")
+    return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
+
+
+def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
+    """Raise a ValueError if a model's own counts are asked for, and it has none; also before it is fitted."""
+    holds_none = library_of(model) in _VALUES_ALONE if forest is None else not has_own_counts(forest)
+    if counts == "inbag" and holds_none:
+        raise ValueError(
+            f"counts='inbag' are counts that the model's leaves hold, and those of {type(model).__name__} hold values. "
+            "Take counts='held_out': instances that the model was not fitted to are counted in its leaves."
+        )
+
+
+def classes_of(model: Any, forest: Forest) -> np.ndarray:
+    """Return the labels of the classes as an array, of the type that the model has them in."""
+    if isinstance(model, BaseEstimator):
+        return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
+    labels = np.array(forest.class_labels)
+    return labels if tuple(labels.tolist()) == forest.class_labels else np.array(forest.class_labels, object)

@@ -8,30 +8,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import (
-    TooFewUnseenError,
-    check_unseen,
-    has_bags,
-    mask_of_each,
-    oob_mask,
-    warn_of_pure_leaves,
-)
+from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, mask_of_each, oob_mask, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
-from jaxunc.voting import (
-    Criterion,
-    Population,
-    VoteResult,
-    fit_vote_prior,
-    out_of_bag_votes,
-    predict_until_settled,
-)
+from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
 
-from ._classifier import CombinerClassifier, check_combiner, combiner_for
-from ._counted_forest import (
+from ._classifier import (
+    CombinerClassifier,
     CountedForest,
     CountedSample,
+    check_combiner,
+    combiner_for,
     has_own_counts,
     is_from_elsewhere,
     n_trees_of,
@@ -61,10 +49,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
         or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
-        through their out-of-bag trees (`jaxunc.LearnedPool`).
-        Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
-        ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
-        better rather than worse: see the notes.
+        through their out-of-bag trees (`jaxunc.LearnedPool`). Default: ``"learned"`` with in-bag counts of a forest
+        with a bootstrap, 50 trees and data without weights, else ``"mixture"``, the generalised mixture of class
+        frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
     combiner_options
         Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
@@ -206,7 +193,6 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind a combiner that is not learned."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **how))
@@ -356,5 +342,4 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """A pool before there is anything to learn from."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

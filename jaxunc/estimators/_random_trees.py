@@ -13,14 +13,7 @@ from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.inference import bind
 from jaxunc.random_trees import grow_random_trees
-from jaxunc.tables import (
-    InstancesLike,
-    LabelsLike,
-    NumbersLike,
-    encode_instances,
-    fit_columns,
-    warn_of_merged_values,
-)
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, encode_instances, fit_columns, warn_of_merged_values
 
 from ._classifier import (
     CombinerClassifier,
@@ -156,18 +149,10 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         encoded = self._encoded(X)
         warn_of_merged_values(X, self._columns)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        forest = grow_random_trees(
-            jax.random.key(seed),
-            encoded,
-            y,
-            n_trees=self.n_estimators,
-            min_samples_leaf=self.min_samples_leaf,
-            min_samples_split=self.min_samples_split,
-            max_depth=self.max_depth,
-            nominal=self.nominal_,
-            sample_weight=checked_weights(sample_weight, X),
-            missing=self.missing,
-        )
+        limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
+        how: dict[str, Any] = {name: getattr(self, name) for name in limits}
+        how |= {"nominal": self.nominal_, "sample_weight": checked_weights(sample_weight, X)}
+        forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **how)
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
@@ -188,7 +173,6 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
-        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {"missing": self.missing}
 
     def _made_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:

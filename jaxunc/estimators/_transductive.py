@@ -9,32 +9,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
 from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import OWN
-from jaxunc.tables import (
-    Frame,
-    InstancesLike,
-    LabelsLike,
-    NumbersLike,
-    array_of,
-    is_sparse,
-    plain_table,
-)
-from jaxunc.transduction import (
-    BoundSample,
-    Presorted,
-    check_algorithm,
-    checked_limits,
-    label_average,
-    presort,
-)
+from jaxunc.tables import Frame, InstancesLike, LabelsLike, NumbersLike, array_of, is_sparse, plain_table
+from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort
 
 from ._classifier import (
     ProbabilityClassifier,
@@ -163,7 +144,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         checked_limits(self.candidates, self.min_samples_leaf)
-        check_algorithm(self.algorithm)
+        check_one_of("algorithm", self.algorithm, ALGORITHMS)
         check_nominal(self.nominal)
         check_combiner(self.combiner)
         check_integer("block_size", self.block_size, 1)
@@ -189,11 +170,9 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         return combiner
 
     def _choices(self) -> dict[str, Any]:
-        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
-        """Hold the bound training set that answers."""
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
@@ -456,7 +435,6 @@ def _parts(X: Any, n: int):
 
 
 def _rows(X: Any, which: Any) -> Any:
-    """Return some rows, in the form that X has."""
     return X.iloc[which] if hasattr(X, "iloc") else X[which]
 
 
@@ -475,7 +453,6 @@ def _answers(template, X, y, weights, classes, part) -> np.ndarray:
 
 
 def _joined(X: Any, x: Any) -> Any:
-    """Return the training set with one more instance, in the form that it has."""
     if hasattr(X, "iloc"):
         import pandas as pd
 

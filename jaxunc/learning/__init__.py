@@ -2,8 +2,17 @@
 
 from ._dataset import OobDataset, RoutedRows, dataset_from_counts
 from ._descent import FitProgress, WeighedPart, best_step, descend
-from ._fit import Estimate, FitResult, fit_combiner, loss_on, standard_errors
-from ._losses import AucLoss, UtilityLoss, brier_loss_of, log_loss_of
+from ._fit import (
+    AucLoss,
+    Estimate,
+    FitResult,
+    UtilityLoss,
+    brier_loss_of,
+    fit_combiner,
+    log_loss_of,
+    loss_on,
+    standard_errors,
+)
 from ._oob_dataset import FEW_TREES, check_held_out, oob_dataset, rows_of
 from ._select import SelectionResult, StackResult, default_candidates, select_combiner, stack_combiners
 

@@ -29,9 +29,8 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import OWN, Forest
 from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_table
+from jaxunc.scorers import declared
 from jaxunc.tables import Encoded, LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
-
-from ._domains import parameters_of
 
 CHUNK = 8192
 """Number of rows whose leaves are sorted at a time."""
@@ -206,19 +205,13 @@ class OobDataset:
         return bind(self.forest, combiner, threads=threads)
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
-        """Return the same rows with other weights; 0 leaves a row out.
-
-        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row ``[n]``, a TypeError for others.
-        """
+        """Return the same rows with other weights, a finite number ≥ 0 for each; 0 leaves a row out."""
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, drawn: np.ndarray) -> np.ndarray:
-        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group.
-
-        Entries behind the rows are kept.
-        """
+        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group."""
         if self.groups is None:
             return drawn
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -234,6 +227,50 @@ class OobDataset:
             f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
             f"distinct count vectors={len(self.histograms.count_table)})"
         )
+
+
+class Parameter(NamedTuple):
+    """An array of a combiner: where it stands, and what it may become. Static, hashable."""
+
+    name: str
+    """Path of the array: names of fields, with dots between."""
+    domain: str
+    spread: float
+    nearest: float
+    """Distance from a bound at which learning starts, for a value that lies on the bound."""
+    per_tree: bool
+
+
+def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
+    """Return the parameter of every array of a combiner, in the order of its leaves; None for what is not learned."""
+    return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
+
+
+def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
+    node: Any = combiner
+    domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
+    for key in path:
+        domains = declared(node).domains if callable(getattr(node, "func", None)) else {}
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            field = getattr(type(node), "__dataclass_fields__", {}).get(key.name)
+            metadata = {} if field is None else field.metadata
+            domain, spread = metadata.get("domain", "real"), metadata.get("spread", 1.0)
+            nearest = metadata.get("nearest", nearest)
+            per_tree = per_tree or bool(metadata.get("per_tree"))
+            names.append(key.name)
+            node = getattr(node, key.name, None)
+        elif isinstance(key, jax.tree_util.DictKey):
+            domain = domains.get(key.key, "real")
+            names.append(str(key.key))
+            node = node[key.key] if isinstance(node, dict) else getattr(node, "keywords", {}).get(key.key)
+        elif isinstance(key, jax.tree_util.SequenceKey):
+            names.append(str(key.idx))
+            node = node[key.idx] if isinstance(node, (list, tuple)) else node
+    if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        return None
+    # A single number of two classes' probabilities is that of class 1.
+    domain = "unit" if domain == "simplex" and jnp.ndim(leaf) == 0 else domain
+    return Parameter(".".join(names), domain, spread, nearest, per_tree)
 
 
 @jit
@@ -391,7 +428,9 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
         _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
     ]
-    slots = _slots(max(part[0].shape[1] for part in parts))
+    widest = max(part[0].shape[1] for part in parts)
+    slots = power_of_two(widest, 8)  # or three quarters: a short list of sizes, so that programs serve many forests
+    slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
     # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
     rows = _eighths(len(code), 256)
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
@@ -423,11 +462,4 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def _eighths(number: int, least: int) -> int:
-    """Round up to eighths of a power of two."""
     return multiple_of(power_of_two(number, least) // 8, number)
-
-
-def _slots(number: int) -> int:
-    """Round up to a size of a short list, so that programs serve many forests."""
-    size = power_of_two(number, 8)
-    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size

@@ -200,7 +200,6 @@ def _layout(numbers) -> tuple[tuple, np.ndarray]:
 
 
 def _evaluated(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the objective and its slope."""
     flat = jnp.asarray(at, jnp.result_type(float))
     found = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
     # All parts are dispatched before the first is read: their programs run while the host waits.
@@ -252,9 +251,7 @@ def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
         padded = padded_rows(own, size)
         own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
         part = problem._replace(
-            data=problem.data.at(padded),
-            y=jnp.asarray(np.asarray(problem.y)[padded]),
-            weight=jnp.asarray(own_weight),
+            data=problem.data.at(padded), y=jnp.asarray(np.asarray(problem.y)[padded]), weight=jnp.asarray(own_weight)
         )
         found.append(WeighedPart(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
     return found
@@ -307,7 +304,6 @@ FitProgressLike = bool | Callable[[FitProgress], None] | None
 
 
 def check_fit_progress(progress: Any) -> None:
-    """Raise a TypeError unless it may receive the progress of steps."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
 

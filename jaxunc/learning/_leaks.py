@@ -70,7 +70,8 @@ def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int
     most = WORK // 20
     if isinstance(values, SparseRows):  # of many columns fewer rows: they are made dense
         most = min(most, max(1000, MOST_DENSE // values.shape[1]))
-    keys = _keys_of(np.asarray(values[draw.permutation(len(values))[:most]]))
+    given = np.asarray(values[draw.permutation(len(values))[:most]])
+    keys = np.where(np.isnan(given), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(given)))
     rows = np.arange(len(keys))
     # Two halves of the rows show how often thresholds agree by chance, on data that are rounded or repeat.
     one, other = np.array_split(draw.permutation(rows), 2)
@@ -88,7 +89,9 @@ def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int
             first, second = _edges(tree, keys, one), _edges(tree, keys, other)
             both, at, there = np.intersect1d(first.test, second.test, return_indices=True)
             np.add.at(chance, tree[0][both], CHANCE * (first.middle[at] == second.middle[there]))
-    counts = _hardly_repeat(keys) & (asked > 0)
+    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
+    hardly_repeat = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0)
+    counts = hardly_repeat & (asked > 0)
     excess = found - chance - 1
     total, asked_in_all = found[counts].sum() - chance[counts].sum(), asked[counts].sum()
     many = total >= max(FEW, 0.01 * asked_in_all) and 2 * np.sum(excess[counts] > 0) >= np.sum(counts)
@@ -127,20 +130,9 @@ def _edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
     return _Edges(test, low[test], high[test])
 
 
-def _keys_of(values: np.ndarray) -> np.ndarray:
-    """Return order keys, `NAN_FIRST` for what is missing."""
-    return np.where(np.isnan(values), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(values)))
-
-
 def _value_of(keys: np.ndarray) -> np.ndarray:
     keys = keys.astype(np.int64)
     return np.where(keys < 0, NAN_FIRST - keys, keys).astype(np.int32).view(np.float32).astype(np.float64)
-
-
-def _hardly_repeat(keys: np.ndarray) -> np.ndarray:
-    present = np.sum(keys > NAN_FIRST, axis=0)
-    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
-    return distinct >= 0.99 * present
 
 
 def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:

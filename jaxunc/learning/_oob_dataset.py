@@ -211,9 +211,8 @@ def oob_dataset(
 
     What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
     do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
-    or a part of their sample, or in another order with large leaves;
-    a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
-    are taken for these.
+    or a part of their sample, or in another order with large leaves; a part of the sample with trees that are not grown
+    out, if values repeat. New rows that copy rows of the sample are taken for these.
     """
     if not isinstance(model, Forest) and not hasattr(model, "classes_"):
         raise TypeError(
@@ -221,21 +220,10 @@ def oob_dataset(
         )
     check_one_of("source", source, get_args(Source))
     check_one_of("counts", counts, ("inbag", "both"))
-    return rows_of(
-        model,
-        model if isinstance(model, Forest) else from_sklearn(model),
-        X,
-        y,
-        source=source,
-        counts=counts,
-        sample_weight=sample_weight,
-        tree_mask=tree_mask,
-        n_folds=n_folds,
-        max_rows=max_rows,
-        random_state=random_state,
-        allow_leaks=allow_leaks,
-        groups=groups,
-    )
+    settings: dict[str, Any] = {"sample_weight": sample_weight, "tree_mask": tree_mask, "n_folds": n_folds}
+    settings |= {"max_rows": max_rows, "random_state": random_state, "allow_leaks": allow_leaks, "groups": groups}
+    forest = model if isinstance(model, Forest) else from_sklearn(model)
+    return rows_of(model, forest, X, y, source=source, counts=counts, **settings)
 
 
 def rows_of(
@@ -426,7 +414,6 @@ def cross_fitted(
 
 
 def _by_rows(X):
-    """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]

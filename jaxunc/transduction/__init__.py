@@ -1,9 +1,9 @@
 """Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared."""
 
 from ._certainty import (
+    ALGORITHMS,
     BoundSample,
     LabelAverage,
-    check_algorithm,
     counts_of,
     label_average,
     leave_one_out_certainty,

@@ -122,13 +122,8 @@ def transductive_certainty(
     [[0.95  0.025 0.025]]
     """
     _check_combiner(combiner)
-    settings = {
-        "nominal": nominal,
-        "candidates": candidates,
-        "min_samples_leaf": min_samples_leaf,
-        "algorithm": algorithm,
-        "progress": progress,
-    }
+    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    settings |= {"algorithm": algorithm, "progress": progress}
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
@@ -184,13 +179,8 @@ def leave_one_out_certainty(
     0.947
     """
     _check_combiner(combiner)
-    settings = {
-        "nominal": nominal,
-        "candidates": candidates,
-        "min_samples_leaf": min_samples_leaf,
-        "algorithm": algorithm,
-        "progress": progress,
-    }
+    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    settings |= {"algorithm": algorithm, "progress": progress}
     return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
 
 
@@ -316,29 +306,16 @@ class LabelAverage(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
         return ("class", "probability")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the place of the most probable class, or the probabilities by class."""
         return {output: self.probability.argmax(axis=1) if output == "class" else self.probability}
 
 
 class BoundSample:
     """A training set that is asked like a bound forest: each instance is inserted with each label.
 
-    Parameters
-    ----------
-    sample
-        The training set, sorted.
-    combiner
-        How the leaves of the labels become probabilities; None: the mean of Laplace's estimates.
-    candidates, min_samples_leaf, algorithm
-        As for `transductive_certainty`.
-    block_size
-        Instances that are inserted at a time; memory grows with it.
-    progress
-        Called with how many instances of how many are done.
+    Arguments are those of `transductive_certainty`; ``block_size`` instances are inserted at a time.
     """
 
     forest: None = None
@@ -355,9 +332,7 @@ class BoundSample:
         block_size: int,
         progress: Callable[[PairsProgress], object] | None = None,
     ):
-        self.sample: Presorted = sample
-        self.combiner: Combiner | None = combiner
-        self.progress: Callable[[PairsProgress], object] | None = progress
+        self.sample, self.combiner, self.progress = sample, combiner, progress
         limits = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
         self.settings: dict[str, Any] = limits | {"algorithm": algorithm, "block_size": block_size}
         self._induced = settings_of(sample, candidates, min_samples_leaf)
@@ -365,12 +340,10 @@ class BoundSample:
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
         return self.sample.columns
 
     @property
     def class_labels(self) -> tuple[Any, ...]:
-        """The labels of the classes, in the order of probabilities."""
         return tuple(self.sample.class_labels)
 
     def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
@@ -387,7 +360,6 @@ class BoundSample:
         return np.concatenate(parts)
 
     def answer(self, X: Any) -> LabelAverage:
-        """Return the class probabilities of instances ``[instances features]``."""
         counts = self.leaf_counts(X)
         return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
 
@@ -396,7 +368,6 @@ class BoundSample:
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
 
     def with_rule(self, combiner: Combiner) -> "BoundSample":
-        """Return the training set with another combiner for the leaves of an instance."""
         return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
 
 
@@ -408,10 +379,7 @@ def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> In
 def counts_of(
     pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs; the grouped algorithm takes nodes that were kept, and keeps further ones.
-
-    Raises a ValueError if the algorithm is dense, and a feature is numeric.
-    """
+    """Return the leaf counts of all pairs; the grouped algorithm takes nodes that were kept, and keeps further ones."""
     place = "host" if jax.default_backend() == "cpu" else "accelerator"
     if algorithm == "auto":
         algorithm = chosen_algorithm(pairs, place)
@@ -437,13 +405,8 @@ def chosen_algorithm(pairs: Pairs, place: str) -> str:
     return "nodes" if place == "accelerator" and is_worth else "grouped"
 
 
-def check_algorithm(algorithm: str) -> None:
-    """Raise a ValueError unless the algorithm has a name that is known."""
-    check_one_of("algorithm", algorithm, ALGORITHMS)
-
-
 def _check_settings(candidates: str, min_samples_leaf: int, algorithm: str, progress: Any, inductive: bool) -> None:
-    check_algorithm(algorithm)
+    check_one_of("algorithm", algorithm, ALGORITHMS)
     checked_limits(candidates, min_samples_leaf)
     check_progress(progress)
     check_bool("inductive", inductive)

@@ -45,7 +45,6 @@ class DensePairs(NamedTuple):
     """Indicator of the label, 1 in its place."""
 
     def rows(self, which) -> "DensePairs":
-        """Return some of the pairs."""
         return DensePairs(*(part[which] for part in tuple(self)))
 
 

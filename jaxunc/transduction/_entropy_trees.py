@@ -24,10 +24,8 @@ from ._scores import scores_with
 
 CANDIDATES = ("boundary", "all")
 
-
 MOST_BITS = 40
 """Number of binary places of a logarithm; for 2¹⁷ instances they fit into 64 bits."""
-
 
 MOST_INSTANCES = 2**26
 """Largest number of instances: beyond it, too few places would be left to tell gains apart."""
@@ -228,7 +226,11 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             first = len(tree.feature)
             tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
             # Children begin as leaves, and become inner nodes when their turn comes.
-            _append_leaves(tree, 3 if kinds[test.feature] else 2)
+            number = 3 if kinds[test.feature] else 2
+            tree.feature.extend([0] * number)
+            tree.threshold.extend([0.0] * number)
+            tree.child.extend(range(first, first + number))
+            tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
             if kinds[test.feature]:
                 tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
                 tree.child[first] = first + 1
@@ -238,14 +240,6 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
         queue = below
     return tree._replace(depth=depth)
-
-
-def _append_leaves(tree: GreedyTree, number: int) -> None:
-    begin = len(tree.child)
-    tree.feature.extend([0] * number)
-    tree.threshold.extend([0.0] * number)
-    tree.child.extend(range(begin, begin + number))
-    tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
@@ -335,24 +329,8 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
 
     over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
-    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
-
-    Parameters
-    ----------
-    n
-        The largest count. b is 40 up to 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F
-        overflows.
-
-    Raises
-    ------
-    ValueError
-        If n exceeds 2²⁶.
-
-    Examples
-    --------
-    >>> table = entropy_table(12)
-    >>> int(table[8]) == 8 * 3 * 2**40, int(table[12] // 12) == int(table[3] // 3 + table[4] // 4)
-    (True, True)
+    have the same sum of F exactly where their gains are the same number, as long as primes are independent. b is 40 up
+    to n = 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F overflows.
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")

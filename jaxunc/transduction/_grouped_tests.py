@@ -225,12 +225,7 @@ class OwnChoice(NamedTuple):
         """Return the cuts of features (their numbers among each feature's) that some of the instances choose."""
         places, line = (self.place.left, self.place.right, self.place.next), self.line[which, feature]
         left, right, following = (part[which, feature] for part in places)
-        candidates = (
-            self.scores.lowest_of_first(line, left),
-            left,
-            right,
-            self.scores.lowest_of_last(line, following),
-        )
+        candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))
         return np.choose(self.kind[which, feature], candidates)
 
 

@@ -23,18 +23,8 @@ class PairsProgress(NamedTuple):
 class Pairs:
     """All pairs of an instance x and a label c; a pair's number is x times the number of labels, plus c.
 
-    Parameters
-    ----------
-    sample
-        The training set.
-    queries
-        The instances; None for those of the training set, each of which is left out of it before it is inserted.
-    settings
-        Settings of the induction of trees.
-    inductive
-        Whether "no label" is one more, the last: the leaf of x in the tree without it.
-    progress
-        Called by `report`.
+    Without ``queries`` they are of the training set's own instances, each left out of it before it is inserted.
+    ``inductive``: "no label" is one more, the last: the leaf of x in the tree without it.
     """
 
     def __init__(

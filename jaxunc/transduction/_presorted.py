@@ -37,12 +37,10 @@ class Presorted(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Number of instances."""
         return len(self.label)
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
         return len(self.class_labels)
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
@@ -68,11 +66,9 @@ class Queries(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Number of instances."""
         return len(self.value)
 
     def rows(self, which) -> "Queries":
-        """Return some of the instances."""
         return Queries(*(part[which] for part in tuple(self)))
 
 

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -69,13 +69,8 @@ def kukar_kononenko(
     References: Kukar and Kononenko 2002; as compared in Costa, Verwer and Blockeel 2013, section 2.2, who do not print
     the divergence.
     """
-    settings = {
-        "nominal": nominal,
-        "candidates": candidates,
-        "min_samples_leaf": min_samples_leaf,
-        "algorithm": algorithm,
-        "progress": progress,
-    }
+    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    settings |= {"algorithm": algorithm, "progress": progress}
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
 
 
@@ -93,13 +88,8 @@ def leave_one_out_kukar_kononenko(
 
     With the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
     """
-    settings = {
-        "nominal": nominal,
-        "candidates": candidates,
-        "min_samples_leaf": min_samples_leaf,
-        "algorithm": algorithm,
-        "progress": progress,
-    }
+    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    settings |= {"algorithm": algorithm, "progress": progress}
     return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))
 
 
@@ -192,12 +182,10 @@ def reliability_threshold(
 
 
 def _between(ascending, place) -> float:
-    """Return the number halfway between a number and the next."""
     return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):
-    """Return the entropy of a coin, in bits."""
     p = np.asarray(p, float)
     q = 1 - p
     return -p * np.log2(np.where(p > 0, p, 1)) - q * np.log2(np.where(q > 0, q, 1))

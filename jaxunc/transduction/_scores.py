@@ -87,12 +87,10 @@ def side_scores(
 
 
 def _as_integer(flag):
-    """Return a flag as 0 or 1, also if it is traced."""
     return flag.astype(np.int32) if hasattr(flag, "astype") else int(flag)
 
 
 def _is_nothing(number) -> bool:
-    """Return whether a number is known to be 0; a traced one is not known."""
     return isinstance(number, int) and number == 0
 
 

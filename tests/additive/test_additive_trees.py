@@ -30,8 +30,7 @@ def model(each: int = 1, outputs: int = OUTPUTS, **settings) -> AdditiveTrees:
     """Values of many sizes in the leaves of a forest."""
     trees, rng = toy_forest(3).trees, np.random.default_rng(each)
     values = rng.standard_normal((trees.n_trees, trees.n_nodes, each)) * 10.0 ** rng.integers(-4, 3, (TREES, 1, 1))
-    base = np.linspace(-1, 1, outputs)
-    labels = tuple("abc"[: max(2, outputs)])
+    base, labels = np.linspace(-1, 1, outputs), tuple("abc"[: max(2, outputs)])
     given = {"link": "softmax", "trees_per_stage": outputs if each == 1 else 1, "class_labels": labels} | settings
     return AdditiveTrees(trees, jnp.asarray(values, jnp.result_type(float)), jnp.asarray(base), **given)
 
@@ -40,8 +39,7 @@ def exact(model: AdditiveTrees, X) -> np.ndarray:
     """Sums in float64."""
     values = np.asarray(model.values, np.float64)[np.arange(TREES), np.asarray(ju.leaf_index(model.trees, X))]
     if model.values.shape[2] == 1:
-        own = model.outputs_of_trees == np.arange(model.n_outputs)[:, None]
-        values = values * own.T[None]
+        values = values * (model.outputs_of_trees == np.arange(model.n_outputs)[:, None]).T[None]
     return np.asarray(model.base, np.float64) + values.sum(axis=1)
 
 
@@ -111,22 +109,19 @@ def test_gradients_of_values(name):
 
 @pytest.mark.once
 def test_columns_compared_as_float64(rng):
-    trees = toy_forest(3).trees
-    cuts = tuple(1.7e9 + np.arange(40) / 16)
+    trees, cuts = toy_forest(3).trees, tuple(1.7e9 + np.arange(40) / 16)
     columns = dataclasses.replace(trees.columns, cuts=(cuts, *[None] * 5))
     threshold = np.where(np.asarray(trees.feature) == 0, order_keys(rng, trees.feature.shape), trees.threshold)
     threshold = np.where(np.asarray(trees.child) == np.arange(trees.n_nodes), trees.threshold, threshold)
     trees = dataclasses.replace(trees, columns=columns, threshold=jnp.asarray(threshold))
-    made = dataclasses.replace(model(), trees=trees)
-    wide = X.astype(np.float64)
+    made, wide = dataclasses.replace(model(), trees=trees), X.astype(np.float64)
     wide[:, 0] = rng.choice(np.concatenate([cuts, np.nextafter(cuts, np.inf)]), len(X))
     codes = wide.copy()
     codes[:, 0] = np.searchsorted(cuts, wide[:, 0])
     known = dataclasses.replace(made, trees=dataclasses.replace(trees, columns=columns.of_codes()))
     np.testing.assert_array_equal(made.raw(wide), known.raw(codes))
     assert (np.asarray(made.raw(wide)) != np.asarray(made.raw(wide.astype(np.float32)))).any()
-    traced = jax.jit(lambda model, X: model.raw(X))
-    narrow = wide.astype(np.float32)
+    traced, narrow = jax.jit(lambda model, X: model.raw(X)), wide.astype(np.float32)
     np.testing.assert_array_equal(traced(made, narrow), made.raw(narrow))
     np.testing.assert_array_equal(jax.jit(lambda model: model.raw(wide))(made), made.raw(wide))
     forest = ju.count_leaves(trees, wide, Y)
@@ -155,16 +150,13 @@ def test_files_and_streams(tmp_path):
     blocks = list(ju.stream(again, [X[:100], X[100:150]]))
     probability = np.concatenate([np.asarray(block["probability_b"]) for block in blocks])
     np.testing.assert_allclose(probability, made.predict(X[:150])[:, 1], atol=1e-6)
-    with refuses(TypeError, "regressor"):
-        list(ju.stream(model(outputs=1, link="identity", class_labels=None), [X]))
+    refuses(TypeError, "regressor", lambda: list(ju.stream(model(outputs=1, link="identity", class_labels=None), [X])))
 
 
 @pytest.mark.once
 def test_misuse():
-    with refuses(TypeError, "its trees correct each other: no combiner merges such trees"):
-        ju.bind(model(), ju.Mean())
-    with refuses(TypeError, "count_leaves"):
-        model().with_rule(ju.Mean())
+    refuses(TypeError, "no combiner merges such trees", lambda: ju.bind(model(), ju.Mean()))
+    refuses(TypeError, "count_leaves", lambda: model().with_rule(ju.Mean()))
     for settings, said in (
         ({"link": "probit"}, "link"),
         ({"trees_per_stage": 5}, "trees_per_stage"),
@@ -172,15 +164,11 @@ def test_misuse():
         ({"class_labels": ("a", "b")}, "class_labels"),
         ({"each": 2}, "values has shape"),
     ):
-        with refuses(ValueError, said):
-            model(**settings)
-    with refuses(ValueError, "not finite"):
-        dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0]))
+        refuses(ValueError, said, model, **settings)
+    refuses(ValueError, "not finite", lambda: dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0])))
     for n in (0, 5):
-        with refuses(ValueError, "n_stages"):
-            model().first_stages(n)
-    with refuses(ValueError, "features"):
-        model().raw(X[:, :3])
+        refuses(ValueError, "n_stages", model().first_stages, n)
+    refuses(ValueError, "features", model().raw, X[:, :3])
 
 
 @pytest.mark.once
@@ -188,8 +176,7 @@ def test_other_thresholds_are_other_models():
     made = model()
     first = np.asarray(made.raw(X))
     left = dataclasses.replace(made.trees, threshold=jnp.full_like(made.trees.threshold, 2**31 - 1))
-    other = np.asarray(dataclasses.replace(made, trees=left).raw(X))
-    assert (first != other).any()
+    assert (first != np.asarray(dataclasses.replace(made, trees=left).raw(X))).any()
     np.testing.assert_array_equal(made.raw(X), first)
 
 
@@ -209,8 +196,7 @@ def test_virtual_ensembles():
     assert spread.data is None
     both = np.stack([np.asarray(sums)[:, 0] for sums in numbers.staged(X)], axis=1)[:, [8, 11]]
     np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
-    with refuses(ValueError, "stages"):
-        ju.additive.virtual_uncertainty(made, X, n_members=7)
+    refuses(ValueError, "stages", ju.additive.virtual_uncertainty, made, X, n_members=7)
 
 
 @pytest.mark.once
@@ -228,14 +214,12 @@ def test_forests_and_boosted_models(tmp_path):
     assert ju.load(tmp_path / "x").averaged
     with pytest.raises(ValueError, match="the model averages its trees"):
         ju.additive.virtual_uncertainty(averaged, np.zeros((1, 5)), n_members=2)
-    with refuses(TypeError, "averaged='yes'"):
-        dataclasses.replace(averaged, averaged="yes")
+    refuses(TypeError, "averaged='yes'", dataclasses.replace, averaged, averaged="yes")
 
 
 @pytest.mark.once
 def test_files_of_before_knew_no_averages(tmp_path):
-    model = ju.from_any(FOLDER / "xgboost.json")
-    ju.save(tmp_path / "x", model)
+    ju.save(tmp_path / "x", ju.from_any(FOLDER / "xgboost.json"))
     header, arrays = split((tmp_path / "x").read_bytes())
     document = json.loads(header["__metadata__"]["jaxunc"])
     del document["object"]["fields"]["averaged"]
@@ -272,8 +256,7 @@ def test_sparse_rows_of_boosted_trees(n_classes):
 @pytest.mark.once
 def test_sparse_rows_of_regressors():
     X, y = sparse_data(), sparse_data().toarray()[:, :2]
-    model = RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y)
-    ensemble = ju.from_sklearn_values(model)
+    ensemble = ju.from_sklearn_values(RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y))
     np.testing.assert_array_equal(ensemble.predict(X), ensemble.predict(X.toarray()))
 
 

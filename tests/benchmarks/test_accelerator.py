@@ -23,13 +23,11 @@ MINUTE = 60.0
 
 
 def breaks_at_once(quick):
-    """A part that cannot be made."""
     raise RuntimeError("no room in /some/folder/of/it.bin")
     yield
 
 
 def breaks_midway(quick):
-    """A part of which one case fails."""
     yield {"case": 1}, lambda: {"steady_s": {"median": 1.0, "first_quartile": 0.5, "third_quartile": 2.0}}
     yield {"case": 2}, lambda: {}["missing"]
     yield {"case": 3}, lambda: {"ok": True}
@@ -54,8 +52,7 @@ def test_parts_go_on_where_one_fails(parts):
     assert [row["form"] for row in rows[4:]] == ["unrolled", "loop"]
     assert all(row["steady_s"]["median"] > 0 for row in rows[4:])
     header, cells = report.as_table(rows[:4])
-    assert header == ["failed", "case", "steady_s", "ok"]
-    assert cells[1] == ["", "1", "1000.0 (500.0-2000.0)", ""]
+    assert (header, cells[1]) == (["failed", "case", "steady_s", "ok"], ["", "1", "1000.0 (500.0-2000.0)", ""])
 
 
 def test_no_case_begins_after_the_time(parts):
@@ -65,7 +62,6 @@ def test_no_case_begins_after_the_time(parts):
 
 
 def ended(program, **settings):
-    """What is known of parts whose process runs a program."""
     end = time.perf_counter() + MINUTE
     return list(run.by_process([sys.executable, "-c", program], ["rules", "votes"], None, end, **settings))
 

@@ -89,24 +89,21 @@ def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize("part", ["trees", "references", "transfer"])
 def test_a_cell(small, part):
-    cell = study.cells(part, "sonar")[0]
-    found = study.run_cell(cell, small)
+    found = study.run_cell(study.cells(part, "sonar")[0], small)
     assert set(found["methods"]) == ({"mean"} if part == "references" else set(FEW))
     assert all(0 <= value <= 1 for pair in found["methods"].values() for value in pair)
     assert ("trees" in found) == (part != "references")
 
 
 def test_measures():
-    y = np.array([0, 1, 1, 0, 1])
-    score = np.array([-0.2, 0.3, 0.0, 0.1, -0.4])
+    y, score = np.array([0, 1, 1, 0, 1]), np.array([-0.2, 0.3, 0.0, 0.1, -0.4])
     assert study.measures(score, y) == pytest.approx([roc_auc_score(y, score), 3 / 5], abs=1e-6)
 
 
 def test_single_trees(small):
     cell = study.Cell("trees", "sonar", "random-trees", 4, 3, 0, 0)
     train, test = study.split(small, 0, 0)
-    forest = study.grow(cell, small, train)
-    X = study.known(small.X, small.nominal)[test]
+    forest, X = study.grow(cell, small, train), study.known(small.X, small.nominal)[test]
     mean, _, least, largest = study.tree_accuracies(forest, X, small.y[test])
     assert 0.3 < least <= mean <= largest <= 1
 
@@ -119,8 +116,7 @@ def test_methods():
 
 def test_the_page_of_made_up_cells():
     """Evidence always leads, laplace always trails; references are methods of the ranks."""
-    rng = np.random.default_rng(0)
-    gains = {"evidence": 0.05, "laplace": -0.05}
+    rng, gains = np.random.default_rng(0), {"evidence": 0.05, "laplace": -0.05}
     found = {}
     for part, kinds in study.KINDS.items():
         for name in list(study.SETS)[:12]:
@@ -166,8 +162,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
 
     Six sets are too few for the test at several leaf sizes.
     """
-    found = {}
-    kinds = [("trees", "random-trees", METHODS)]
+    found, kinds = {}, [("trees", "random-trees", METHODS)]
     kinds += [("references", kind, ["mean"]) for kind in ("random-forest-mean", "single-tree-mean")]
     for part, kind, methods in kinds:
         for place, name in enumerate(study.SETS):
@@ -198,8 +193,7 @@ def test_gains_in_words():
     assert [signed(gain) for gain in (0.0, 9e-7, -9e-7, 1e-6, -4e-5, 6e-5, -0.5)] == [
         *("0", "0", "0", "<.0001", "<.0001", "+0.0001", "-0.5000")
     ]
-    assert str(Duel(3, 1, 0.01, 0.04)) == "**3:1 (+0.0100)**"
-    assert str(Duel(3, 1, -2e-5)) == "3:1 (<.0001)"
+    assert (str(Duel(3, 1, 0.01, 0.04)), str(Duel(3, 1, -2e-5))) == ("**3:1 (+0.0100)**", "3:1 (<.0001)")
 
 
 def test_verdicts_that_no_test_bears_out():

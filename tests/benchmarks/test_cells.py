@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shutil
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -17,33 +19,26 @@ pytestmark = pytest.mark.once
 
 
 class Cell(NamedTuple):
-    """A cell of a study of two sets."""
-
     data: str
     fold: int
 
 
 def sound(record, cell):
-    """Whether a record is whole."""
     return record["fold"] == cell.fold and len(record["values"]) == 2
 
 
 def journals(folder, n_folds=3):
-    """Those of two sets, and of a part."""
     wanted = {name: [Cell(name, fold) for fold in range(n_folds)] for name in ("b", "a")}
     return {name: cells.Journal(folder, "main", of, sound) for name, of in wanted.items()}
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The cells that were run."""
     monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     return []
 
 
 def run(folder, ran, n_folds=3):
-    """Run what is missing."""
-
     def run_cell(cell, data):
         assert data == cell.data.upper()
         ran.append(cell)
@@ -109,6 +104,17 @@ def test_every_study_says_what_it_asks_and_takes(capsys):
         assert f"python -m benchmarks {name}" in of.__doc__
         assert of.options().prog == f"python -m benchmarks {name}"
         assert (of.RESULTS / "README.md").exists()
+
+
+@pytest.mark.parametrize("name", [one for one in command.STUDIES if one != "busch2021"])  # it simulates for pictures
+def test_the_committed_page_is_made_of_the_committed_cells(name, tmp_path):
+    of, again = command.study(name), tmp_path / "again"
+    shutil.copytree(of.RESULTS, again, ignore=shutil.ignore_patterns("*.py", "*.md", "*.svg", "*.png", "__pycache__"))
+    of.write_page(again)
+    text = (of.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert (again / "README.md").read_text(encoding="utf-8") == text
+    for picture in re.findall(r"!\[[^]]*\]\(([\w-]+\.\w+)\)", text):
+        assert (again / picture).stat().st_size > 3000, picture
 
 
 @pytest.mark.parametrize("page_only", [False, True])

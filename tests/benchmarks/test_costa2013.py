@@ -35,8 +35,7 @@ def test_folds():
         assert len(train) + len(test) == 100
         assert np.abs(np.bincount(y[test], minlength=3) - [6.1, 3, 0.9]).max() < 1
     assert len(list(sets.folds("letter", y))) == sets.FOLDS_RUN["letter"]
-    assert len(set(sets.SETS)) == 48
-    assert sets.protocols("iris") == ("loo", "folds", "own")
+    assert (len(set(sets.SETS)), sets.protocols("iris")) == (48, ("loo", "folds", "own"))
     assert sets.protocols("letter") == ("folds",)
 
 
@@ -89,7 +88,6 @@ def test_called_reliable():
 
 
 def _record(cell, place):
-    """A made-up cell."""
     rng = np.random.default_rng([place, len(cell.protocol)])
     found = {"n": 50, "features": 4, "classes": 2, "agreeing": round(rng.random(), 6), "n_tests": 50}
     names = [*numbers.METHODS, *(f"{of}_{rule}" for of in ("tpce", "tree") for rule in page.READ_OUTS)]
@@ -144,7 +142,6 @@ def test_tables_of_the_paper():
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     return study.finished(study.RESULTS)
 
 
@@ -178,11 +175,6 @@ def test_what_the_page_says(kept):
         numbers.average(kept, "folds", of, "brier") for of in ("tree", "bag", "tree_laplace", "bag_laplace", "tpce")
     ]
     assert numbers.average(kept, "folds", "batch", "brier") > max(briers), "the worst of all"
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, tmp_path, study.further_sections(study.RESULTS))
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_shortcut_for_batches():

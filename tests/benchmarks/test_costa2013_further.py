@@ -1,4 +1,7 @@
-"""Other learners and nodes along the path: readings against independent sums, cells, and their sections."""
+"""Pools, other learners, nodes along the path, lazy trees, several branches: readings against plain sums; cells."""
+
+import math
+from itertools import pairwise
 
 import jax
 import numpy as np
@@ -8,21 +11,113 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.studies.costa2013 import general, paths
+from benchmarks.studies.costa2013 import branches, general, paths, pools
 from benchmarks.studies.costa2013 import run as study
+from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
+from benchmarks.studies.costa2013.paths import finished_paths
 from benchmarks.studies.costa2013.pools import finished_pools
+from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
+
+from ._resumed import ends_with_the_same_bytes
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
 def small():
-    """A small set of both kinds of features, with two classes."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 40)
     X = np.column_stack([(y + rng.normal(size=40)).round(1), rng.integers(0, 3, 40), rng.normal(size=40)])
-    X[5, 0] = np.nan
     return DataSet("labor", X, y, ("a", "b"), np.array([False, True, False]), (), {})
+
+
+def test_pools_count_leaves_together():
+    found = pools.pooled(np.array([[[3, 0], [2, 1]], [[1, 0], [0, 9]]]))
+    np.testing.assert_allclose(found, [[5 / 6, 1 / 6], [0.1, 0.9]], atol=1e-11)
+
+
+def test_learning_lowers_the_loss_of_its_rows(small):
+    counts = ju.transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
+    rows = ju.learning.dataset_from_counts(counts, small.y)
+    before = pools.log_loss(pools.pooled(counts), small.y)
+    whole = pools.log_loss(pools.learned(rows)(counts), small.y)
+    assert whole < before
+    assert whole < pools.log_loss(pools.learned(rows, ("scale", "bias", "noise"))(counts), small.y) + 0.01
+
+
+def _isotonic(score, y):
+    """The least squares of an increasing function, as the largest mean to the left of the smallest to the right."""
+    level, found = np.unique(score), {}
+    for s in level:
+        means = [min(y[(score >= a) & (score <= b)].mean() for b in level[level >= s]) for a in level[level <= s]]
+        found[s] = max(means)
+    return found
+
+
+def test_venn_abers():
+    rng = np.random.default_rng(2)
+    known, scores = rng.integers(0, 6, 25) / 6, np.array([0.0, 0.5, 0.41, 1.0, 0.5])
+    y = (rng.random(25) < known).astype(int)
+    found = pools.venn_abers(known, y, scores)
+    for i, s in enumerate(scores):
+        p0, p1 = (_isotonic(np.append(known, s), np.append(y, label))[s] for label in (0, 1))
+        assert p0 <= p1
+        np.testing.assert_allclose(found[i], [(1 - p0) / (1 - p0 + p1), p1 / (1 - p0 + p1)], atol=1e-9)
+
+
+def test_bags_are_means_over_bootstrap_samples(small, monkeypatch):
+    monkeypatch.setattr(pools, "BAG", 2)
+    train, test = np.arange(30), np.arange(30, 40)
+    found = pools.bags(small, train, test, 7)
+    drawn = np.random.default_rng(7).integers(30, size=(2, 30))
+    expected, plain = [], []
+    for rows in drawn:
+        X, y = small.X[rows], small.y[rows]
+        counts = ju.transduction.transductive_leaf_counts(X, y, small.X[test], nominal=small.nominal).sum(axis=1)
+        expected.append(counts / counts.sum(axis=1, keepdims=True))
+        tree = ju.transduction.grow_greedy_trees(X, y, nominal=small.nominal)
+        leaves = np.asarray(ju.leaf_counts(tree, small.X[test]))[:, 0] + 1
+        plain.append(leaves / leaves.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found["bag_tpce_pool"], np.mean(expected, axis=0), atol=1e-9)
+    np.testing.assert_allclose(found["bag_laplace"], np.mean(plain, axis=0), atol=1e-9)
+
+
+def test_a_cell_of_each_protocol(small, monkeypatch):
+    monkeypatch.setattr(pools, "BAG", 2)
+    for run in pools.RUNS:
+        cell = pools.PoolCell("labor", run)
+        record = pools.run_cell(cell, small)
+        assert pools.is_sound(record, cell)
+        for name, of in record.items():
+            if name not in ("n", "classes"):
+                assert 0 <= of[0] <= 2, name
+                assert all(0 <= value <= 1 for value in of[1:4]), name
+    assert set(pools.READINGS) | {"venn_abers", "tree", "n", "classes"} == set(record)
+
+
+def test_cells_agree_with_those_of_the_paper():
+    found = pools.finished_pools(study.RESULTS)
+    assert len(found) >= 7
+    for name, record in found.items():
+        loo = study.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
+        for method in ("tree", "tree_laplace", "tpce", "tpce_frequencies"):
+            assert record["loo"][method][:4] == pytest.approx(loo[method], abs=2e-6), (name, method)
+
+
+def test_a_run_of_pools_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)
+    monkeypatch.setattr(pools, "load", lambda name, folder: small)
+    ran = []
+
+    def run_cell(cell, data):
+        ran.append(cell)
+        names = [*pools.READINGS, "venn_abers", "tree"]
+        rng = np.random.default_rng([ord(cell.data[0]), ord(cell.protocol[0])])
+        return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in names}}
+
+    monkeypatch.setattr(pools, "run_cell", run_cell)
+    ends_with_the_same_bytes(lambda folder: pools.run_all(["iris", "labor"], None, folder), ran, tmp_path)
+    assert "of 2 sets (iris, labor)" in " ".join(pools.section(pools.finished_pools(tmp_path / "whole")).split())
 
 
 def test_paths_end_in_the_leaves_and_shrink(small):
@@ -33,8 +128,7 @@ def test_paths_end_in_the_leaves_and_shrink(small):
     np.testing.assert_array_equal(paths._leaves(found), expected)
     whole = np.bincount(small.y[:30])
     np.testing.assert_array_equal(found.counts[:, :, 0], np.tile(whole + np.eye(3, 2, dtype=int), (10, 1, 1)))
-    fewer = (found.counts[:, :, 1:] < found.counts[:, :, :-1]).any(axis=3) | ~found.is_there[:, :, 1:]
-    assert fewer.all()
+    assert ((found.counts[:, :, 1:] < found.counts[:, :, :-1]).any(axis=3) | ~found.is_there[:, :, 1:]).all()
     assert (found.counts[:, :, 1:] <= found.counts[:, :, :-1]).all()
 
 
@@ -88,15 +182,121 @@ def test_a_run_goes_on_where_it_stopped(module, tmp_path, monkeypatch, small):
         assert all(0 <= of[0] <= 2 for of in record.values() if isinstance(of, list) and len(of) == 5)
 
 
-def test_cells_agree_with_those_of_pools():
-    pools, found = finished_pools(study.RESULTS), paths.finished_paths(study.RESULTS)
-    assert len(found) >= 20
-    for name, record in found.items():
-        for reading in ("tree_laplace", "tpce", "tpce_pool"):
-            assert record["five"][reading] == pytest.approx(pools[name]["five"][reading], abs=2e-6), (name, reading)
+NOMINAL = np.array([False, True, False])
 
 
-def test_the_sections_are_those_of_the_cells():
-    text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert paths.section(paths.finished_paths(study.RESULTS)) in text
-    assert general.section(general.finished_general(study.RESULTS)) in text
+def tiny(seed, k):
+    """A small set of both kinds of features, with ties; float32 holds its numbers and the middles between them."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(k), rng.integers(0, k, 18 - k)])
+    X = np.column_stack(
+        [(y + rng.normal(size=18)).round(), rng.integers(0, 3, 18), (4 * rng.normal(size=18)).round() / 4]
+    )
+    return X.astype(float), y
+
+
+def lazy_path(X, y, x, label, k):
+    """The leaf's counts, one test after the other."""
+    rows = list(range(len(y)))
+    while True:
+        counts = [sum(y[i] == c for i in rows) + (c == label) for c in range(k)]
+        if len({y[i] for i in rows}) < 2 or sum(counts) < 4:
+            return counts
+        best, chosen = (0.0, 0), None
+        for f, is_nominal in ((0, False), (2, False), (1, True)):
+            values = sorted({X[i, f] for i in rows})
+            cuts = values if is_nominal else [(a + b) / 2 for a, b in pairwise(values)]
+            for cut in cuts:
+                passes = (lambda v, c=cut: v == c) if is_nominal else (lambda v, c=cut: v <= c)
+                branch = [i for i in rows if passes(X[i, f]) == passes(x[f])]
+                of = [sum(y[i] == c for i in branch) + (c == label) for c in range(k)]
+                weights = [a / b for a, b in zip(of, counts, strict=True) if a]
+                entropy = -sum(w / sum(weights) * math.log2(w / sum(weights)) for w in weights)
+                score = (round(math.log2(sum(n > 0 for n in counts)) - entropy, 8), sum(of))
+                if sum(of) >= 2 and score[0] > 0 and score > best:
+                    best, chosen = score, branch
+        if chosen is None:
+            return counts
+        rows = chosen
+
+
+@pytest.mark.parametrize(("seed", "k"), [(0, 2), (1, 2), (2, 3), (3, 3), (4, 4)])
+def test_lazy_paths_are_those_of_plain_loops(seed, k):
+    X, y = tiny(seed, k)
+    queries = tiny(seed + 10, k)[0][:8]
+    expected = [[lazy_path(X, y, x, label, k) for label in [*range(k), -1]] for x in queries]
+    np.testing.assert_array_equal(lazy_leaf_counts(X, y, queries, NOMINAL), expected)
+
+
+@pytest.mark.parametrize("nominal", [np.zeros(3, bool), np.ones(3, bool)])
+def test_lazy_paths_of_one_kind_of_features(nominal):
+    X, y = tiny(0, 2)
+    found = lazy_leaf_counts(X, y, X, nominal)
+    assert (found.sum(axis=2) >= 2).all()
+    assert (found <= np.bincount(y) + np.eye(3, 2, dtype=int)).all()
+
+
+def soft_by_hand(node, x, tree, X, rows, width, y):
+    """[(share, instances' rows)] of leaves, by recursion on rows alone."""
+    first, f, t = tree.child[node], tree.feature[node], tree.threshold[node]
+    if first == node:
+        return [(1.0, tree.counts[node])]
+    if f == 1:
+        return soft_by_hand(
+            *(
+                (first + 2, x, tree, X, [i for i in rows if X[i, 1] == t], width, y)
+                if x[1] == t
+                else (first + 1, x, tree, X, [i for i in rows if X[i, 1] != t], width, y)
+            )
+        )
+    half = width * np.std([X[i, f] for i in rows])
+    left = float(x[f] <= t) if half == 0 else min(max((t + half - x[f]) / (2 * half), 0), 1)
+    sides = [[i for i in rows if (X[i, f] <= t) == is_left] for is_left in (True, False)]
+    found = []
+    for share, side, child in ((left, sides[0], first), (1 - left, sides[1], first + 1)):
+        found += [(share * of, counts) for of, counts in soft_by_hand(child, x, tree, X, side, width, y)]
+    return found
+
+
+@pytest.mark.parametrize("width", [0.0, 0.1, 0.5])
+def test_soft_readings_are_those_of_plain_loops(width):
+    X, y = tiny(2, 3)
+    queries, sample = tiny(12, 3)[0][:8], presort(X, y, NOMINAL)
+    tree = grow_greedy_tree(sample, checked_limits("boundary", 2))
+    coded, asked = X.astype(np.float32), as_queries(queries, sample)
+    # Levels 0, 1, 2 are all there, so codes are the values themselves.
+    assert (sample.code[0] == X[:, 1]).all()
+    by_leaf = [soft_by_hand(0, x, tree, coded, range(18), width, y) for x in queries.astype(np.float32)]
+    expected = [sum(w * (c + 1) / (sum(c) + 3) for w, c in of) for of in by_leaf]
+    own, _ = soft_readings(X, y, queries, NOMINAL, width)
+    assert asked.n == 8
+    np.testing.assert_allclose(own, expected, atol=1e-6)
+
+
+def test_soft_counts_are_the_shares_of_training_instances():
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    half = 0.5 * X.std()
+    left = np.clip((1.5 + half - X[:, 0]) / (2 * half), 0, 1)
+    counts = np.array([[sum(w[y == c]) for c in (0, 1)] for w in (left, 1 - left)])
+    laplace = (counts + 1) / (counts.sum(axis=1, keepdims=True) + 2)
+    np.testing.assert_allclose(
+        soft_readings(X, y, X, np.array([False]), 0.5)[1], np.column_stack([left, 1 - left]) @ laplace
+    )
+
+
+def test_no_width_is_the_tree_itself():
+    X, y = tiny(3, 3)
+    counts = np.asarray(ju.leaf_counts(ju.transduction.grow_greedy_trees(X, y, nominal=NOMINAL), X))[:, 0]
+    for found in soft_readings(X, y, X, NOMINAL, 0.0):
+        np.testing.assert_allclose(found, (counts + 1) / (counts.sum(axis=1, keepdims=True) + 3), rtol=1e-6)
+
+
+def test_cells_agree_with_each_other():
+    of_pools, of_paths, of_branches = (
+        finished(study.RESULTS) for finished in (finished_pools, finished_paths, branches.finished_branches)
+    )
+    for found, known, least in ((of_paths, of_pools, 20), (of_branches, of_paths, 15)):
+        assert len(found) >= least
+        for name, record in found.items():
+            for reading in ("tree_laplace", "tpce", "tpce_pool"):
+                assert record["five"][reading] == pytest.approx(known[name]["five"][reading], abs=2e-6), (name, reading)

@@ -34,8 +34,7 @@ def folder_with(path, csv=CSV, **changes):
 
 def check_toy(found):
     np.testing.assert_array_equal(found.X, [[1.5, 1], [np.nan, 0], [3, np.nan]])
-    assert found.y.tolist() == [0, 1, 0]
-    assert found.class_labels == ("no", "yes")
+    assert (found.y.tolist(), found.class_labels) == ([0, 1, 0], ("no", "yes"))
     assert found.nominal.tolist() == [False, True]
 
 
@@ -79,8 +78,7 @@ def openml(tmp_path, monkeypatch):
 def test_openml_is_asked_once(openml):
     check_toy(data.load("toy"))
     check_toy(data.load("toy"))
-    assert openml.fetched == [7]
-    assert data.names() == ("toy", "unfetchable")
+    assert (openml.fetched, data.names()) == ([7], ("toy", "unfetchable"))
 
 
 def test_a_cache_that_was_altered_is_refused(openml):

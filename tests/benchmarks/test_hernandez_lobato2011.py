@@ -35,13 +35,11 @@ def test_splits(monkeypatch):
     assert stored.n_classes == 3
     first, other = stored.split(0), stored.split(1)
     assert [len(part) for part in first] == [67, 67, 33, 33]
-    both = np.concatenate([first.X_train, first.X_test])
-    assert sorted(both[:, 0]) == sorted(data.X[:, 0])
+    assert sorted(np.concatenate([first.X_train, first.X_test])[:, 0]) == sorted(data.X[:, 0])
     assert not np.array_equal(first.X_test, other.X_test)
     np.testing.assert_array_equal(stored.split(0).X_train, first.X_train)
     drawn = votes_of.problem("led", None)
-    assert drawn.n_classes == 10
-    assert [len(part) for part in drawn.split(0)] == [60, 60, 40, 40]
+    assert (drawn.n_classes, [len(part) for part in drawn.split(0)]) == (10, [60, 60, 40, 40])
     assert not np.array_equal(drawn.split(0).X_test, drawn.split(1).X_test)
     assert len(votes_of.PROBLEMS) == 15
 
@@ -53,24 +51,20 @@ def test_votes_are_those_of_scikit_learns_trees():
     X = split.X_test.astype(np.float32)
     expected = np.stack([tree.predict_proba(X).argmax(axis=1) for tree in model.estimators_], axis=1)
     np.testing.assert_array_equal(votes, expected)
-    tally = votes_of.counted(votes, 3)
-    np.testing.assert_array_equal(tally[4], np.bincount(votes[4], minlength=3))
+    np.testing.assert_array_equal(votes_of.counted(votes, 3)[4], np.bincount(votes[4], minlength=3))
     assert {kind: votes_of.grow(split, kind, 1, 0).max_features for kind in votes_of.KINDS} == votes_of.KINDS
 
 
 def test_votes_from_outside_and_of_the_large_ensemble():
     split = votes_of.problem("waveform", None).split(0)
     votes = votes_of.vote(split, 3, "bagging", 9, 60, [0, 0])
-    assert votes.polled.shape == (40, 9)
-    assert votes.reference.shape == (40, 3)
+    assert (votes.polled.shape, votes.reference.shape) == ((40, 9), (40, 3))
     assert set(votes.reference.sum(axis=1)) == {60}, "three chunks, the last a smaller one"
     seeds = np.random.SeedSequence([0, 0]).generate_state(4)
-    model = votes_of.grow(split, "bagging", 9, seeds[0])
-    expected = np.zeros((60, 3), int)
+    model, expected = votes_of.grow(split, "bagging", 9, seeds[0]), np.zeros((60, 3), int)
     for tree, sample in zip(model.estimators_, model.estimators_samples_, strict=True):
         outside = np.setdiff1d(np.arange(60), sample)
-        found = tree.predict_proba(split.X_train.astype(np.float32)[outside]).argmax(axis=1)
-        expected[outside, found] += 1
+        expected[outside, tree.predict_proba(split.X_train.astype(np.float32)[outside]).argmax(axis=1)] += 1
     np.testing.assert_array_equal(votes.outside, expected)
     assert len(set(seeds.tolist())) == 4, "the large ensemble has other trees"
 
@@ -80,8 +74,7 @@ def test_measures_from_their_definition():
     votes = votes_of.Votes(
         rng.choice(3, (50, 15), p=[0.7, 0.2, 0.1]), np.zeros((4, 3)), rng.multinomial(40, [0.5, 0.4, 0.1], 50)
     )
-    y = rng.integers(0, 3, 50)
-    stopped = voting.stop_after(votes.polled, 3, confidence=0.9)
+    y, stopped = rng.integers(0, 3, 50), voting.stop_after(votes.polled, 3, confidence=0.9)
     got = dict(zip(of_cells.MEASURES, study.measures(stopped, votes, y), strict=True))
     settled = np.flatnonzero(np.asarray(stopped.settled))
     polled, predicted = np.asarray(stopped.n_trees_used), np.asarray(stopped.predicted)
@@ -98,8 +91,7 @@ def test_measures_from_their_definition():
         expected["error_infinite"] += infinite != y[i]
     assert got == expected
     assert 0 < len(settled) < 50
-    nothing = stopped._replace(settled=np.zeros(50, bool))
-    assert study.measures(nothing, votes, y) == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert study.measures(stopped._replace(settled=np.zeros(50, bool)), votes, y) == [0, 0, 1, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [("twonorm", 2), ("waveform", 3)])
@@ -111,14 +103,12 @@ def test_a_cell(name, n_classes):
     assert (found["exact"] == found["bound"]) or n_classes > 2
     assert found["exact"][0] >= found["bound"][0], "the exact probability exceeds the bound"
     assert len(found["prior"]["fitted"]) == n_classes
-    assert len(set(found["prior"]["symmetric"])) == 1
-    assert sum(found["margins"]) == 40
+    assert (len(set(found["prior"]["symmetric"])), sum(found["margins"])) == (1, 40)
     settled = [n for n, _ in found["confidences"]]
     assert settled == sorted(settled, reverse=True), "more confidence settles less"
     assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]
     assert all(0 <= found["doubt"][rule] <= found[rule][0] for rule in of_cells.RULES)
-    again = study.run_cell(cell, votes_of.problem(name, None), SETTINGS)
-    assert again == found
+    assert study.run_cell(cell, votes_of.problem(name, None), SETTINGS) == found
 
 
 def test_the_circle(monkeypatch):
@@ -128,17 +118,14 @@ def test_the_circle(monkeypatch):
     split = votes_of.circle(0)
     assert split.X_test[:5, 0].tolist() == [-1, -0.5, 0, 0.5, 1], "a row is a height"
     assert split.y_test.reshape(5, 5)[2].tolist() == [1, 0, 0, 0, 1]
-    outside = (split.X_train**2).sum(axis=1) > 2 / np.pi
-    assert (split.y_train != outside).sum() == 15
+    assert (split.y_train != ((split.X_train**2).sum(axis=1) > 2 / np.pi)).sum() == 15
     needed = votes_of.trees_needed(0, 60, 0.9)
     assert len(needed) == 25
     assert set(needed) <= {-1, *range(3, 61)}
 
 
 def _record(cell, settings=SETTINGS):
-    """A made-up cell."""
-    row = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4]
-    polled = [0] * settings.trees
+    row, polled = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4], [0] * settings.trees
     polled[4] = 20
     return {
         "n": 40,
@@ -181,8 +168,7 @@ def test_led_by_trees_that_give_up_is_a_part(tmp_path, monkeypatch):
         return {"n": 40, "bound": [20, 80, 5, 2, 1, 6, 5, 4 + repeat]}
 
     def run(folder):
-        parts = ["--parts", "constant", "--repetitions", "3", "--out", str(folder)]
-        study.run(study.options().parse_args(parts))
+        study.run(study.options().parse_args(["--parts", "constant", "--repetitions", "3", "--out", str(folder)]))
         return list(study.constant_journal(folder).found.values())
 
     monkeypatch.setattr(study, "run_constant", run_constant)
@@ -223,8 +209,7 @@ def test_rates():
     assert rate.mean == pytest.approx(4.0)
     spread, binomial = np.std([0, 4, 8, 4], ddof=1) / 2, 100 * (0.04 * 0.96 / 100) ** 0.5
     assert rate.error == pytest.approx(max(spread, binomial))
-    assert rate.verdict == "within error"
-    assert rate._replace(allowed=4.0).verdict == "yes"
+    assert (rate.verdict, rate._replace(allowed=4.0).verdict) == ("within error", "yes")
     assert rate._replace(error=0.5).verdict == "**no**"
     values = of_cells.columns(found, "bagging")
     assert values.shape == (4, 7)
@@ -244,10 +229,8 @@ def test_tables_of_the_paper():
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     found = study.finished(study.RESULTS)
-    circles = found.pop(study.CIRCLE)
-    return found, [record["needed"] for record in circles.values()]
+    return found, [record["needed"] for record in found.pop(study.CIRCLE).values()]
 
 
 def test_what_the_page_says(kept):
@@ -274,23 +257,15 @@ def test_what_the_page_says(kept):
     assert bound[:, 3].mean() < 0.6
     assert np.abs(bound[:, 5] - bound[:, 6]).mean() < 0.3 < np.abs(bound[:, 4] - bound[:, 6]).mean()
     for kind in of_cells.KINDS:
-        exact = values["exact", kind] - values["bound", kind]
-        assert np.all(np.abs(exact[:, 1]) < 0.5), "the bound is tight"
+        assert np.all(np.abs((values["exact", kind] - values["bound", kind])[:, 1]) < 0.5), "the bound is tight"
         assert values["fitted", kind][:, 3].mean() < 0.75
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    settings = study.kept_settings(study.RESULTS)._asdict()
-    text = page.study_page(*kept, settings, tmp_path, list(study.constant_journal(study.RESULTS).found.values()))
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_trees_that_make_leaves_of_constant_features():
     """By all features each pattern is a leaf; a node whose only try is constant is one with all that is in it."""
     split = votes_of.problem("led", None).split(0)
     bag = np.random.default_rng(3).integers(0, 60, 60)
-    votes = study.constant_votes(split, 10, 7, np.random.default_rng(3))
-    checked = 0
+    votes, checked = study.constant_votes(split, 10, 7, np.random.default_rng(3)), 0
     for x, vote in zip(split.X_test, votes, strict=True):
         same = split.y_train[bag][np.all(split.X_train[bag] == x, axis=1)]
         if len(same):
@@ -300,5 +275,4 @@ def test_trees_that_make_leaves_of_constant_features():
     alike = split._replace(X_train=np.ones_like(split.X_train))
     votes = study.constant_votes(alike, 10, 1, np.random.default_rng(3))
     assert set(votes) == {np.bincount(split.y_train[bag]).argmax()}
-    few = study.constant_votes(split, 10, 1, np.random.default_rng(3))
-    assert len(set(few)) > 1
+    assert len(set(study.constant_votes(split, 10, 1, np.random.default_rng(3)))) > 1

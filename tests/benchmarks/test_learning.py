@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 
@@ -25,16 +24,9 @@ from benchmarks.studies.learning.methods import (
     venn_abers_pair,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
-from benchmarks.studies.learning.page import page
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    found = learning.kept(learning.RESULTS)
-    assert page(found) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_is_said_of_grown_out_forests():
@@ -121,8 +113,7 @@ def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
 @pytest.mark.parametrize("part", GROUPS)
 def test_what_users_would_do_instead_is_of_the_same_forests(part):
     found = learning.kept(learning.RESULTS)
-    joined = beside_instead(found, part)
-    of_part = set(learning.sets_of(part))
+    joined, of_part = beside_instead(found, part), set(learning.sets_of(part))
     assert {cell.data for cell in joined} == of_part
     assert len(joined) == sum(cell.part == "instead" and cell.data in of_part for cell in found)
     for cell in joined:
@@ -167,19 +158,6 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
     shares = dict(zip(sets, a / b, strict=True))
     assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
     assert [round(shares[name], 2) for name in ("iris", "scene")] == [1.23, 1.70]
-
-
-def test_the_readmes_table_has_both_kinds_of_sets():
-    found = learning.kept(learning.RESULTS)
-    frames = [table(beside_instead(found, part)) for part in GROUPS]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for method in ("mean", "isotonic", "P", "tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers"):
-        cells = []
-        for frame in frames:
-            a, b, _ = paired(frame, "pool", method, "log_loss_clipped")
-            apart = "" if wilcoxon(a, b).pvalue < 0.05 else ", not told apart"
-            cells.append(f"{(a < b).sum()}:{(a > b).sum()}, {100 * np.median(1 - a / b):.1f} %{apart}")
-        assert f"| {' | '.join(cells)} |" in readme, method
 
 
 def test_noise_is_what_mushroom_loses():

@@ -18,7 +18,6 @@ NAMES = tuple(GENERATORS)
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Many instances of every problem."""
     return {
         name: tuple(map(np.asarray, generator.draw(jax.random.key(7), N))) for name, generator in GENERATORS.items()
     }
@@ -43,8 +42,7 @@ def test_shapes_and_classes(drawn, name):
 
 def _moments(name):
     """The means ``[classes features]`` and the covariances ``[classes features features]`` of the formulas."""
-    one = np.ones(20)
-    alternating = np.resize([1.0, -1.0], 20)
+    one, alternating = np.ones(20), np.resize([1.0, -1.0], 20)
     a, eye = 2 / 20**0.5, np.eye(20)
     if name == "twonorm":
         return [a * one, -a * one], [eye, eye]
@@ -79,8 +77,7 @@ def test_waves():
 def test_the_bayes_error_is_met_and_the_posterior_is_calibrated(drawn, name):
     X, y = drawn[name]
     generator = GENERATORS[name]
-    wrong = np.asarray(generator.bayes_class(X)) != y
-    error = generator.bayes_error
+    wrong, error = np.asarray(generator.bayes_class(X)) != y, generator.bayes_error
     assert abs(wrong.mean() - error) < 4 * (error * (1 - error) / N) ** 0.5
     posterior = np.asarray(generator.posterior(X))
     np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-5)
@@ -143,8 +140,7 @@ def test_density_of_waveform_against_quadrature(rng):
         mixed = u[:, None] * WAVES[a] + (1 - u)[:, None] * WAVES[b]
         for row, x in enumerate(X):
             logs = -0.5 * ((x - mixed) ** 2).sum(axis=1) - 21 / 2 * np.log(2 * np.pi)
-            expected = np.logaddexp.reduce(logs) - np.log(len(u))
-            assert found[row, c] == pytest.approx(expected, rel=1e-5)
+            assert found[row, c] == pytest.approx(np.logaddexp.reduce(logs) - np.log(len(u)), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["twonorm", "threenorm", "ringnorm"])

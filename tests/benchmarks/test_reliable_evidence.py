@@ -15,7 +15,7 @@ import jaxunc as ju
 from benchmarks.studies.reliable_evidence import beyond
 from benchmarks.studies.reliable_evidence import run as study
 from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
-from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, page, table
+from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, table
 
 pytestmark = pytest.mark.once
 
@@ -25,8 +25,7 @@ PRIOR = np.array([0.7, 0.3])
 
 def degree(w_for: float, w_against: float) -> float:
     """π by its definition: the largest min of the relative likelihood and 2θ - 1, where they meet."""
-    n = w_for + w_against
-    share = w_for / n
+    share = w_for / (w_for + w_against)
     log_of = lambda x: np.log(np.maximum(x, 1e-300))
 
     def gap(theta):
@@ -68,8 +67,7 @@ def test_preferences_added_and_multiplied():
 def test_empty_and_large_leaves():
     leaves = jnp.asarray([[0.0, 0.0], [0.0, 1e6], [5e5, 5e5]])
     for name, rule in rules_of(jnp.asarray(PRIOR)).items():
-        answer = jax.jit(rule.answer)(leaves)
-        assert np.isfinite(answer.probability).all(), name
+        assert np.isfinite(jax.jit(rule.answer)(leaves).probability).all(), name
     for name in ("evidence-certain", "evidence-reliable"):
         np.testing.assert_allclose(rules_of(jnp.asarray(PRIOR))[name].answer(leaves[:1]).probability, PRIOR, rtol=1e-5)
 
@@ -98,8 +96,7 @@ def test_the_forests_are_those_of_the_study_of_rules():
 
 
 def test_a_duel():
-    frame = table(study.kept(study.RESULTS))
-    values = by_set(frame, "auc", 1)
+    values = by_set(table(study.kept(study.RESULTS)), "auc", 1)
     row = against(values, "evidence").loc["evidence-certain"]
     gains = (values["evidence-certain"] - values["evidence"]).round(6)
     assert (row["won"], row["lost"]) == ((gains > 0).sum(), (gains < 0).sum())
@@ -141,12 +138,6 @@ def test_what_the_page_says_everywhere():
 
 
 @pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    text = page(study.kept(study.RESULTS), {part: beyond.kept(study.RESULTS, part) for part in beyond.KINDS})
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
     counts = rng.integers(0, 6, (30, 12, n_classes))
@@ -169,11 +160,9 @@ def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
 
 def test_measures_of_more_classes_are_the_library_s(rng):
     scores, y = rng.integers(0, 4, (60, 3)) / 2, rng.integers(0, 3, 60)  # with ties
-    shares = rng.dirichlet(np.ones(3), 60)
-    doubts = rng.random((3, 60, 2))
+    shares, doubts = rng.dirichlet(np.ones(3), 60), rng.random((3, 60, 2))
     found = dict(zip(MEASURES, beyond.measured(beyond.Answers(scores, shares), doubts, y), strict=True))
-    right = np.argmax(scores, axis=1) == y
-    ranked = np.sort(scores, axis=1)
+    right, ranked = np.argmax(scores, axis=1) == y, np.sort(scores, axis=1)
     kept = lambda certainty: 1 - float(ju.metrics.area_under_risk_coverage(certainty, right))
     assert found["auc"] == pytest.approx(float(ju.metrics.auc(scores, y)), abs=2e-6)
     assert found["accuracy"] == pytest.approx(right.mean(), abs=2e-6)

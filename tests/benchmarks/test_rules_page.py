@@ -31,8 +31,7 @@ def made_up(n_sets=12, noise=0.01, n_classes=2, seed=0):
 
 def test_the_winner():
     found = by_set(made_up(), "auc", "oob", 4)
-    best = winner(found, larger=True)
-    gains = found["better"] - found["probability"]
+    best, gains = winner(found, larger=True), found["better"] - found["probability"]
     assert best.name == "better"
     assert (best["better"], best["worse"]) == ((gains > 0).sum(), (gains < 0).sum())
     assert best["gain"] == pytest.approx(gains.median(), abs=1e-6)
@@ -69,21 +68,13 @@ def test_the_page_and_its_pictures(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def readme():
-    """What the page of rules says, whose table is that of the README."""
-    root = rules.RESULTS.parents[2]
-    short, whole = (
-        (root / name).read_text(encoding="utf-8").split("## Which rule when")[1].split("## The one idea")[0]
-        for name in ("README.md", "docs/combiners.md")
-    )
-    table = lambda text: [line for line in text.splitlines() if line.startswith("|")]
-    assert table(short) == table(whole)
-    return whole
+def advice():
+    page = (rules.RESULTS.parents[2] / "docs/combiners.md").read_text(encoding="utf-8")
+    return page.split("## Which combiner when")[1].split("## The one idea")[0]
 
 
 @pytest.fixture(scope="module")
 def measured():
-    """The committed means."""
     document = json.loads((rules.RESULTS / "rules.json").read_text(encoding="utf-8"))
     return pd.DataFrame(document["rows"], columns=document["columns"])
 
@@ -92,24 +83,20 @@ def cells(line):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_the_committed_page_is_that_of_the_committed_numbers(measured):
-    assert rules_page(measured) == (rules.RESULTS / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_table_of_the_readme_is_that_of_the_page(readme):
+def test_the_table_of_the_docs_is_that_of_the_page(advice):
     page = (rules.RESULTS / "README.md").read_text(encoding="utf-8").split("## More than two")[0]
-    found = [cells(line) for line in readme.splitlines() if re.match(r"\| \d+ \|", line)]
+    found = [cells(line) for line in advice.splitlines() if re.match(r"\| \d+ \|", line)]
     expected = [cells(line) for line in page.splitlines() if line.startswith("| in-bag, ")]
     assert [["in-bag, " + row[0], *row[1:]] for row in found] == expected
-    heads = [cells(line) for text in (readme, page) for line in text.splitlines() if "to rank (AUC)" in line]
+    heads = [cells(line) for text in (advice, page) for line in text.splitlines() if "to rank (AUC)" in line]
     assert heads[0][1:] == heads[1][1:]
 
 
-def test_what_the_readme_advises_follows_from_the_numbers(readme, measured):
+def test_what_the_docs_advise_follows_from_the_numbers(advice, measured):
     two, more = measured[measured["n_classes"] == 2], measured[measured["n_classes"] > 2]
-    assert f"Measured on {two['set'].nunique()} data sets of two classes" in readme
+    assert f"Measured on {two['set'].nunique()} data sets of two classes" in advice
     told = {cells(line)[0]: list(map(int, cells(line)[1:])) for line in told_apart(two).splitlines()[4:]}
-    assert f"better in {told['`plausibility`'][0]} and worse in {told['`plausibility`'][1]}" in readme
+    assert f"better in {told['`plausibility`'][0]} and worse in {told['`plausibility`'][1]}" in advice
     assert max(told, key=lambda rule: told[rule][0] - told[rule][1]) == "`plausibility`"
     assert told["`mixture`"][3] == told["`mixture`"][5] == 0, "the safe choice with other counts"
 

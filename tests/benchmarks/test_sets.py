@@ -42,15 +42,8 @@ def rows():
     return Rows(X.astype(np.float32), y)
 
 
-@pytest.mark.exhaustive
-def test_the_page_is_that_of_the_committed_cells():
-    found = study.kept(study.RESULTS)
-    assert page(found) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_table_by_need_stands_in_the_docs():
-    text = DECISIONS.read_text(encoding="utf-8")
-    assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in text
+    assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in DECISIONS.read_text(encoding="utf-8")
 
 
 @pytest.mark.exhaustive
@@ -79,16 +72,12 @@ def test_what_the_docs_say(first, second, measure, won, lost, gain, is_told_apar
 
 
 def test_what_the_docs_say_of_promises():
-    sums = table(study.kept(study.RESULTS)).groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
+    frame = table(study.kept(study.RESULTS))
+    sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     assert sums.loc["conformal, held-out", "kept"] == 33
     assert sums.loc["by class, learned, oob"].tolist()[1:] == [102, 107]
     assert sums.loc["conformal, held-out"].tolist()[1:] == [90, 107]
-
-
-def test_what_the_docs_say_of_more_classes():
-    frame = table(study.kept(study.RESULTS))
-    more = frame[frame["n_classes"] > 2]
-    assert compared(more, "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
+    assert compared(frame[frame["n_classes"] > 2], "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
 
 
 def test_a_cell_has_all_methods_and_all_rows(rows):
@@ -155,16 +144,6 @@ def test_a_promise_is_kept_within_binomial_error():
     assert not is_kept(84, 100)
 
 
-@pytest.mark.exhaustive
-def test_likelihood_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_likelihood(study.Cell("made", 0), rows)
-    assert list(found["sets"]) == list(found["numbers"]) == list(found["seconds"]) == list(NAMES)
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
-    assert measures([found["sets"]["likelihood, oob, by class"]])["worst_class"] > 0.7
-
-
 def test_both_parts_of_a_cell_are_of_the_same_forest():
     found = [record for record in study.kept(study.RESULTS).values() if "numbers" in record]
     assert found
@@ -198,8 +177,7 @@ def test_leaves_of_three_classes_are_those_of_the_whole_simplex():
     counts, alpha, n = np.array([5.0, 3.0, 2.0]), 0.3, 200
     a, b = np.meshgrid(np.arange(1, n), np.arange(1, n))
     p = np.stack([a, b, n - a - b], axis=-1)[a + b < n] / n
-    logs = np.sum(counts * np.log(p), axis=1)
-    kept = p[logs >= np.sum(counts * np.log(counts / 10)) + np.log(alpha)]
+    kept = p[np.sum(counts * np.log(p), axis=1) >= np.sum(counts * np.log(counts / 10)) + np.log(alpha)]
     lower, upper = bounds(counts[None], profile_lower, alpha)
     np.testing.assert_allclose(lower[0], kept.min(axis=0), atol=1.5 / n)
     np.testing.assert_allclose(upper[0], kept.max(axis=0), atol=1.5 / n)
@@ -246,8 +224,7 @@ def test_rows_do_not_know_their_labels(rows):
     grown = as_arrays(model, X, y)
     known = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     shares = grown.own["in-bag"] / grown.own["in-bag"].sum(axis=-1, keepdims=True)
-    weight = grown.unseen / grown.unseen.sum(axis=1, keepdims=True)
-    mean = np.einsum("rtc,rt->rc", shares, weight)
+    mean = np.einsum("rtc,rt->rc", shares, grown.unseen / grown.unseen.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(mean, known.answer(ju.Mean()).probability, atol=1e-5)
     of_rows = ju.count_leaves(ju.from_sklearn(model), X, y, tree_mask=ju.counting.oob_mask(model, 200))
     counts = np.asarray(ju.leaf_counts(of_rows, X))
@@ -263,8 +240,7 @@ def test_numbers_are_chosen_by_what_they_say():
     both = np.ones((4, 2), bool)
     worth = [np.mean([1, 1, 0, 1]), np.mean([1, 1, 0.65, 0.65]), 0.65]
     assert chosen([one, some, both], y, "by u65") == int(np.argmax(worth)) == 1
-    assert chosen([one, both], y, "by u65") == 0
-    assert chosen([one, some, both], y, "by class") == 1
+    assert (chosen([one, both], y, "by u65"), chosen([one, some, both], y, "by class")) == (0, 1)
     assert chosen([one, one], y, "by class") == 1  # none covers: the widest
 
 
@@ -279,17 +255,6 @@ def test_plausible_models_name_their_classes(rng):
     mask = np.ones((8, 20), bool)
     mask[0, :2] = False  # no tree of the first part has not seen the row
     np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
-
-
-@pytest.mark.exhaustive
-def test_vote_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_vote(study.Cell("made", 0), rows)
-    parts = [found[key] for key in ("sets", "seconds", "numbers", "learning")]
-    assert [set(part) for part in parts] == [set(VOTE_NAMES)] * 4
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
-    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
 
 
 @pytest.mark.exhaustive
@@ -312,8 +277,7 @@ def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
         for utility in UTILITIES:
             worth = [float(ju.metrics.discounted_utility(one, y, kind=utility)) for one in sets.values()]
             assert chosen_s(of_votes, utility) == STRENGTHS[int(np.argmax(np.round(worth, 6)))]
-            loss = ju.learning.UtilityLoss.of(3, utility)
-            s = chosen_s(of_votes, utility)
+            loss, s = ju.learning.UtilityLoss.of(3, utility), chosen_s(of_votes, utility)
             vote = learned(of_votes, s, utility)
             start = ju.LearnedVote(s - 0.5, half_size=1.0)
             assert ju.learning.loss_on(vote, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
@@ -338,8 +302,7 @@ def test_steps_hold_masses_equal_and_learn_s(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(30, random_state=0).fit(X, y)
     both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
-    of_votes = reading(both, both.count_sets[0])
-    loss = ju.learning.UtilityLoss.of(3, 65)
+    of_votes, loss = reading(both, both.count_sets[0]), ju.learning.UtilityLoss.of(3, 65)
     start, rule = sloped(2), learned(of_votes, 2, 65, freeze=MASSES)
     assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)
     assert float(rule.s) != float(start.s) == 1.5
@@ -347,15 +310,6 @@ def test_steps_hold_masses_equal_and_learn_s(rows):
     # With exact comparisons the first step is the cautious forest itself.
     exact, cautious = of_votes.answer(start.hardened()), of_votes.answer(ju.GeneralizedVote(2))
     np.testing.assert_allclose(exact.mass, cautious.mass, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.exhaustive
-def test_step_cells_have_all_methods_and_all_rows(rows):
-    found = study.run_steps(study.Cell("made", 0), rows)
-    assert [tuple(found[key]) for key in ("sets", "seconds", "numbers")] == [STEP_NAMES] * 3
-    for one in found["sets"].values():
-        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
-        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
 
 
 def test_steps_start_from_the_chosen_cautious_forests():
@@ -369,5 +323,25 @@ def test_steps_start_from_the_chosen_cautious_forests():
                 assert s + 0.5 == record["learned_vote"]["numbers"][f"cautious, {where}"][0]
 
 
-def test_without_steps_there_is_no_section_of_them():
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("run", "names", "further"),
+    [
+        (study.run_likelihood, NAMES, ()),
+        (study.run_vote, VOTE_NAMES, ("learning",)),
+        (study.run_steps, STEP_NAMES, ()),
+    ],
+)
+def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
+    found = run(study.Cell("made", 0), rows)
+    assert {tuple(found[key]) for key in ("sets", "seconds", "numbers", *further)} == {tuple(names)}
+    for one in found["sets"].values():
+        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
+        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
+    if names is NAMES:
+        assert measures([found["sets"]["likelihood, oob, by class"]])["worst_class"] > 0.7
+
+
+def test_without_votes_and_steps_there_are_no_sections_of_them():
+    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
     assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == []

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 @pytest.fixture
 def small(monkeypatch):
-    """A small set of both kinds of features."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)
     X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
@@ -46,8 +45,7 @@ def _cost_complexity(model, node, threshold):
 def test_pruning(small, cp):
     model = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(small.X, small.y)
     pruned = trees.prune(model, cp)
-    root = trees.node_counts(model)[0].min()
-    errors, n_leaves, _ = _cost_complexity(model, 0, cp * root)
+    errors, n_leaves, _ = _cost_complexity(model, 0, cp * trees.node_counts(model)[0].min())
     assert len(pruned.counts) == n_leaves
     assert pruned.counts.min(axis=1).sum() == errors
     place = pruned.place(small.X)
@@ -88,8 +86,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
         return study.journal(folder, "banana").found
 
     monkeypatch.setattr(run, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))
-    assert len(whole) == 3
+    assert len(ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))) == 3
 
 
 def test_running_means_are_undone():
@@ -100,7 +97,6 @@ def test_running_means_are_undone():
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     sets = {n: study.journal(run.RESULTS, n).found for n in study.SETS}
     return {name: list(found.values()) for name, found in sets.items()}
 
@@ -139,8 +135,7 @@ def test_what_the_page_says(kept):
         sign = 1 if measure == "auc" else -1
         for records in kept.values():
             assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
-    six = {name: kept[name] for name in paper}
-    apart = {way: [] for way in page.WAYS}
+    six, apart = {name: kept[name] for name in paper}, {way: [] for way in page.WAYS}
     for measure in page.MEASURES:
         of = {way: page.gains(six, way, measure).mean(axis=0)[[0, 5]] for way in page.WAYS}
         for way in page.WAYS:
@@ -156,8 +151,3 @@ def test_what_the_page_says(kept):
     assert page.means(kept["banknote"], "raw", "brier")[0] < 0.5 * page.means(kept["banknote-eb"], "raw", "brier")[0]
     published = np.array([page.ranges(records, "auc_published") for records in kept.values()])
     assert np.ptp(published, axis=-1).max() < 0.01
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, study.SETS, tmp_path, run.further_sections(kept, run.RESULTS))
-    assert text == (run.RESULTS / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""More classes, ensembles and other counts: sizes of aggregates, reading of counts, verdicts; distances of ranges."""
+"""Trees by other gains, more classes, ensembles, other counts, and distances of ranges: against their definitions."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,120 @@ from benchmarks.data import DataSet
 from benchmarks.studies.suttoncharani2020 import beyond as study
 from benchmarks.studies.suttoncharani2020 import beyond_methods as methods
 from benchmarks.studies.suttoncharani2020 import distances, trees
+from benchmarks.studies.suttoncharani2020 import left_open as page
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 300)
+    return np.column_stack([y + rng.normal(size=300), rng.normal(size=300), rng.integers(0, 2, 300)]), y
+
+
+def test_without_a_prior_it_is_cart(data):
+    own, cart = trees.grow_by_gain(*data, "raw"), trees.grow(*data)
+    for cp in (0.0, 0.01):
+        a, b = trees.prune(own, cp), trees.prune(cart, cp)
+        np.testing.assert_array_equal(a.counts[a.place(data[0])], b.counts[b.place(data[0])])
+
+
+@pytest.mark.parametrize("prior", [(0.0, 0.0), (2.0, 1.0), (0.3, 7.0)])
+def test_the_best_cut_by_the_definition(data, prior):
+    X, y = data[0][:60], data[1][:60]
+
+    def impurity(labels):
+        p = (labels.sum() + prior[0]) / (len(labels) + sum(prior))
+        return len(labels) * 2 * p * (1 - p)
+
+    def gain(feature, threshold):
+        left = X[:, feature] <= threshold
+        sides = y[left], y[~left]
+        return impurity(y) - sum(map(impurity, sides)) if min(map(len, sides)) >= trees.MIN_LEAF else -np.inf
+
+    most = max(gain(f, v) for f in range(3) for v in X[:, f])
+    cut = trees.best_cut(X, y, trees.corrected_impurity(*prior))
+    if cut is None:
+        assert most < 1e-8
+    else:
+        assert gain(*cut) == pytest.approx(most)
+
+
+def _evidential(labels, weight):
+    """n U of a node by the definitions: masses of sets, nonspecificity, discord by pignistic probabilities."""
+    n = len(labels)
+    mass = {frozenset([k]): np.sum(labels == k) / (n + 1) for k in (0, 1)} | {frozenset([0, 1]): 1 / (n + 1)}
+    pignistic = {k: sum(m / len(of) for of, m in mass.items() if k in of) for k in (0, 1)}
+    nonspecificity = sum(m * np.log2(len(of)) for of, m in mass.items())
+    discord = -sum(m * np.log2(sum(pignistic[k] for k in of)) for of, m in mass.items())
+    return n * ((1 - weight) * nonspecificity + weight * discord)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_the_evidential_impurity_by_the_definition(weight):
+    for ones in (0, 1, 5, 12):
+        labels = np.arange(12) < ones
+        assert trees.evidential_impurity(weight)(12, ones) == pytest.approx(_evidential(labels, weight))
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_the_best_evidential_cut(data, weight):
+    X, y = data[0][:60], data[1][:60]
+
+    def gain(feature, threshold):
+        left = X[:, feature] <= threshold
+        sides = [_evidential(side, weight) for side in (y[left], y[~left]) if len(side) >= trees.MIN_LEAF]
+        return _evidential(y, weight) - sum(sides) if len(sides) == 2 else -np.inf
+
+    cut = trees.best_cut(X, y, trees.evidential_impurity(weight))
+    assert gain(*cut) == pytest.approx(max(gain(f, v) for f in range(3) for v in X[:, f]))
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_what_a_node_more_costs(weight):
+    impurity = trees.evidential_impurity(weight)
+    for share in (0.0, 0.2, 0.5):
+        entropy = -sum(p * np.log2(p) for p in (share, 1 - share) if p)
+        cost = 2 * impurity(500, 500 * share) - impurity(1000, 1000 * share)
+        expected = 1 - weight - weight * entropy if share else 1 - 0.28 * weight
+        assert cost == pytest.approx(expected, abs=0.01)
+
+
+def test_entropy_trees_are_those_of_scikit_learn(data):
+    theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
+    theirs.fit(*data)
+    ours = trees.prune(trees.grow_by_gain(*data, trees.ENTROPY), 0.0)
+    expected = trees.prune(theirs, 0.0)
+    np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
+
+
+def test_evidential_trees_are_smaller(data):
+    noise = np.random.default_rng(2).normal(size=(300, 1))
+    sizes = [trees.grow_by_gain(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
+    assert sizes[0] < sizes[1] / 2
+
+
+@pytest.mark.parametrize("growth", [*trees.GROWTHS, *trees.EVIDENTIAL, trees.ENTROPY])
+def test_leaves_hold_their_counts(data, growth):
+    pruned = trees.prune(trees.grow_by_gain(*data, growth), 0.0)
+    place = pruned.place(data[0])
+    for row, counts in enumerate(pruned.counts):
+        np.testing.assert_array_equal(np.bincount(data[1][place == row], minlength=2), counts)
+
+
+def test_a_single_leaf_has_no_prior():
+    assert trees.prior_of(np.array([[3, 7]])) == (0.0, 0.0)
+    assert min(trees.prior_of(np.array([[3, 7], [20, 1], [5, 5]]))) > 0
+
+
+def test_verdicts():
+    assert (page.verdict(np.ones((3, 4))), page.verdict(-np.ones((3, 4)))) == ("it helps", "it harms")
+    assert page.verdict(np.array([[1, 1, 1], [1, 1, -1], [1, 1, 1]])) == "it does not help reliably"
+    ten = np.array([1.0] * 10 + [-1.0] * 2)
+    assert (study.verdict(np.array([ten, ten])), study.verdict(np.array([-ten, -ten]))) == ("helps", "harms")
+    assert study.verdict(np.array([ten, np.array([1.0] * 9 + [-1.0] * 3)])) == "does not help reliably"
+    assert study.verdict(np.array([ten, -ten])) == "does not help reliably"
 
 
 @pytest.fixture
@@ -36,8 +148,7 @@ def test_a_cell(small, part):
 
 def test_errors_of_more_classes(small):
     model = DecisionTreeClassifier(min_samples_leaf=7, random_state=0).fit(small.X, small.y)
-    place = model.apply(small.X)
-    pruned = trees.prune(model, 0.0)
+    place, pruned = model.apply(small.X), trees.prune(model, 0.0)
     assert trees.node_errors(model)[0] == 150 - np.bincount(small.y).max()
     for leaf in np.unique(place):
         own = small.y[place == leaf]
@@ -73,18 +184,8 @@ def test_naive_bayes_of_frequencies_is_naive_bayes():
 
 def test_neighbours_of_training_rows_are_others(small):
     onehot = np.eye(3)[small.y]
-    apart = np.arange(150)[:, None] * np.ones((1, 2))
-    found = methods.neighbours(apart, onehot, np.arange(150), np.arange(3))
+    found = methods.neighbours(np.arange(150)[:, None] * np.ones((1, 2)), onehot, np.arange(150), np.arange(3))
     np.testing.assert_allclose(found["raw"][0], onehot[:10].mean(axis=0))
-
-
-def test_verdicts():
-    ten = np.array([1.0] * 10 + [-1.0] * 2)
-    assert study.verdict(np.array([ten, ten])) == "helps"
-    assert study.verdict(np.array([-ten, -ten])) == "harms"
-    nine = np.array([1.0] * 9 + [-1.0] * 3)
-    assert study.verdict(np.array([ten, nine])) == "does not help reliably"
-    assert study.verdict(np.array([ten, -ten])) == "does not help reliably"
 
 
 def test_distances_to_the_perfect_loss():

@@ -34,7 +34,6 @@ def test_measures_of_a_tally_are_those_of_the_sets():
 
 @pytest.fixture
 def small(monkeypatch):
-    """A small set of both kinds of features."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 60)
     X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
@@ -79,7 +78,6 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
 
 @pytest.fixture(scope="module")
 def kept():
-    """The committed cells."""
     return {n: study.journal(study.RESULTS, n).found for n in study.SETS}
 
 
@@ -152,10 +150,3 @@ def test_what_the_page_says(kept):
         sizes = page.tallies(found, 1, "inbag", "equal")[:, ::2]
         between = (sizes[:, 1:-1].sum(axis=1) / sizes.sum(axis=1)).max()
         assert 0.035 < between < 0.045 if name == "cmc" else between == 0
-
-
-def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, tmp_path)
-    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    for i in (1, 2, 3):
-        assert (tmp_path / f"figure-{i}.png").stat().st_size > 5000

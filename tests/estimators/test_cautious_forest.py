@@ -1,4 +1,4 @@
-"""The cautious forest: scikit-learn's own checks, its sets and intervals, and what it refuses."""
+"""The cautious forest: its sets and intervals, and what it refuses."""
 
 import pickle
 import warnings
@@ -11,7 +11,6 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, PureLeavesWarning
@@ -19,39 +18,19 @@ from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
+X, X_test, y, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
 # Of a depth that gives all forests one shape, which is compiled once.
 SMALL = RandomForestClassifier(20, min_samples_leaf=2, max_depth=4, random_state=0)
 
-# As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstraps differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstraps differ",
-}
-
-
-@pytest.mark.exhaustive
-@parametrize_with_checks(
-    [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
 
 @pytest.fixture(scope="module")
-def data():
-    return train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fitted(data):
+def fitted():
     """Cautious enough to be undecided about some."""
-    return CautiousForestClassifier(SMALL, s=20, mass="leaf_size").fit(data[0], data[2])
+    return CautiousForestClassifier(SMALL, s=20, mass="leaf_size").fit(X, y)
 
 
 @pytest.mark.exhaustive
-def test_every_face_of_the_answer(data, fitted):
-    X_test, y_test = data[1], data[3]
+def test_every_face_of_the_answer(fitted):
     vote = ju.bind(fitted.forest_, ju.GeneralizedVote(20, "leaf_size"))(X_test)
     sets = fitted.predict_set(X_test)
     np.testing.assert_array_equal(sets, ju.decisions.nondominated(vote))
@@ -72,32 +51,28 @@ def test_every_face_of_the_answer(data, fitted):
 
 
 @pytest.mark.exhaustive
-def test_explanations(data, fitted):
-    X_test = data[1]
+def test_explanations(fitted):
     why = fitted.explain(X_test)
     np.testing.assert_array_equal(why.largest_s >= 20, fitted.predict_set(X_test).sum(axis=1) == 1)
     np.testing.assert_allclose(why.support.sum(axis=1) + why.abstaining, 1, rtol=1e-6)
     assert why.abstaining_trees.shape == (len(X_test), 20)
     assert all(isinstance(part, np.ndarray) for part in why)
-    changed = clone(fitted).fit(data[0], data[2]).set_params(s=100)
+    changed = clone(fitted).fit(X, y).set_params(s=100)
     np.testing.assert_array_equal(changed.explain(X_test).abstaining, why.abstaining)
 
 
 @pytest.mark.exhaustive
-def test_answers_of_its_own_sample(data, fitted):
-    X, _, y, _ = data
+def test_answers_of_its_own_sample(fitted):
     assert fitted.oob_set_.shape == fitted.oob_decision_function_.shape == (len(y), 2)
     assert 0.9 < fitted.oob_score_ < 1
     honest = ju.metrics.single_set_accuracy(fitted.oob_set_, y)
     assert honest <= ju.metrics.single_set_accuracy(fitted.predict_set(X), y), "its own labels are in the leaves"
-    again = clone(fitted).set_params(counts="inbag").fit(X, y)
-    assert not hasattr(again, "oob_set_")
+    assert not hasattr(clone(fitted).set_params(counts="inbag").fit(X, y), "oob_set_")
 
 
 @pytest.mark.exhaustive
-def test_grown_out_forests_decide_too_much_in_their_own_bags(data):
+def test_grown_out_forests_decide_too_much_in_their_own_bags():
     """Why out-of-bag counts are the default: pure leaves hardly ever abstain."""
-    X, X_test, y, _ = data
     grown_out = RandomForestClassifier(20, random_state=0)
     with pytest.warns(PureLeavesWarning) as caught:
         inbag = CautiousForestClassifier(grown_out, counts="inbag").fit(X, y)
@@ -123,16 +98,13 @@ def test_more_classes_text_labels_and_frames():
 
 @pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("counts", ["inbag", "train", "held_out"])
-def test_other_counts_and_fitted_forests(counts, data):
-    X, X_test, y, y_test = data
-    model = CautiousForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
-    assert model.score(X_test, y_test) > 0.9
+def test_other_counts_and_fitted_forests(counts):
+    assert CautiousForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y).score(X_test, y_test) > 0.9
     frozen = CautiousForestClassifier(FrozenEstimator(clone(SMALL).fit(X, y)), counts=counts).fit(X, y)
     assert frozen.predict_set(X_test).any(axis=1).all()
 
 
-def test_searches_and_pickles(data):
-    X, X_test, y, _ = data
+def test_searches_and_pickles():
     utility = lambda model, X, y: float(ju.metrics.discounted_utility(model.predict_set(X), y))
     model = CautiousForestClassifier(SMALL, counts="train")
     search = GridSearchCV(model, {"s": [1, 200]}, cv=2, scoring=utility).fit(X, y)
@@ -157,8 +129,7 @@ def test_searches_and_pickles(data):
     ],
 )
 @pytest.mark.exhaustive(keep=1)
-def test_what_is_refused(settings, match, data):
-    with refuses(ValueError, match):
-        CautiousForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])
+def test_what_is_refused(settings, match):
+    refuses(ValueError, match, CautiousForestClassifier(**{"estimator": SMALL, **settings}).fit, X, y)
     with refuses(TypeError, "answers with Preference"):
-        CombinedForestClassifier(SMALL, "generalized_vote", {"s": 1}).fit(data[0], data[2])
+        CombinedForestClassifier(SMALL, "generalized_vote", {"s": 1}).fit(X, y)

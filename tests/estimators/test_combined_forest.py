@@ -1,4 +1,4 @@
-"""The classifier: scikit-learn's own checks, its counts, and what it refuses."""
+"""The classifier: its counts, and what it refuses."""
 
 import json
 import pickle
@@ -18,7 +18,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
@@ -26,33 +25,12 @@ from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
+X, X_test, y, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
 SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
-
-# As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "bootstraps differ",
-    "check_sample_weight_equivalence_on_sparse_data": "bootstraps differ",
-}
-
-
-@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
-@parametrize_with_checks(
-    [CombinedForestClassifier(RandomForestClassifier(5))],
-    expected_failed_checks=lambda _: EXPECTED,
-)
-@pytest.mark.exhaustive(keep=2)
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.fixture(scope="module")
-def data():
-    return train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
 
 
 @pytest.mark.exhaustive
-def test_the_mean_is_scikit_learns_forest(data):
-    X, X_test, y, _ = data
+def test_the_mean_is_scikit_learns_forest():
     forest = clone(SMALL).fit(X.astype(np.float32), y)
     model = CombinedForestClassifier(SMALL, "mean").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
@@ -88,8 +66,7 @@ def test_the_default_takes_any_number_of_classes():
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
 @pytest.mark.exhaustive
-def test_counts(counts, data):
-    X, X_test, y, y_test = data
+def test_counts(counts):
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     totals = np.asarray(model.forest_.counts).sum(axis=(1, 2))
@@ -105,8 +82,7 @@ def test_counts(counts, data):
 
 
 @pytest.mark.exhaustive
-def test_every_face_of_the_answer(data):
-    X, X_test, y, _ = data
+def test_every_face_of_the_answer():
     model = CombinedForestClassifier(SMALL, "dempster", {"prior": "forest"}, counts="oob").fit(X, y)
     bound = ju.bind(model.forest_, ju.DempsterRule(prior=model.forest_.prior))
     np.testing.assert_array_equal(model.decision_function(X_test), ju.margin(bound(X_test)))
@@ -127,15 +103,12 @@ def test_more_classes_text_labels_and_frames():
     assert set(model.predict(X)) == set(names)
     assert model.decision_function(X).shape == (150, 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
-    with refuses(ValueError, "feature names should match"):
-        model.predict(X[X.columns[::-1]])
-    with refuses(ValueError, "OneVsRest"):
-        CombinedForestClassifier(SMALL, "dempster").fit(X, names)
+    refuses(ValueError, "feature names should match", model.predict, X[X.columns[::-1]])
+    refuses(ValueError, "OneVsRest", CombinedForestClassifier(SMALL, "dempster").fit, X, names)
 
 
 @pytest.mark.exhaustive
-def test_pipelines_searches_clones_and_pickles(data):
-    X, X_test, y, y_test = data
+def test_pipelines_searches_clones_and_pickles():
     pipeline = make_pipeline(StandardScaler(), CombinedForestClassifier(SMALL))
     search = GridSearchCV(pipeline, {"combinedforestclassifier__combiner": ["mean", "vote", "evidence"]}, cv=2)
     search.fit(X, y)
@@ -158,15 +131,13 @@ def test_pipelines_searches_clones_and_pickles(data):
     ids=lambda e: type(e).__name__,
 )
 @pytest.mark.exhaustive
-def test_other_forests_and_missing_values(estimator, data):
-    X, X_test, y, y_test = data
-    X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
-    assert CombinedForestClassifier(estimator, counts="train").fit(X, y).score(X_test, y_test) > 0.85
+def test_other_forests_and_missing_values(estimator):
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    assert CombinedForestClassifier(estimator, counts="train").fit(holes, y).score(X_test, y_test) > 0.85
 
 
 @pytest.mark.exhaustive
-def test_fitted_forests(data):
-    X, X_test, y, y_test = data
+def test_fitted_forests():
     forest = clone(SMALL).fit(X, y)
     before = pickle.dumps(forest)
     model = CombinedForestClassifier(FrozenEstimator(forest), "mean").fit()
@@ -184,8 +155,7 @@ def test_fitted_forests(data):
         CombinedForestClassifier(FrozenEstimator(SMALL)).fit()
 
 
-def test_a_fitted_forest_knows_its_columns(data):
-    X, _, y, _ = data
+def test_a_fitted_forest_knows_its_columns():
     frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
     forest = FrozenEstimator(clone(SMALL).fit(frame, y))
     assert CombinedForestClassifier(forest, counts="train").fit(frame, y).feature_names_in_.tolist() == list("abcd")
@@ -205,8 +175,7 @@ def test_class_weights_weigh_the_counts(counts):
 
 
 @pytest.mark.exhaustive
-def test_contradicting_leaves_leave_the_prior(data):
-    X, X_test, y, _ = data
+def test_contradicting_leaves_leave_the_prior():
     noisy = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
     model = CombinedForestClassifier(SMALL, "evidence", {"smoothing": 0}, counts="oob").fit(X, noisy)
     contradicted = np.isneginf(ju.bind(model.forest_, model.combiner_)(X_test)).all(axis=1)
@@ -216,8 +185,7 @@ def test_contradicting_leaves_leave_the_prior(data):
 
 
 @pytest.mark.exhaustive
-def test_instances_in_every_bag_are_left_out_and_told_of(data):
-    X, _, y, _ = data
+def test_instances_in_every_bag_are_left_out_and_told_of():
     model = CombinedForestClassifier(RandomForestClassifier(3, min_samples_leaf=5, random_state=0), counts="oob")
     with pytest.warns(UserWarning, match="are in every tree's bag") as caught:
         model.fit(X, y)
@@ -230,21 +198,18 @@ def test_instances_in_every_bag_are_left_out_and_told_of(data):
     assert not hasattr(model, "oob_decision_function_")
 
 
-def test_rules_without_probabilities(data):
-    X, X_test, y, y_test = data
+def test_rules_without_probabilities():
     model = CombinedForestClassifier(SMALL, "mean", {"scorer": "linear"}, counts="oob").fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     assert model.oob_score_ > 0.9
     assert not hasattr(model, "oob_decision_function_")
-    with refuses(ValueError, "without a bound"):
-        model.predict_proba(X_test)
+    refuses(ValueError, "without a bound", model.predict_proba, X_test)
     ranked = CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "mean", "scorer": "linear"}).fit(X, y)
     assert ranked.score(X_test, y_test) > 0.9
 
 
 @pytest.mark.exhaustive
-def test_rules_with_a_setting_per_tree(data):
-    X, X_test, y, y_test = data
+def test_rules_with_a_setting_per_tree():
     weights = np.arange(8.0)
     model = CombinedForestClassifier(SMALL, ju.Weighted(ju.Mean(), weights), counts="oob").fit(X, y)
     expected = ju.bind(model.forest_, ju.Weighted(ju.Mean(), weights)).probability(X_test)
@@ -256,15 +221,13 @@ def test_rules_with_a_setting_per_tree(data):
 
 
 @pytest.mark.exhaustive
-def test_bags_without_replacement(data):
-    X, X_test, y, y_test = data
+def test_bags_without_replacement():
     bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
     assert CombinedForestClassifier(bagging, counts="oob", random_state=0).fit(X, y).score(X_test, y_test) > 0.85
 
 
 @pytest.mark.exhaustive
-def test_random_state_makes_it_repeatable(data):
-    X, X_test, y, _ = data
+def test_random_state_makes_it_repeatable():
     make = lambda seed: CombinedForestClassifier(
         RandomForestClassifier(5, min_samples_leaf=3), counts="held_out", random_state=seed
     )
@@ -274,8 +237,7 @@ def test_random_state_makes_it_repeatable(data):
 
 
 @pytest.mark.exhaustive
-def test_pure_leaves_are_warned_of_once(data):
-    X, X_test, y, _ = data
+def test_pure_leaves_are_warned_of_once():
     grown_out = RandomForestClassifier(5, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -301,23 +263,18 @@ def test_pure_leaves_are_warned_of_once(data):
         ({"combiner": "dempster", "combiner_options": {"reliability": 1.5}}, "reliability"),
     ],
 )
-def test_what_is_refused(settings, match, data):
-    with refuses(ValueError, match):
-        CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])
+def test_what_is_refused(settings, match):
+    refuses(ValueError, match, CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit, X, y)
 
 
-def test_other_models_and_data_are_refused(data):
-    X, _, y, _ = data
-    with refuses(TypeError, "GaussianNB"):
-        CombinedForestClassifier(GaussianNB()).fit(X, y)
+def test_other_models_and_data_are_refused():
+    refuses(TypeError, "GaussianNB", lambda: CombinedForestClassifier(GaussianNB()).fit(X, y))
     for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.combiners.Together(a=ju.Mean()), "dict")):
-        with refuses(TypeError, f"answers with {answer}"):
-            CombinedForestClassifier(SMALL, rule).fit(X, y)
+        refuses(TypeError, f"answers with {answer}", CombinedForestClassifier(SMALL, rule).fit, X, y)
     rare = np.where(np.arange(len(y)) == 0, 2, y)
     with refuses(ValueError, "leaves no instance of class 2"):
         CombinedForestClassifier(SMALL, counts="held_out", random_state=0).fit(X, rare)
-    with refuses(ValueError, "y has 1 class"):
-        CombinedForestClassifier(SMALL).fit(X, np.ones(len(y)))
+    refuses(ValueError, "y has 1 class", lambda: CombinedForestClassifier(SMALL).fit(X, np.ones(len(y))))
     frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
     with pytest.raises(ValueError, match="could not convert string"):
         CombinedForestClassifier(SMALL).fit(frame, np.arange(40) % 2)
@@ -327,8 +284,7 @@ BAGS = RandomForestClassifier(50, min_samples_leaf=2, random_state=0)
 
 
 @pytest.mark.exhaustive
-def test_a_default_forest_learns(data):
-    X, X_test, y, y_test = data
+def test_a_default_forest_learns():
     model = CombinedForestClassifier(BAGS, random_state=0).fit(X, y)
     explicit = CombinedForestClassifier(BAGS, "learned", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
@@ -354,16 +310,14 @@ def test_a_default_forest_learns(data):
     ],
     ids=["no bootstrap", "few trees", "held_out"],
 )
-def test_learning_from_other_rows(data, estimator, counts):
-    X, X_test, y, y_test = data
+def test_learning_from_other_rows(estimator, counts):
     model = CombinedForestClassifier(estimator, "learned", counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
     assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "held_out" else 1), rel=0.02)
 
 
 @pytest.mark.exhaustive
-def test_learning_of_a_fitted_forest(data):
-    X, X_test, y, _ = data
+def test_learning_of_a_fitted_forest():
     fitted = clone(BAGS).fit(X, y)
     model = CombinedForestClassifier(FrozenEstimator(fitted), "learned").fit(X, y)
     assert model.estimator_ is fitted
@@ -372,8 +326,7 @@ def test_learning_of_a_fitted_forest(data):
 
 
 @pytest.mark.exhaustive
-def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
-    X, _, y, _ = data
+def test_the_default_is_the_mixture_where_nothing_can_be_learned():
     for model, arguments in (
         (CombinedForestClassifier(SMALL), (X, y)),
         (CombinedForestClassifier(BAGS, counts="oob"), (X, y)),
@@ -391,11 +344,11 @@ def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
     ],
 )
 @pytest.mark.exhaustive
-def test_bad_settings_of_learning(data, settings, match):
+def test_bad_settings_of_learning(settings, match):
     with refuses(ValueError, match):
-        CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(data[0], data[2])
+        CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(X, y)
     with refuses(ValueError, "learns from data"):
-        CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(data[0], data[2])), "learned").fit()
+        CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(X, y)), "learned").fit()
 
 
 @pytest.mark.exhaustive
@@ -431,8 +384,7 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     grown = RandomForestClassifier(60, min_samples_leaf=2, random_state=0)
     model = CombinedForestClassifier(grown, combiner=ju.Vote()).fit(*training)
     unseen = ju.counting.oob_mask(model.estimator_, len(X[half]))
-    votes = ju.voting.out_of_bag_votes(model.forest_, X[half], unseen)
-    prior = ju.voting.fit_vote_prior(votes)
+    prior = ju.voting.fit_vote_prior(ju.voting.out_of_bag_votes(model.forest_, X[half], unseen))
     settings = {"criterion": "optimal", "disagreement": 0.02, "population": "finite"}
     found = model.predict_polled(X[1::2], prior="fitted", training=training, **settings)
     same = model.predict_polled(X[1::2], prior=prior, **settings)
@@ -441,17 +393,13 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     whole = model.predict_polled(X[1::2], criterion="certain")
     assert found.n_trees_used.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_trees_used.mean()
     assert np.mean(found.predicted != whole.predicted) < 0.04
-    with refuses(ValueError, "none were given: pass training"):
-        model.predict_polled(X, prior="fitted")
-    with refuses(ValueError, "training is a ndarray"):
-        model.predict_polled(X, prior="fitted", training=X)
-    with refuses(ValueError, "leave training out"):
-        model.predict_polled(X, training=training)
+    refuses(ValueError, "none were given: pass training", model.predict_polled, X, prior="fitted")
+    refuses(ValueError, "training is a ndarray", model.predict_polled, X, prior="fitted", training=X)
+    refuses(ValueError, "leave training out", model.predict_polled, X, training=training)
     with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on"):
         model.predict_polled(X, prior="fitted", training=(X[half][::-1], names[half][::-1]))
     out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner=ju.Vote(), counts="oob").fit(*training)
-    with refuses(ValueError, "counts='oob' leaves count others"):
-        out.predict_polled(X, prior="fitted", training=training)
+    refuses(ValueError, "counts='oob' leaves count others", out.predict_polled, X, prior="fitted", training=training)
     with refuses(ValueError, "bootstrap=False"):
         whole = RandomForestClassifier(5, min_samples_leaf=2, bootstrap=False, random_state=0)
         CombinedForestClassifier(whole, "mean").fit(*training).predict_polled(X, prior="fitted", training=training)

@@ -1,4 +1,4 @@
-"""What all classifiers keep to: fitted state is frozen, no rows and one row, columns, copies, files."""
+"""What all classifiers keep to: scikit-learn's checks, frozen fitted state, no rows and one, columns, copies, files."""
 
 import json
 import pickle
@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
@@ -20,6 +21,24 @@ pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estim
 X, Y = sample()
 ROWS = X[:12]
 
+# As for scikit-learn's own forest: weights are no repetitions where bootstraps or trees are drawn at random.
+BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps differ" for kind in ("dense", "sparse")}
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
+
+
+@pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
+@parametrize_with_checks(
+    [
+        CautiousForestClassifier(RandomForestClassifier(10, max_depth=3)),
+        CombinedForestClassifier(RandomForestClassifier(5)),
+        RandomDecisionTreesClassifier(5),
+    ],
+    expected_failed_checks=lambda model: EXPECTED if isinstance(model, RandomDecisionTreesClassifier) else BOOTSTRAPS,
+)
+@pytest.mark.exhaustive(keep=2)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
 
 @pytest.fixture(scope="module", params=MODELS)
 def name(request) -> str:
@@ -28,7 +47,6 @@ def name(request) -> str:
 
 @pytest.fixture(scope="module")
 def fitted(name):
-    """A model and what it answers."""
     model = MODELS[name]().fit(X, Y)
     return model, answers(model, ROWS)
 
@@ -74,8 +92,7 @@ def test_no_rows_are_an_answer_without_rows(fitted):
 def test_no_rows_of_a_frame(name):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MODELS[name]().fit(frame, Y)
-    assert model.predict_proba(frame[:0]).shape == (0, 2)
-    assert model.predict(frame[:1]).shape == (1,)
+    assert (model.predict_proba(frame[:0]).shape, model.predict(frame[:1]).shape) == ((0, 2), (1,))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["b", "a", "c"]])
     with pytest.raises(ValueError, match=r"at least one|0 sample"):
@@ -92,8 +109,7 @@ def test_too_little_to_fit_on(name, n, message):
 def test_one_class_and_one_column(name):
     with pytest.raises(ValueError, match="1 class"):
         MODELS[name]().fit(X, np.zeros(len(X)))
-    probability = MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1])
-    np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -131,7 +147,6 @@ TAMPERED = [
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, bytes]:
-    """A file of each."""
     found = {}
     for kind, make in MODELS.items():
         path = tmp_path_factory.mktemp("files") / "x"
@@ -173,5 +188,4 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
 )
 @pytest.mark.exhaustive(keep=2)
 def test_refusals(model, error, message):
-    with refuses(error, message):
-        model.fit(X, Y)
+    refuses(error, message, model.fit, X, Y)

@@ -118,8 +118,7 @@ def test_refusals(case):
     make, settings, kind, said = REFUSED[case]
     model = make()
     X, y = (SMALL[0][:, : getattr(model, "n_features", 5)], SMALL[1])
-    with refuses(kind, said):
-        CombinedForestClassifier(FrozenEstimator(model), **settings).fit(X, y)
+    refuses(kind, said, CombinedForestClassifier(FrozenEstimator(model), **settings).fit, X, y)
 
 
 def test_a_forest_or_an_ensemble_that_is_not_frozen():
@@ -166,8 +165,7 @@ def test_forests_that_are_grown_here(library):
         assert list(made.feature_names_in_) == NUMBERS
     with refuses(ValueError, f"those of {type(model).__name__} hold values. Take counts='held_out'"):
         CombinedForestClassifier(model).fit(X, labels)
-    with refuses(ValueError, "needs a forest with bags"):
-        CautiousForestClassifier(model).fit(X, labels)
+    refuses(ValueError, "needs a forest with bags", CautiousForestClassifier(model).fit, X, labels)
     fitted = clone(model).fit(X[:300], y[:300])
     frozen = CombinedForestClassifier(FrozenEstimator(fitted), counts="held_out").fit(X[300:450], y[300:450])
     assert (frozen.predict(X[450:]) == y[450:]).mean() > 0.9

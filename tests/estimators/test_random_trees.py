@@ -1,28 +1,16 @@
-"""Random decision trees as a classifier: scikit-learn's checks, nominal columns, and what it refuses."""
+"""Random decision trees as a classifier: nominal columns, and what it refuses."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-
-# Weights of zero take instances out, others count: repeating an instance changes what trees are drawn.
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights",
-}
-
-
-@pytest.mark.exhaustive
-@parametrize_with_checks([RandomDecisionTreesClassifier(5)], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +39,8 @@ def test_words_and_categories_are_nominal(shop):
     assert codes.tolist() == [[0.5, -1, 3, 1]], "unseen, and missing as a value of its own"
     assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard"))))
     for mode in ("average", "parent", "zeros"):
-        other = clone(model).set_params(empty_leaves=mode).fit(frame, y)
-        assert other.score(frame, y) > 0.85
-    uncertainty = model.predict_uncertainty(frame)
-    assert uncertainty.total.shape == (120,)
+        assert clone(model).set_params(empty_leaves=mode).fit(frame, y).score(frame, y) > 0.85
+    assert model.predict_uncertainty(frame).total.shape == (120,)
 
 
 @pytest.mark.parametrize("nominal", [["grade", "word"], [1, 2], np.array([False, True, True, False])], ids=type)
@@ -86,12 +72,7 @@ FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
 @pytest.mark.parametrize(
     ("X", "y", "error", "said"),
     [
-        (
-            FRAME.assign(when=pd.Timestamp("2020-01-01")),
-            [0, 1, 0, 1],
-            TypeError,
-            r"X's columns \['when'\].*days since",
-        ),
+        (FRAME.assign(when=pd.Timestamp("2020-01-01")), [0, 1, 0, 1], TypeError, r"X's columns \['when'\].*days since"),
         (FRAME, [0, 1, 0], ValueError, "inconsistent numbers of samples"),
         (FRAME, [0, 1, None, np.nan], ValueError, "NaN"),
         (FRAME["number"], [0, 1, 0, 1], ValueError, r"to_frame"),
@@ -102,20 +83,22 @@ FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
     ids=["dates", "labels", "no label", "series", "no rows", "no columns", "infinite"],
 )
 def test_frames_that_are_refused(X, y, error, said):
-    with refuses(error, said):
-        RandomDecisionTreesClassifier(2).fit(X, y)
+    refuses(error, said, RandomDecisionTreesClassifier(2).fit, X, y)
 
 
 @pytest.mark.exhaustive
-def test_missing_numbers(shop):
+def test_missing_numbers_and_words_that_are_not_nominal(shop):
     frame, y = shop
     gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
     model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)
     assert np.all(np.isfinite(model.predict_proba(gaps)))
-    with refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'"):
-        RandomDecisionTreesClassifier(5).fit(gaps, y)
+    refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'", RandomDecisionTreesClassifier(5).fit, gaps, y)
     with refuses(ValueError, r"X\[0, 0\] is NaN"):
         RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y).predict(gaps)
+    with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):
+        RandomDecisionTreesClassifier(2, nominal=None).fit(frame, y)
+    with refuses(TypeError, "an array of numbers, but the levels of column 'grade' are words"):
+        RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
 
 
 @pytest.mark.parametrize(
@@ -134,15 +117,6 @@ def test_missing_numbers(shop):
 def test_refused(shop, options, said):
     with pytest.raises(ValueError, match=said):
         RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(*shop)
-
-
-@pytest.mark.exhaustive
-def test_words_that_are_not_nominal_are_no_numbers(shop):
-    frame, y = shop
-    with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):
-        RandomDecisionTreesClassifier(2, nominal=None).fit(frame, y)
-    with refuses(TypeError, "an array of numbers, but the levels of column 'grade' are words"):
-        RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
 
 
 @pytest.mark.exhaustive

@@ -49,8 +49,7 @@ def test_counts(forest, counts):
 def test_what_is_learned():
     sparse, dense = fitted(CombinedForestClassifier, FORESTS["forest"], combiner="learned")
     np.testing.assert_allclose(sparse.predict_proba(X), dense.predict_proba(X), atol=1e-5)
-    votes = sparse.predict_polled(X)
-    np.testing.assert_array_equal(votes.predicted, sparse.predict_polled(X.toarray()).predicted)
+    np.testing.assert_array_equal(sparse.predict_polled(X).predicted, sparse.predict_polled(X.toarray()).predicted)
     parts = sparse.predict_uncertainty(X)
     np.testing.assert_array_equal(parts.total, sparse.predict_uncertainty(X.toarray()).total)
 
@@ -93,7 +92,6 @@ def test_tags_and_what_stays_dense():
     assert get_tags(CombinedForestClassifier()).input_tags.sparse
     assert get_tags(CautiousForestClassifier(DecisionTreeClassifier())).input_tags.sparse
     assert not get_tags(RandomDecisionTreesClassifier()).input_tags.sparse
-    with refuses(TypeError, r"[Ss]parse data was passed.*toarray"):
-        RandomDecisionTreesClassifier(3).fit(X, Y)
+    refuses(TypeError, r"[Ss]parse data was passed.*toarray", RandomDecisionTreesClassifier(3).fit, X, Y)
     with refuses(TypeError, r"[Ss]parse data was passed.*toarray"):
         RandomDecisionTreesClassifier(3).fit(X.toarray(), Y).predict(X)

@@ -49,20 +49,16 @@ def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
     model.set_params(estimator=RandomForestClassifier(3), counts="inbag")
     np.testing.assert_array_equal(polled(model), before)
     out = CombinedForestClassifier(FrozenEstimator(given), "mean", counts="oob").fit(X, Y).set_params(counts="inbag")
-    with refuses(ValueError, "counts='oob' leaves count others"):
-        polled(out)
+    refuses(ValueError, "counts='oob' leaves count others", polled, out)
     ju.save(tmp_path / "model.safetensors", model.set_params(estimator=None))
-    with refuses(ValueError, "came from a file, which keeps none"):
-        polled(ju.load(tmp_path / "model.safetensors"))
+    refuses(ValueError, "came from a file, which keeps none", lambda: polled(ju.load(tmp_path / "model.safetensors")))
     given.set_params(random_state=1).fit(X, Y)
-    with refuses(ValueError, "was fitted again since"):
-        polled(model)
+    refuses(ValueError, "was fitted again since", polled, model)
 
 
 def test_sparse_training_rows():
     thin: Any = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
-    model = CombinedForestClassifier(forest(), "mean").fit(thin, Y)
-    dense = thin.toarray()
+    model, dense = CombinedForestClassifier(forest(), "mean").fit(thin, Y), thin.toarray()
     expected = model.predict_polled(dense, confidence=0.9, prior="fitted", training=(dense, Y))
     assert expected.n_trees_used.max() <= 50
     for asked, trained in ((dense, thin), (thin, dense), (thin.tocsc(), thin.tocoo())):
@@ -77,8 +73,7 @@ def test_missing_values_are_those_of_the_fit():
         model = RandomDecisionTreesClassifier(3, missing=before, random_state=0).fit(X, Y).set_params(missing=after)
         assert get_tags(model).input_tags.allow_nan == (before == "random")
         if before == "error":
-            with refuses(ValueError, "is NaN"):
-                model.predict(holes)
+            refuses(ValueError, "is NaN", model.predict, holes)
         else:
             assert len(model.predict(holes)) == 200
 
@@ -119,8 +114,7 @@ def test_rows_of_a_class_that_is_in_every_bag():
         model.predict_proba(rows), CombinedForestClassifier(balanced, "mixture").fit(rows, rare).predict_proba(rows)
     )
     for refused in (CombinedForestClassifier(balanced, "learned"), CautiousForestClassifier(balanced)):
-        with refuses(ValueError, "class_weight='balanced_subsample'"):
-            refused.fit(rows, rare)
+        refuses(ValueError, "class_weight='balanced_subsample'", refused.fit, rows, rare)
 
 
 ESTIMATORS = [
@@ -138,8 +132,7 @@ def test_what_is_masked_or_absent_is_refused(estimator):
     y, weight = np.arange(12) % 2, np.ma.array(np.where(masked, 1e6, 1.0), mask=masked)
     given = inspect.signature(estimator.fit).parameters
     if "sample_weight" in given:
-        with refuses(TypeError, "sample_weight is a masked array"):
-            estimator.fit(X, y, sample_weight=weight)
+        refuses(TypeError, "sample_weight is a masked array", estimator.fit, X, y, sample_weight=weight)
     if "groups" in given:
         with refuses(TypeError, "groups is a masked array"):
             estimator.fit(X, y, groups=np.ma.array(np.arange(12) // 2, mask=masked))
@@ -147,11 +140,9 @@ def test_what_is_masked_or_absent_is_refused(estimator):
     for odd in (labels, labels[:, None]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with refuses(ValueError, "NaN"):
-                estimator.fit(X, odd)
+            refuses(ValueError, "NaN", estimator.fit, X, odd)
     for data in (X, pd.DataFrame(X), {"a": X[:, 0]}):
-        with refuses(ValueError, "requires y to be passed, but the target y is None"):
-            estimator.fit(data, None)
+        refuses(ValueError, "requires y to be passed, but the target y is None", estimator.fit, data, None)
 
 
 def test_groups_of_the_fit():

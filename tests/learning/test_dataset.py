@@ -14,7 +14,6 @@ LEARNED = ju.LearnedPool(np.array([0.5, 0.3, 0.2]), size_power=0.7, strength=2.0
 
 @pytest.fixture(scope="module")
 def given():
-    """Counts of three classes, labels that are no positions, weights, and which trees count."""
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 5, (40, 6, 3)).astype(np.int32)
     mask = rng.random((40, 6)) < 0.6
@@ -27,8 +26,7 @@ def test_rows_answer_what_the_combiner_says_of_their_counts(given):
     rows = dataset_from_counts(counts, y, sample_weight=weight)
     whole = LEARNED.probability(counts)
     np.testing.assert_allclose(rows.answer(LEARNED).probability, whole, rtol=1e-5)
-    shares = [weight[y == label].sum() / weight.sum() for label in "abc"]
-    np.testing.assert_allclose(rows.prior, shares)
+    np.testing.assert_allclose(rows.prior, [weight[y == label].sum() / weight.sum() for label in "abc"])
     assert rows.class_labels == ("a", "b", "c")
     own = np.asarray(whole, float)[np.arange(40), np.searchsorted(["a", "b", "c"], y)]
     assert loss_on(LEARNED, rows) == pytest.approx(-np.average(np.log(own), weights=weight), rel=1e-5)
@@ -40,8 +38,7 @@ def test_rows_answer_what_the_combiner_says_of_their_counts(given):
 def test_labels_of_columns_may_be_given(given):
     counts, y, _, _ = given
     turned = dataset_from_counts(counts[..., ::-1], y, class_labels=("c", "b", "a"))
-    straight = dataset_from_counts(counts, y)
-    combiner = ju.Mean()
+    straight, combiner = dataset_from_counts(counts, y), ju.Mean()
     np.testing.assert_allclose(
         turned.answer(combiner).probability[:, ::-1], straight.answer(combiner).probability, rtol=1e-6
     )
@@ -75,13 +72,11 @@ def test_leaves_of_transduction_can_be_learned_from(rng):
     counts = ju.transduction.leave_one_out_leaf_counts(X, y)
     rows = dataset_from_counts(counts, y)
     pool = ju.LearnedPool(rows.prior, size_power=1.0)
-    shares = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
-    pooled = -np.mean(np.log(shares[np.arange(40), y]))
+    pooled = -np.mean(np.log((counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None])[np.arange(40), y]))
     assert loss_on(pool, rows) == pytest.approx(pooled, rel=1e-5)
     learned = fit_combiner(pool, rows)
     assert learned.loss < 0.95 * pooled
-    answered = learned.combiner.probability(counts)
-    own = np.asarray(answered, float)[np.arange(40), y]
+    own = np.asarray(learned.combiner.probability(counts), float)[np.arange(40), y]
     assert -np.mean(np.log(own)) == pytest.approx(learned.loss, rel=1e-4)
 
 
@@ -96,34 +91,24 @@ def test_what_belongs_to_no_forest_is_said(given):
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    ("change", "error", "match"),
     [
-        ({"counts": np.ones((40, 3))}, r"counts has shape \(40, 3\); pass .*rows trees classes"),
-        ({"counts": np.ones((0, 2, 3))}, "counts has shape"),
-        ({"counts": np.ones((40, 2, 1))}, "counts has shape .* two or more"),
-        ({"counts": -np.ones((40, 2, 3))}, "counts holds negative values"),
-        ({"counts": np.full((40, 2, 3), np.nan)}, "counts holds NaN"),
-        ({"counts": np.ones((40, 2, 4))}, "counts have 4 classes, y 3"),
-        ({"counts": np.ones((39, 2, 3))}, "y has 40 labels for 39 rows"),
-        ({"class_labels": ("a", "b")}, "counts have 3 classes, class_labels 2"),
-        ({"class_labels": ("a", "b", "d")}, r"y holds labels .*\['c'\]"),
-        ({"sample_weight": np.ones(3)}, "sample_weight has shape"),
-        ({"tree_mask": np.ones((40, 2), bool)}, "tree_mask has shape"),
-        ({"tree_mask": np.arange(240).reshape(40, 6) >= 6}, "tree_mask leaves row 0 no tree"),
+        ({"counts": np.ones((40, 3))}, ValueError, r"counts has shape \(40, 3\); pass .*rows trees classes"),
+        ({"counts": np.ones((0, 2, 3))}, ValueError, "counts has shape"),
+        ({"counts": np.ones((40, 2, 1))}, ValueError, "counts has shape .* two or more"),
+        ({"counts": -np.ones((40, 2, 3))}, ValueError, "counts holds negative values"),
+        ({"counts": np.full((40, 2, 3), np.nan)}, ValueError, "counts holds NaN"),
+        ({"counts": np.ones((40, 2, 4))}, ValueError, "counts have 4 classes, y 3"),
+        ({"counts": np.ones((39, 2, 3))}, ValueError, "y has 40 labels for 39 rows"),
+        ({"class_labels": ("a", "b")}, ValueError, "counts have 3 classes, class_labels 2"),
+        ({"class_labels": ("a", "b", "d")}, ValueError, r"y holds labels .*\['c'\]"),
+        ({"class_labels": "abc"}, TypeError, "class_labels='abc' is a str"),
+        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight has shape"),
+        ({"sample_weight": np.arange(40) % 3 != 2}, ValueError, "no row is of class 'b'"),
+        ({"tree_mask": np.ones((40, 2), bool)}, ValueError, "tree_mask has shape"),
+        ({"tree_mask": np.ones((40, 6))}, TypeError, "tree_mask has dtype"),
+        ({"tree_mask": np.arange(240).reshape(40, 6) >= 6}, ValueError, "tree_mask leaves row 0 no tree"),
     ],
 )
-def test_what_cannot_be_rows_is_refused(given, change, match):
-    counts, y, _, _ = given
-    arguments = {"counts": counts, "y": y} | change
-    with refuses(ValueError, match):
-        dataset_from_counts(arguments.pop("counts"), arguments.pop("y"), **arguments)
-
-
-def test_a_class_without_rows_is_refused(given):
-    counts, y, weight, _ = given
-    with pytest.raises(ValueError, match="no row is of class 'b'"):
-        dataset_from_counts(counts, y, sample_weight=np.where(y == "b", 0, weight))
-    with refuses(TypeError, "tree_mask has dtype"):
-        dataset_from_counts(counts, y, tree_mask=np.ones((40, 6)))
-    with refuses(TypeError, "class_labels='abc' is a str"):
-        dataset_from_counts(counts, y, class_labels="abc")
+def test_what_cannot_be_rows_is_refused(given, change, error, match):
+    refuses(error, match, lambda: dataset_from_counts(**{"counts": given[0], "y": given[1]} | change))

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxunc.learning._domains import from_free, parameters_of, split, to_free
-from jaxunc.learning._fit import objective, problem_of
+from jaxunc.learning._fit import from_free, objective, parameters_of, problem_of, split, to_free
 from tests.learning._learners import LEARNERS
 
 

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.tree_util import Partial
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, standard_errors
-from jaxunc.learning._domains import parameters_of
-from jaxunc.learning._fit import problem_of
+from jaxunc.learning._fit import parameters_of, problem_of
 from tests._forests import toy_data
 from tests._refusal import refuses
 from tests.learning._learners import LEARNERS, PRIOR
@@ -35,13 +33,14 @@ def test_learning_lowers_the_loss(name, rows):
 
 
 @pytest.mark.exhaustive
-def test_a_round_trip(rows):
+def test_a_round_trip_and_a_single_step(rows):
+    one = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)
+    assert (one.n_steps, one.status, len(one.history["loss"])) == (1, "steps", 2)
+    assert one.loss < one.start_loss
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows)
-    again = pickle.loads(pickle.dumps(fitted.combiner))
-    assert eqx.tree_equal(again, fitted.combiner)
+    assert eqx.tree_equal(pickle.loads(pickle.dumps(fitted.combiner)), fitted.combiner)
     assert eqx.tree_equal(jax.tree.unflatten(*reversed(jax.tree.flatten(fitted.combiner))), fitted.combiner)
-    same = fit_combiner(ju.LearnedPool(PRIOR), rows)
-    assert eqx.tree_equal(same.combiner, fitted.combiner)
+    assert eqx.tree_equal(fit_combiner(ju.LearnedPool(PRIOR), rows).combiner, fitted.combiner)
 
 
 @pytest.mark.exhaustive
@@ -51,8 +50,7 @@ def test_frozen_fields_stay(rows):
     np.testing.assert_array_equal(fitted.rule.log_prior, combiner.rule.log_prior)
     np.testing.assert_array_equal(fitted.scale, combiner.scale)
     assert float(fitted.rule.smoothing) != float(combiner.rule.smoothing)
-    with refuses(ValueError, "freeze names 'prior'"):
-        fit_combiner(combiner, rows, freeze=("prior",))
+    refuses(ValueError, "freeze names 'prior'", fit_combiner, combiner, rows, freeze=("prior",))
 
 
 @pytest.mark.exhaustive
@@ -116,23 +114,13 @@ def test_progress(rows, monkeypatch, capsys):
     assert heard[-1].what == "pool, fold 2 of 2"
 
 
-def test_a_loss_of_ones_own_that_is_no_number(rows):
-    def breaks(answer, y, weight):
-        return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
-
-    with refuses(ValueError, "before the first step"):
-        fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks)
-
-
 def test_both_counts_serve_combiners_of_one_kind(rows, wide):
     np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
-    with refuses(ValueError, "counts='both'"):
-        fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows)
+    refuses(ValueError, "counts='both'", lambda: fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows))
 
 
 def test_numbers_per_tree_route_the_rows(rows):
-    weights = np.linspace(0.5, 2, 60)
-    weighted = rows.answer(ju.Weighted(ju.Mean(), weights)).probability
+    weighted = rows.answer(ju.Weighted(ju.Mean(), np.linspace(0.5, 2, 60))).probability
     assert not np.allclose(weighted, rows.answer(ju.Mean()).probability, atol=1e-4)
     even = rows.answer(ju.Weighted(ju.Mean(), np.ones(60))).probability
     np.testing.assert_allclose(even, rows.answer(ju.Mean()).probability, atol=1e-5)
@@ -141,23 +129,22 @@ def test_numbers_per_tree_route_the_rows(rows):
 @pytest.mark.exhaustive
 def test_standard_errors_are_those_of_a_logistic_regression(rows):
     """Scale and bias of a calibrated mean are the coefficients of a logistic regression on the log odds."""
-    combiner = ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4)
-    fitted = fit_combiner(combiner, rows, n_steps=200)
+    fitted = fit_combiner(ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4), rows, n_steps=200)
     found = standard_errors(fitted.combiner, rows)["scale"]
     logs = np.log(np.maximum(rows.answer(ju.Mean()).probability.astype(float), 1e-4))
     odds = logs[:, 1] - logs[:, 0]
     design = np.stack([odds, np.ones(len(odds))], axis=1)
     shares = rows.answer(fitted.combiner).probability[:, 1].astype(float)
-    information = design.T @ (design * (shares * (1 - shares))[:, None])
-    error = np.sqrt(np.linalg.inv(information)[0, 0])
+    error = np.sqrt(np.linalg.inv(design.T @ (design * (shares * (1 - shares))[:, None]))[0, 0])
     assert float(found.error) == pytest.approx(error, rel=0.05)
     assert float(found.value) == pytest.approx(float(fitted.combiner.scale), rel=1e-5)
 
 
 def test_bad_input(rows):
-    pool, median = ju.LearnedPool(PRIOR), ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
-    with refuses(TypeError, "pass a Combiner"):
-        fit_combiner("mean", rows)
+    pool, median = ju.LearnedPool(PRIOR), ju.Median(jax.tree_util.Partial(ju.scorers.m_estimate, m=1.0, prior=0.5))
+    refuses(TypeError, "pass a Combiner", fit_combiner, "mean", rows)
+    breaks = lambda answer, y, weight: jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
+    refuses(ValueError, "before the first step", fit_combiner, pool, rows, loss=breaks)
     for combiner, settings, match in (
         (ju.Mean(), {}, "nothing to learn"),
         (pool, {"loss": "hinge"}, "loss='hinge' is unknown"),
@@ -170,8 +157,7 @@ def test_bad_input(rows):
         (ju.Calibrated(ju.Median()), {}, "neither learned nor calibrated.*Learn one that sums"),
         (ju.Median(), {}, "Median has nothing to learn.*as medians and mixtures do"),
     ):
-        with refuses(ValueError, match):
-            fit_combiner(combiner, rows, **settings)
+        refuses(ValueError, match, fit_combiner, combiner, rows, **settings)
 
 
 @pytest.mark.parametrize(
@@ -188,15 +174,7 @@ def test_bad_input(rows):
     ],
 )
 def test_weights_that_are_none(rows, weight, error, match):
-    with refuses(error, match):
-        rows.with_weight(weight(rows.n))
-
-
-@pytest.mark.exhaustive
-def test_no_more_steps_than_were_asked_for(rows):
-    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)
-    assert (fitted.n_steps, fitted.status, len(fitted.history["loss"])) == (1, "steps", 2)
-    assert fitted.loss < fitted.start_loss
+    refuses(error, match, lambda: rows.with_weight(weight(rows.n)))
 
 
 @pytest.mark.exhaustive
@@ -221,15 +199,21 @@ def pool(numbers) -> ju.LearnedPool:
 
 
 @pytest.mark.exhaustive
-def test_many_combiners_at_once(forest):
+def test_many_combiners_at_once_and_exported(forest):
     X, _, trees = forest
     numbers = jnp.array([[0.0, 0.0], [1.0, -1.0], [0.3, 1.0]])
     answer = lambda one: ju.bind(trees, pool(one)).probability(X)
     together = jax.jit(jax.vmap(answer))(numbers)
     for one, probs in zip(numbers, together, strict=True):
         np.testing.assert_allclose(probs, ju.bind(trees, pool(one)).probability(X), atol=1e-5)
-    mixture = jnp.mean(together, axis=0)
-    np.testing.assert_allclose(mixture.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(jnp.mean(together, axis=0).sum(axis=1), 1, rtol=1e-5)
+    priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
+    evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
+    np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
+    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
+    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
+    again = jax.export.deserialize(exported.serialize())
+    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -237,32 +221,12 @@ def test_slopes_and_curvature_through_routing(forest):
     X, y, trees = forest
 
     def loss(numbers):
-        log_share = ju.bind(trees, pool(numbers)).log_probability(X)
-        return -jnp.mean(log_share[jnp.arange(len(y)), y])
+        return -jnp.mean(ju.bind(trees, pool(numbers)).log_probability(X)[jnp.arange(len(y)), y])
 
     at = jnp.array([0.2, 0.1])
-    slope = jax.jit(jax.grad(loss))(at)
-    step = jnp.array([1e-2, 0.0])
+    slope, step = jax.jit(jax.grad(loss))(at), jnp.array([1e-2, 0.0])
     assert float(slope[0]) == pytest.approx(float((loss(at + step) - loss(at - step)) / 2e-2), rel=0.05, abs=1e-4)
     assert np.all(np.isfinite(jax.jit(jax.jacrev(jax.grad(loss)))(at)))
-
-
-@pytest.mark.exhaustive
-def test_priors_by_vmap(forest):
-    X, _, trees = forest
-    priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
-    evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
-    found = jax.vmap(evidence)(priors)
-    np.testing.assert_allclose(found[1], evidence(priors[1]), atol=1e-5)
-
-
-@pytest.mark.exhaustive
-def test_a_bound_forest_is_exported(forest):
-    X, _, trees = forest
-    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
-    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
-    again = jax.export.deserialize(exported.serialize())
-    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive

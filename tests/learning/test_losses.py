@@ -30,8 +30,7 @@ def test_it_contains_the_cautious_forest(mass, n_classes, rng):
 
 @pytest.mark.exhaustive
 def test_slopes_are_finite():
-    counts = jnp.asarray([[[0, 0], [5, 0], [2, 2], [10**9, 1]]])
-    loss = UtilityLoss.of(2)
+    counts, loss = jnp.asarray([[[0, 0], [5, 0], [2, 2], [10**9, 1]]]), UtilityLoss.of(2)
     value = lambda rule: loss(
         rule.finish(jax.tree.map(lambda p: p.sum(1), rule.lift(counts))), jnp.zeros(1, int), jnp.ones(1)
     )
@@ -46,8 +45,7 @@ def test_it_learns_from_utility(n_classes):
     X, y = toy_data(n_classes)
     half = len(y) // 2
     model = RandomForestClassifier(60, min_samples_leaf=8, random_state=0).fit(X[:half], y[:half])
-    rows = oob_dataset(model, X[:half], y[:half], source="oob")
-    start = ju.LearnedVote(20.0)
+    rows, start = oob_dataset(model, X[:half], y[:half], source="oob"), ju.LearnedVote(20.0)
     fitted = fit_combiner(start, rows, loss="utility")
     assert fitted.loss < fitted.start_loss
     reached = [
@@ -58,7 +56,5 @@ def test_it_learns_from_utility(n_classes):
 
 
 def test_bad_settings():
-    with refuses(ValueError, "half_size=-1"):
-        ju.LearnedVote(half_size=-1.0)
-    with refuses(ValueError, "softness=-1"):
-        ju.LearnedVote(softness=-1.0)
+    refuses(ValueError, "half_size=-1", ju.LearnedVote, half_size=-1.0)
+    refuses(ValueError, "softness=-1", ju.LearnedVote, softness=-1.0)

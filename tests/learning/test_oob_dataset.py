@@ -1,5 +1,7 @@
 """Rows to learn from: their counts, against loops over trees, dense and sparse; and what would leak."""
 
+from collections import Counter
+
 import jax
 import numpy as np
 import pandas as pd
@@ -31,14 +33,6 @@ def seen(rows, i) -> dict[tuple, int]:
     return {tuple(table[c].tolist()): int(n) for c, n in zip(code[i], times[i], strict=True) if n}
 
 
-def tallied(vectors) -> dict[tuple, int]:
-    found: dict[tuple, int] = {}
-    for vector in vectors:
-        key = tuple(float(v) for v in vector)
-        found[key] = found.get(key, 0) + 1
-    return found
-
-
 @pytest.mark.parametrize("counts", ["inbag", "both"])
 @pytest.mark.exhaustive
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
@@ -53,7 +47,7 @@ def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     for place, i in enumerate(kept):
         own = np.eye(inbag.shape[2])[y[i]]
         whole = np.concatenate([inbag[i], out[i] - own], axis=1) if counts == "both" else inbag[i]
-        assert seen(rows, place) == tallied(whole[mask[i]])
+        assert seen(rows, place) == Counter(map(tuple, whole[mask[i]].tolist()))
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -74,12 +68,15 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
 
 
 @pytest.mark.exhaustive
-def test_random_trees_leave_the_label_out(fitted):
+def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
     rows = oob_dataset(forest, X, y)
     answer, wanted = rows.answer(ju.Pooling()), ju.counting.leave_one_out(forest, ju.Pooling(), X, y)
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
+    frame, labels = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]), np.array(["a", "b", "c"])[y]
+    model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
+    assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
 @pytest.mark.exhaustive
@@ -100,8 +97,7 @@ def test_cross_fitted_rows(fitted, model):
     rows = oob_dataset(model.fit(X, y), X, y, n_folds=3)
     assert (rows.source, rows.n) == ("cross_fit", len(y))
     assert np.asarray(rows.histograms.times).sum() == 12 * len(y)
-    hits = np.argmax(rows.answer(ju.Mean()).probability, axis=1) == y
-    assert 0.5 < hits.mean() < 1.0
+    assert 0.5 < (np.argmax(rows.answer(ju.Mean()).probability, axis=1) == y).mean() < 1.0
 
 
 @pytest.mark.exhaustive
@@ -126,15 +122,6 @@ def test_rows_are_drawn_where_there_are_many(fitted):
     np.testing.assert_array_equal(rows.y, again.y)
 
 
-@pytest.mark.exhaustive
-def test_data_frames_are_taken(fitted):
-    X, y, _ = fitted
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    labels = np.array(["a", "b", "c"])[y]
-    model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
-    assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
-
-
 @pytest.mark.parametrize("names", [[30, 10, 50, 20], ["d", "b", "a", "c"]])
 def test_levels_are_looked_up_once(names, rng):
     frame = pd.DataFrame({"number": rng.standard_normal(400), "name": rng.choice(names, 400)})
@@ -145,17 +132,15 @@ def test_levels_are_looked_up_once(names, rng):
     rows = oob_dataset(forest, frame[fresh], y[fresh], source="held_out")
     counts = np.asarray(ju.leaf_counts(forest, frame[fresh]))
     for i in range(rows.n):
-        assert seen(rows, i) == tallied(counts[i])
+        assert seen(rows, i) == Counter(map(tuple, counts[i].tolist()))
 
 
 @pytest.mark.exhaustive
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
-    with refuses(ValueError, "the sample that the forest was grown on"):
-        oob_dataset(model, X, y, source="held_out")
+    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, model, X, y, source="held_out")
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
-    with refuses(ValueError, "the sample that the forest was grown on"):
-        oob_dataset(whole, X, y, source="held_out")
+    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, whole, X, y, source="held_out")
     with refuses(TypeError, "Counts by themselves do not say"):
         fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
     assert oob_dataset(model, X, y, source="held_out", allow_leaks=True).n == len(y)
@@ -199,8 +184,7 @@ def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
     X, y = _doubtful(900, 7)
     forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
     rows = np.random.default_rng(0).permutation(600)[:500]
-    with refuses(ValueError, "no two share a leaf"):
-        oob_dataset(forest, X[rows], y[rows], source="held_out")
+    refuses(ValueError, "no two share a leaf", oob_dataset, forest, X[rows], y[rows], source="held_out")
     assert oob_dataset(forest, X[600:], y[600:], source="held_out").n == 300
 
 
@@ -249,10 +233,8 @@ def test_bad_input(fitted):
         (random_trees, (y + 1) % len(model.classes_), {}, "own label is not among"),
         (model, y, {"source": "oob", "tree_mask": np.ones((len(y), 20), bool)}, "tree_mask"),
     ):
-        with refuses(ValueError, match):
-            oob_dataset(grown, X, labels, **settings)
-    with refuses(ValueError, "no row is of class"):
-        oob_dataset(model, X[y != 0], y[y != 0], source="held_out")
+        refuses(ValueError, match, oob_dataset, grown, X, labels, **settings)
+    refuses(ValueError, "no row is of class", oob_dataset, model, X[y != 0], y[y != 0], source="held_out")
 
 
 @pytest.mark.exhaustive
@@ -298,8 +280,7 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     np.testing.assert_array_equal(
         rows.bind(fitted.combiner).probability(new), rows.bind(fitted.combiner).probability(new.toarray())
     )
-    with refuses(ValueError, "numbers per tree.*of dense rows"):
-        rows.data_for(ju.Weighted(ju.Mean(), np.ones(12)))
+    refuses(ValueError, "numbers per tree.*of dense rows", lambda: rows.data_for(ju.Weighted(ju.Mean(), np.ones(12))))
     some = SPARSE[:, :3].tocsr()
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
     filled = some.toarray() + np.random.default_rng(0).random((300, 3))

@@ -28,13 +28,11 @@ def test_a_stack_is_no_worse_than_its_candidates(wide):
     assert stacked.loss < max(stacked.losses.values())
     assert loss_on(stacked.combiner, wide) < loss_on(ju.Mean(), wide)
     for call in (stack_combiners, select_combiner):
-        with refuses(ValueError, "candidates is empty"):
-            call({}, wide)
+        refuses(ValueError, "candidates is empty", call, {}, wide)
 
 
 def test_weights_are_those_of_the_best_average(rng):
-    logs = np.log(rng.uniform(0.05, 1, (2, 50)))
-    weight = rng.uniform(0.5, 2, 50)
+    logs, weight = np.log(rng.uniform(0.05, 1, (2, 50))), rng.uniform(0.5, 2, 50)
     lost = lambda v: -(weight @ np.log(v * np.exp(logs[0]) + (1 - v) * np.exp(logs[1])) + np.log(v * (1 - v)))
     wanted = minimize_scalar(lost, bounds=(1e-6, 1 - 1e-6), method="bounded").x
     np.testing.assert_allclose(_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)

@@ -22,16 +22,14 @@ def reached(forest, X, y):
 
 
 def test_entropies_add_exactly():
-    table = entropy_table(5000)
-    n = np.arange(1, 5001)
+    table, n = entropy_table(5000), np.arange(1, 5001)
     np.testing.assert_allclose(table[1:], 2.0**40 * n * np.log2(n), rtol=1e-9, atol=1e-9)
     logs = table[1:] // n
     np.testing.assert_array_equal(logs[: 70 * 70][np.outer(n[:70], n[:70]) - 1], logs[:70, None] + logs[:70])
     for size in (2**10, 2**17, 2**20, 2**26):
         assert size * np.log2(size) * 2.0 ** binary_places(size) < 2**62
     assert binary_places(2**17) == 40
-    with refuses(ValueError, "more than exact gains"):
-        entropy_table(2**26 + 1)
+    refuses(ValueError, "more than exact gains", entropy_table, 2**26 + 1)
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -60,8 +58,7 @@ def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):
     assert counts.sum(axis=1).min() >= min_samples_leaf
     probability = ju.bind(forest, ju.Mean()).probability(X)
     np.testing.assert_allclose(probability, counts / counts.sum(axis=1, keepdims=True), rtol=1e-5)
-    again = ju.count_leaves(forest, X, y)
-    np.testing.assert_array_equal(ju.leaf_counts(again, X), ju.leaf_counts(forest, X))
+    np.testing.assert_array_equal(ju.leaf_counts(ju.count_leaves(forest, X, y), X), ju.leaf_counts(forest, X))
 
 
 def test_boundaries_are_enough_without_a_minimum(rng):
@@ -79,8 +76,7 @@ def test_ties_take_the_first_feature_and_the_lowest_threshold():
 
 
 def test_values_that_were_not_seen_belong_to_the_rest():
-    X = np.array([["b"], ["b"], ["a"], ["c"]], object)
-    tree = grow_greedy_trees(X, [1, 1, 0, 0], nominal="auto")
+    tree = grow_greedy_trees(np.array([["b"], ["b"], ["a"], ["c"]], object), [1, 1, 0, 0], nominal="auto")
     found = ju.leaf_counts(tree, np.array([["b"], ["x"], [None], ["a"]], object))[:, 0]
     np.testing.assert_array_equal(found, [[0, 2], [2, 0], [2, 0], [2, 0]])
 
@@ -133,5 +129,4 @@ X, Y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_refusals(call, error, message):
-    with refuses(error, message):
-        call()
+    refuses(error, message, call)

@@ -104,8 +104,7 @@ def test_progress_is_told_and_the_algorithm_is_checked():
     heard = []
     kukar_kononenko(X[::2], Y[::2], X[1:7:2], progress=lambda now: heard.append(now[:2]))
     assert heard[-1] == (12, 12)  # three labels and none, of three instances
-    with refuses(ValueError, "numeric"):
-        kukar_kononenko(X[::2], Y[::2], X[1:7:2], algorithm="dense")
+    refuses(ValueError, "numeric", kukar_kononenko, X[::2], Y[::2], X[1:7:2], algorithm="dense")
 
 
 @pytest.mark.parametrize(
@@ -117,5 +116,4 @@ def test_progress_is_told_and_the_algorithm_is_checked():
     ],
 )
 def test_refusals(call, message):
-    with refuses(ValueError, message):
-        call()
+    refuses(ValueError, message, call)
