@@ -15,6 +15,7 @@ from tests._refusal import refuses
 from tests.belief._powerset import as_sets, canonical_weights, cautious, random_masses
 
 SETS = ("empty", "neg", "pos", "omega")
+FOLDS = {"dempster": belief.conjunctive_fold, "cautious": belief.cautious_fold}
 
 
 def twenty_trees(masses, rule: str) -> jax.Array:
@@ -30,7 +31,7 @@ def twenty_trees(masses, rule: str) -> jax.Array:
 @pytest.mark.exhaustive(keep=2)
 def test_reference_values(rule, number, tolerance):
     entry = golden("belief_general")[number]
-    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
+    fold = FOLDS[rule]
     masses = np.array(entry["masses_singletons_then_omega"])
     masses = np.concatenate([1 - masses.sum(axis=-1, keepdims=True).round(12), masses], axis=-1).clip(0)
     masses = twenty_trees(masses, rule)
@@ -44,7 +45,7 @@ def test_reference_values(rule, number, tolerance):
 @pytest.mark.parametrize("rule", ["dempster", "cautious"])
 def test_examples_of_the_paper(rule, example, tolerance):
     entry = golden("paper_examples")[example]
-    fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
+    fold = FOLDS[rule]
     masses = twenty_trees([[mass[a] for a in SETS] for mass in entry["inputs"]], rule)
     for normalized, key in ((False, "unnormalised"), (True, "normalised")):
         want = [entry[rule][key][a] for a in SETS]
@@ -78,16 +79,13 @@ def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
         tolerance.check(answer.probability[:, 1], combined[:, 2] + combined[:, 3] / 2, kind="pi", scale=1.0)
 
 
-def test_omega_is_neutral_and_the_empty_set_absorbs(rng):
-    mass = rng.dirichlet(np.ones(4))
-    neutral, absorbing = np.array([0.0, 0, 0, 1]), np.array([1.0, 0, 0, 0])
-    fold = lambda *masses: np.asarray(belief.conjunctive_fold(jnp.asarray(np.stack(masses))))
-    np.testing.assert_allclose(fold(mass, neutral), mass, rtol=1e-6)
-    np.testing.assert_allclose(fold(mass, absorbing), absorbing, atol=1e-6)
-
-
-def test_total_conflict():
-    """Certain masses against each other: all is conflict, and stays so where there is nothing to divide."""
+def test_neutral_masses_and_total_conflict(rng):
+    """Ω is neutral, ∅ absorbs. Certain masses against each other: all is conflict, and stays so where there is nothing
+    to divide."""
+    mass, neutral, absorbing = rng.dirichlet(np.ones(4)), np.eye(4)[3], np.eye(4)[0]
+    for other, expected in ((neutral, mass), (absorbing, absorbing)):
+        found = belief.conjunctive_fold(jnp.asarray(np.stack([mass, other])))
+        np.testing.assert_allclose(found, expected, rtol=1e-6 * (other is neutral), atol=1e-6 * (other is absorbing))
     masses = jnp.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     for normalized in (False, True):
         combined = belief.conjunctive_fold(masses, normalized=normalized)
@@ -183,6 +181,11 @@ def test_transforms(rng, tolerance, x64):
     if x64:
         fold = lambda m: belief.conjunctive_fold(m, normalized=True)
         check_grads(fold, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
+    masses = jnp.asarray(random_masses(rng, (4, 5, 6), 2))
+    eager = belief.cautious_fold(masses)
+    assert eager.shape == (4, 5, 4)
+    assert eager.dtype == masses.dtype
+    tolerance.check(jax.jit(jax.vmap(jax.vmap(belief.cautious_fold)))(masses), eager, scale=1.0)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -192,41 +195,13 @@ def test_definition_on_all_subsets(n_classes, rng, tolerance):
     tolerance.check(result, [cautious(group) for group in masses], scale=1.0)
 
 
-def test_one_tree_and_the_same_tree_often(rng, tolerance):
+def test_the_same_tree_often_and_nearly_certain_sources(rng, tolerance, x64):
+    """Of the latter each class has some, so that every product underflows: no 0/0, and equal shares."""
     masses = random_masses(rng, (24, 1), 3)
     assert max(canonical_weights(as_sets(m[0]))[frozenset()] for m in masses) > 1
     for trees in (1, 1000):
         result = belief.cautious_fold(jnp.asarray(np.tile(masses, (1, trees, 1))))
         tolerance.check(result, masses[:, 0], scale=1.0, what=f"{trees} trees")
-
-
-def test_order_and_brackets_do_not_matter(rng, tolerance):
-    masses = random_masses(rng, (24, 6), 3)
-    whole = belief.cautious_fold(jnp.asarray(masses))
-    np.testing.assert_array_equal(belief.cautious_fold(jnp.asarray(masses[:, rng.permutation(6)])), whole)
-    pairs = belief.cautious_fold(jnp.asarray(masses.reshape(24, 3, 2, 5)))
-    tolerance.check(belief.cautious_fold(pairs), whole, scale=1.0)
-
-
-def test_more_trees_are_more_committed(rng):
-    masses = random_masses(rng, (24, 6), 3)
-    fewer = np.concatenate([masses[:, :3], masses[:, :3]], axis=1)
-    q_more, q_fewer = (belief.commonality(belief.cautious_fold(jnp.asarray(m))) for m in (masses, fewer))
-    assert np.all(np.asarray(q_more) <= np.asarray(q_fewer) + 1e-6)
-
-
-def test_normalisation_commutes(rng, tolerance):
-    masses = random_masses(rng, (24, 6), 3)
-    before = masses * (np.arange(5) > 0)
-    before /= before.sum(axis=-1, keepdims=True)
-    late = belief.cautious_fold(jnp.asarray(masses), normalized=True)
-    tolerance.check(belief.cautious_fold(jnp.asarray(before), normalized=True), late, scale=1.0)
-    np.testing.assert_allclose(late.sum(axis=-1), 1, rtol=1e-6)
-    assert np.all(np.asarray(late)[:, 0] == 0)
-
-
-def test_nearly_certain_sources(x64, tolerance):
-    """Each class has sources that are all but certain, so that every product underflows: no 0/0, and equal shares."""
     ignorance = 1e-100 if x64 else 1e-30
     masses = np.zeros((20, 6))
     masses[np.arange(20), 1 + np.arange(20) % 4], masses[:, -1] = 1 - ignorance, ignorance
@@ -235,12 +210,20 @@ def test_nearly_certain_sources(x64, tolerance):
     tolerance.check(belief.cautious_fold(jnp.asarray(masses)), [1, 0, 0, 0, 0, 0], scale=1.0)
 
 
-def test_transforms_cautious(rng, tolerance):
-    masses = jnp.asarray(random_masses(rng, (4, 5, 6), 2))
-    eager = belief.cautious_fold(masses)
-    assert eager.shape == (4, 5, 4)
-    assert eager.dtype == masses.dtype
-    tolerance.check(jax.jit(jax.vmap(jax.vmap(belief.cautious_fold)))(masses), eager, scale=1.0)
+def test_order_and_brackets_do_not_matter_and_normalisation_commutes(rng, tolerance):
+    masses = random_masses(rng, (24, 6), 3)
+    whole = belief.cautious_fold(jnp.asarray(masses))
+    np.testing.assert_array_equal(belief.cautious_fold(jnp.asarray(masses[:, rng.permutation(6)])), whole)
+    pairs = belief.cautious_fold(jnp.asarray(masses.reshape(24, 3, 2, 5)))
+    tolerance.check(belief.cautious_fold(pairs), whole, scale=1.0)
+    fewer = belief.cautious_fold(jnp.asarray(np.concatenate([masses[:, :3], masses[:, :3]], axis=1)))
+    assert np.all(np.asarray(belief.commonality(whole)) <= np.asarray(belief.commonality(fewer)) + 1e-6)
+    before = masses * (np.arange(5) > 0)
+    before /= before.sum(axis=-1, keepdims=True)
+    late = belief.cautious_fold(jnp.asarray(masses), normalized=True)
+    tolerance.check(belief.cautious_fold(jnp.asarray(before), normalized=True), late, scale=1.0)
+    np.testing.assert_allclose(late.sum(axis=-1), 1, rtol=1e-6)
+    assert np.all(np.asarray(late)[:, 0] == 0)
 
 
 @pytest.mark.exhaustive
@@ -274,19 +257,20 @@ def test_dogmatic_masses():
         np.testing.assert_allclose(result, [0, 0, 1, 0] if normalized else [0.5, 0, 0.5, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("fold", [belief.cautious_fold, belief.conjunctive_fold])
+GOOD = jnp.full((2, 4), 0.25)
+NO_MASSES = [
+    (r"expected \[\.\.\. trees sets\]", GOOD[0]),
+    ("four for two classes", jnp.full((2, 3), 1 / 3)),
+    ("no tree", GOOD[:0]),
+    ("add to 1", GOOD * 0.9),
+    (">= 0", GOOD.at[0].set(jnp.array([-0.1, 0.6, 0.25, 0.25]))),
+    (">= 0", GOOD.at[0, 0].set(jnp.nan)),
+]
+
+
+@pytest.mark.parametrize("rule", FOLDS)
 @pytest.mark.exhaustive
-def test_what_is_no_mass_is_refused(fold):
-    good = jnp.full((2, 4), 0.25)
-    with refuses(ValueError, r"expected \[\.\.\. trees sets\]"):
-        fold(good[0])
-    with refuses(ValueError, "four for two classes"):
-        fold(jnp.full((2, 3), 1 / 3))
-    with refuses(ValueError, "no tree"):
-        fold(good[:0])
-    with refuses(ValueError, "add to 1"):
-        fold(good * 0.9)
-    with refuses(ValueError, ">= 0"):
-        fold(good.at[0].set(jnp.array([-0.1, 0.6, 0.25, 0.25])))
-    with refuses(ValueError, ">= 0"):
-        fold(good.at[0, 0].set(jnp.nan))
+def test_what_is_no_mass_is_refused(rule):
+    for match, masses in NO_MASSES:
+        with refuses(ValueError, match):
+            FOLDS[rule](masses)

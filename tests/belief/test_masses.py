@@ -13,21 +13,18 @@ from jaxunc.smoothing import BetaPrior, predictive_mass
 from tests._refusal import refuses
 from tests.belief._powerset import as_sets, combined, commonalities, random_masses
 
-ONE = jnp.asarray([0.125, 0.25, 0.125, 0.5])
+ONE, MASSES = jnp.asarray([0.125, 0.25, 0.125, 0.5]), jnp.asarray([0.0, 0.5, 0.25, 0.25])
 
 
-def test_discounting_by_hand():
-    np.testing.assert_array_equal(belief.discount(ONE, 0.5), [0.0625, 0.125, 0.0625, 0.75])
-    np.testing.assert_array_equal(belief.discount(ONE, 1.0), ONE)
-    np.testing.assert_array_equal(belief.discount(ONE, 0.0), [0, 0, 0, 1])
-
-
-def test_discounting_twice(rng, tolerance):
+def test_discounting_by_hand_and_twice(rng, tolerance):
+    for reliability, expected in ((0.5, [0.0625, 0.125, 0.0625, 0.75]), (1.0, ONE), (0.0, [0, 0, 0, 1])):
+        np.testing.assert_array_equal(belief.discount(ONE, reliability), expected)
+    np.testing.assert_allclose(jax.grad(lambda r: belief.discount(ONE, r)[-1])(0.5), -0.5)
     masses = jnp.asarray(random_masses(rng, (30,), 3))
     tolerance.check(belief.discount(belief.discount(masses, 0.75), 0.5), belief.discount(masses, 0.375), scale=1.0)
 
 
-def test_reliability_broadcasts(rng, tolerance):
+def test_reliability_broadcasts_and_discounted_masses_combine(rng, tolerance):
     masses = jnp.asarray(random_masses(rng, (5, 4), 2))
     by_tree, by_instance = np.linspace(0, 1, 4), np.linspace(0.25, 1, 5)[:, None]
     for reliability in (by_tree, by_instance, by_tree * by_instance):
@@ -36,9 +33,6 @@ def test_reliability_broadcasts(rng, tolerance):
         by_hand = np.asarray(masses) * full[..., None] + (1 - full)[..., None] * np.array([0, 0, 0, 1])
         tolerance.check(result, by_hand, scale=1.0)
     assert belief.discount(ONE, jnp.asarray(by_tree)).shape == (4, 4)
-
-
-def test_combination_of_discounted_masses(rng, tolerance):
     masses, reliability = random_masses(rng, (20, 3), 3), np.array([1.0, 0.5, 0.0])
     result = belief.conjunctive_fold(belief.discount(jnp.asarray(masses), jnp.asarray(reliability)))
     by_hand = masses * reliability[:, None]
@@ -59,23 +53,11 @@ def test_commonality_of_the_definition(n_classes, rng, tolerance):
     tolerance.check(result, expected)
 
 
-def test_commonalities_multiply(rng, tolerance):
+def test_commonalities_multiply_and_pignistic_of_all_subsets(rng, tolerance):
+    """BetP(c) = Σ over A ∋ c of m(A)/(|A| (1 - m(∅)))."""
     masses = jnp.asarray(random_masses(rng, (24, 6), 3))
     product = np.prod(np.asarray(belief.commonality(masses), float), axis=1)
     tolerance.check(belief.commonality(belief.conjunctive_fold(masses)), product, scale=1.0)
-
-
-def test_pignistic_by_hand(tolerance):
-    masses = jnp.asarray(
-        np.array([[0, 0.25, 0.25, 0, 0.5], [0.5, 0.25, 0, 0, 0.25], [0, 0, 0, 0, 1], [1.0, 0, 0, 0, 0]])
-    )
-    third = 1 / 3
-    expected = [[0.25 + third / 2, 0.25 + third / 2, third / 2], [4 / 6, 1 / 6, 1 / 6], [third] * 3, [third] * 3]
-    tolerance.check(belief.pignistic(masses), expected)
-
-
-def test_pignistic_of_all_subsets(rng, tolerance):
-    """BetP(c) = Σ over A ∋ c of m(A)/(|A| (1 - m(∅)))."""
     masses = random_masses(rng, (20,), 3)
     expected = [
         [sum(m / len(a) for a, m in as_sets(one).items() if c in a) / (1 - one[0]) for c in range(3)] for one in masses
@@ -85,10 +67,13 @@ def test_pignistic_of_all_subsets(rng, tolerance):
     np.testing.assert_allclose(result.sum(axis=-1), 1, rtol=1e-6)
 
 
-def test_pignistic_near_total_conflict(x64):
+def test_pignistic_by_hand(tolerance, x64):
+    masses = [[0, 0.25, 0.25, 0, 0.5], [0.5, 0.25, 0, 0, 0.25], [0, 0, 0, 0, 1], [1.0, 0, 0, 0, 0]]
+    third = 1 / 3
+    expected = [[0.25 + third / 2, 0.25 + third / 2, third / 2], [4 / 6, 1 / 6, 1 / 6], [third] * 3, [third] * 3]
+    tolerance.check(belief.pignistic(jnp.asarray(np.array(masses))), expected)
     tiny = 1e-300 if x64 else 1e-30
-    masses = jnp.asarray([1.0, 3 * tiny, tiny, 0.0])
-    np.testing.assert_allclose(belief.pignistic(masses), [0.75, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(belief.pignistic(jnp.asarray([1.0, 3 * tiny, tiny, 0.0])), [0.75, 0.25], rtol=1e-6)
 
 
 def test_folds_can_be_read_out(rng):
@@ -116,25 +101,24 @@ def test_transforms(read_out, rng, tolerance):
     assert np.any(np.asarray(jacobian(ONE)) != 0)
 
 
-def test_gradient_of_the_reliability():
-    gradient = jax.grad(lambda r: belief.discount(ONE, r)[-1])(0.5)
-    np.testing.assert_allclose(gradient, -0.5)
+REFUSED = [
+    *((r"expected \[\.\.\. sets\]", lambda read=read: read(jnp.asarray([0.5, 0.25, 0.25]))) for read in READ_OUTS),
+    *(("add to 1", lambda read=read: read(ONE / 2)) for read in READ_OUTS),
+    *((r"reliability=.* must lie in \[0, 1\]", lambda r=r: belief.discount(ONE, r)) for r in (-0.1, 1.5, float("nan"))),
+    ("does not broadcast", lambda: belief.discount(jnp.tile(ONE, (3, 1)), jnp.ones(2))),
+    ("masses has 4 sets, but other has 5", lambda: belief.jousselme_distance(MASSES, jnp.asarray([*MASSES, 0.0]))),
+    (
+        "does not broadcast against",
+        lambda: belief.jousselme_distance(jnp.tile(MASSES, (3, 1)), jnp.tile(MASSES, (2, 1))),
+    ),
+    ("add to 1", lambda: belief.jousselme_distance(MASSES, MASSES * 2)),
+]
 
 
-@pytest.mark.parametrize("read_out", READ_OUTS, ids=["commonality", "pignistic", "discount"])
-def test_what_is_no_mass_is_refused(read_out):
-    with refuses(ValueError, r"expected \[\.\.\. sets\]"):
-        read_out(jnp.asarray([0.5, 0.25, 0.25]))
-    with refuses(ValueError, "add to 1"):
-        read_out(ONE / 2)
-
-
-def test_reliability_outside_its_range_is_refused():
-    for reliability in (-0.1, 1.5, float("nan")):
-        with refuses(ValueError, r"reliability=.* must lie in \[0, 1\]"):
-            belief.discount(ONE, reliability)
-    with refuses(ValueError, "does not broadcast"):
-        belief.discount(jnp.tile(ONE, (3, 1)), jnp.ones(2))
+def test_refusals():
+    for match, call in REFUSED:
+        with refuses(ValueError, match):
+            call()
 
 
 def _square(first, second) -> Fraction:
@@ -161,6 +145,9 @@ def test_distances_by_hand(tolerance):
         tolerance.check(belief.jousselme_distance(zero, other), expected)
         tolerance.check(belief.jousselme_distance(other, zero), expected)
     tolerance.check(belief.jousselme_distance(np.eye(6)[1], np.eye(6)[5]), np.sqrt(3 / 4))
+    step = float(jnp.finfo(jnp.result_type(float)).eps) * 4  # what is nearly equal keeps its digits
+    moved = jnp.asarray([0.0, 0.5 + step, 0.25 - step, 0.25])
+    np.testing.assert_allclose(belief.jousselme_distance(MASSES, moved), step, rtol=1e-5)
 
 
 def test_a_metric(rng):
@@ -172,13 +159,6 @@ def test_a_metric(rng):
     assert np.all((np.asarray(distance(a, b)) >= 0) & (np.asarray(distance(a, b)) <= 1 + 1e-6))
 
 
-def test_what_is_nearly_equal_keeps_its_digits():
-    step = float(jnp.finfo(jnp.result_type(float)).eps) * 4
-    masses = jnp.asarray([0.0, 0.5, 0.25, 0.25])
-    moved = jnp.asarray([0.0, 0.5 + step, 0.25 - step, 0.25])
-    np.testing.assert_allclose(belief.jousselme_distance(masses, moved), step, rtol=1e-5)
-
-
 def test_squared_distance_to_the_class_that_came(rng, tolerance):
     """For two classes: the Brier score of the pignistic probability, and a quarter of the squared ignorance."""
     counts, y = rng.integers(0, 30, (40, 2)), rng.integers(0, 2, 40)
@@ -188,7 +168,7 @@ def test_squared_distance_to_the_class_that_came(rng, tolerance):
     tolerance.check(jnp.asarray(square), (p - y) ** 2 + ignorance**2 / 4, scale=1.0)
 
 
-def test_gradient(tolerance):
+def test_gradient_shapes_and_transformations(tolerance, rng):
     first, second = jnp.asarray([0.1, 0.2, 0.3, 0.4]), jnp.asarray([0.0, 0.5, 0.25, 0.25])
     overlap = np.array([[1, 0, 0, 0], [0, 1, 0, 0.5], [0, 0, 1, 0.5], [0, 0.5, 0.5, 1]])
     apart = np.asarray(first - second, float)
@@ -196,22 +176,9 @@ def test_gradient(tolerance):
     value = jax.jit(jax.grad(lambda m: belief.jousselme_distance(m, second)))(first)
     tolerance.check(value, expected, scale=1.0)
     np.testing.assert_array_equal(jax.grad(belief.jousselme_distance)(first, first), 0)
-
-
-def test_shapes_and_transformations(rng, tolerance):
     masses, other = jnp.asarray(random_masses(rng, (5, 4), 2)), jnp.asarray(random_masses(rng, (4,), 2))
     result = belief.jousselme_distance(masses, other)
     assert result.shape == (5, 4)
     assert belief.jousselme_distance(masses[0, 0], other).shape == (4,)
     tolerance.check(jax.vmap(belief.jousselme_distance, (0, None))(masses, other), result)
     assert belief.jousselme_distance(masses[:0], other).shape == (0, 4)
-
-
-def test_refusals():
-    masses = jnp.asarray([0.0, 0.5, 0.25, 0.25])
-    with refuses(ValueError, "masses has 4 sets, but other has 5"):
-        belief.jousselme_distance(masses, jnp.asarray([0.0, 0.5, 0.25, 0.25, 0.0]))
-    with refuses(ValueError, "does not broadcast against"):
-        belief.jousselme_distance(jnp.tile(masses, (3, 1)), jnp.tile(masses, (2, 1)))
-    with refuses(ValueError, "add to 1"):
-        belief.jousselme_distance(masses, masses * 2)

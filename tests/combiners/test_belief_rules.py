@@ -7,6 +7,8 @@ import pytest
 
 import jaxunc as ju
 
+pytestmark = pytest.mark.exhaustive
+
 RULES = {
     "dempster": ju.DempsterRule(),
     "dempster, normalised": ju.DempsterRule(normalized=True),
@@ -45,7 +47,6 @@ def slopes(name) -> np.ndarray:
     return np.moveaxis(np.asarray(jax.jit(jax.vmap(of_one))(jnp.asarray(ENSEMBLES))), 1, 0)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RULES)
 def test_slopes_are_those_of_finite_differences(name, x64):
     if not x64:
@@ -62,22 +63,16 @@ def test_slopes_are_those_of_finite_differences(name, x64):
     assert np.all(np.any(found != 0, axis=(-1, -2)))
 
 
-@pytest.mark.exhaustive
-def test_dempster_has_the_slope_of_the_score():
+def test_a_split_leaf_has_its_say():
+    """Dempster's rule has the slope of the score. The cautious rule: alone the whole slope, whatever empty leaves stand
+    before it; half of it where leaves support one class only; nothing where they support both."""
     for name, weight in (("dempster", 1), ("dempster, discounted", 0.5)):
         np.testing.assert_allclose(slopes(name)[0, 0, 0], [-weight * SLOPE, weight * SLOPE], rtol=1e-5)
-
-
-@pytest.mark.exhaustive
-def test_cautious_gives_a_split_leaf_its_say():
-    """Alone the whole slope, whatever empty leaves stand before it; half of it where leaves support one class only;
-    nothing where they support both."""
     margins, own = slopes("cautious")[0], np.array([-SLOPE, SLOPE])
     for instance, tree, share in ((0, 0, 0), (2, 0, 1), (3, 1, 1), (5, 0, 0.5), (6, 1, 0.5), (7, 1, 0.5)):
         np.testing.assert_allclose(margins[instance, tree], share * own, rtol=1e-5)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize("name", RULES)
 def test_an_evenly_split_leaf_changes_no_answer(name):
@@ -90,7 +85,6 @@ def test_an_evenly_split_leaf_changes_no_answer(name):
 
 
 @pytest.mark.once
-@pytest.mark.exhaustive
 def test_masses_of_a_split_leaf_add_to_one():
     leaves = jnp.array([[2.0, 2.0], [0.0, 0.0], [7.5, 7.5], [1.0, 3.0]])
     jacobian = np.asarray(jax.vmap(jax.jacobian(ju.scorers.mass))(leaves))

@@ -38,33 +38,19 @@ def test_configured_combiners(name):
 
 @pytest.mark.exhaustive
 def test_options():
+    """Words and switches of a scorer are structure: they choose a program; numbers are leaves, which can be learned."""
     rule = combiner_by_name("evidence", {"smoothing": 0.5, "smooth_to_prior": True}, prior=PRIOR)
     expected = ju.EvidenceAccumulation(PRIOR, 0.5, smooth_to_prior=True)
-    np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
-    np.testing.assert_array_equal(
-        combiner_by_name("dempster", {"prior": "forest"}, prior=PRIOR)(COUNTS), ju.DempsterRule(prior=PRIOR)(COUNTS)
-    )
-    np.testing.assert_array_equal(combiner_by_name("dempster", prior=PRIOR)(COUNTS), ju.DempsterRule()(COUNTS))
-    three = jnp.array([[[3, 1, 2], [0, 2, 0]]])
-    np.testing.assert_array_equal(
-        combiner_by_name("one_vs_rest", {"rule": "cautious", "eps": 1e-3}, prior=np.ones(3) / 3)(three),
-        ju.OneVsRest(ju.CautiousRule(eps=1e-3))(three),
-    )
+    of_classes = combiner_by_name("one_vs_rest", {"rule": "cautious", "eps": 1e-3}, prior=np.ones(3) / 3)
+    for found, wanted, counts in (
+        (rule, expected, COUNTS),
+        (combiner_by_name("dempster", {"prior": "forest"}, prior=PRIOR), ju.DempsterRule(prior=PRIOR), COUNTS),
+        (combiner_by_name("dempster", prior=PRIOR), ju.DempsterRule(), COUNTS),
+        (of_classes, ju.OneVsRest(ju.CautiousRule(eps=1e-3)), jnp.array([[[3, 1, 2], [0, 2, 0]]])),
+    ):
+        np.testing.assert_array_equal(found(counts), wanted(counts))
     given = ju.Pooling()
     assert combiner_by_name(given, prior=PRIOR) is given
-
-
-def test_scorers_with_settings():
-    rule = combiner_by_name("mean", {"scorer": "m_estimate", "scorer_options": {"m": 4.0, "prior": 0.25}}, prior=PRIOR)
-    expected = ju.Mean(Partial(ju.scorers.m_estimate, m=4.0, prior=0.25))
-    np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
-    rule = combiner_by_name("median", {"scorer": "ucb"}, prior=PRIOR, n_samples=80.0)
-    np.testing.assert_array_equal(rule(COUNTS), ju.Median(Partial(ju.scorers.ucb, n_samples=80.0))(COUNTS))
-
-
-@pytest.mark.exhaustive
-def test_words_and_switches_of_a_scorer_are_structure():
-    """They choose a program; numbers are leaves, which can be learned."""
     make = lambda weighted: ju.Mean(
         Partial(ju.scorers.confidence_bounds, family="beta", statistic="area", weighted=weighted)
     )
@@ -79,7 +65,12 @@ def test_words_and_switches_of_a_scorer_are_structure():
     np.testing.assert_allclose(grid.score(COUNTS), ju.Mean(ju.scorers.plausibility).score(COUNTS), atol=0.05)
 
 
-def test_scores_without_bound_have_no_probability():
+def test_scorers_with_settings_and_without_bound():
+    rule = combiner_by_name("mean", {"scorer": "m_estimate", "scorer_options": {"m": 4.0, "prior": 0.25}}, prior=PRIOR)
+    expected = ju.Mean(Partial(ju.scorers.m_estimate, m=4.0, prior=0.25))
+    np.testing.assert_array_equal(rule(COUNTS), expected(COUNTS))
+    rule = combiner_by_name("median", {"scorer": "ucb"}, prior=PRIOR, n_samples=80.0)
+    np.testing.assert_array_equal(rule(COUNTS), ju.Median(Partial(ju.scorers.ucb, n_samples=80.0))(COUNTS))
     rule = ju.Mean(ju.scorers.linear)
     np.testing.assert_allclose(rule.score(COUNTS), [0.0], atol=1e-7)
     for readout in (rule.probability, rule.log_probability):

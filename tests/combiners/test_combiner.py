@@ -18,10 +18,11 @@ from jaxunc.intervals import FractionsWarning
 from tests._forests import forest_of_leaves, toy_forest
 from tests._rules import EVERY, RULES, make
 
+pytestmark = pytest.mark.once
+
 COUNTS = jnp.array([[[3, 1], [0, 4], [2, 2]], [[1, 0], [0, 0], [5, 9]]])
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.exhaustive(keep=6)
 def test_every_transform_takes_every_rule(name):
@@ -33,7 +34,6 @@ def test_every_transform_takes_every_rule(name):
     assert hash(rule.score) == hash(rule.score)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "together", "weighted_mean"])
 @pytest.mark.exhaustive
 def test_the_answer_is_the_same(name):
@@ -72,8 +72,10 @@ class _Traced(list):
 jax.tree_util.register_static(_Traced)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("read", [lambda rule: rule, lambda rule: rule.score], ids=["rule", "method"])
+each_reading = pytest.mark.parametrize("read", [lambda rule: rule, lambda rule: rule.score], ids=["rule", "method"])
+
+
+@each_reading
 def test_one_program_for_all_calls(read):
     rule = counted()
     function = jax.jit(read(rule))
@@ -84,8 +86,7 @@ def test_one_program_for_all_calls(read):
     assert len(rule.traced) == once
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("read", [lambda rule: rule, lambda rule: rule.score], ids=["rule", "method"])
+@each_reading
 @pytest.mark.exhaustive
 def test_settings_may_be_traced(read):
     def total(setting):
@@ -96,8 +97,7 @@ def test_settings_may_be_traced(read):
     assert np.isfinite(jax.grad(total)(2.0))
 
 
-@pytest.mark.once
-def test_two_rules_have_two_programs():
+def test_two_rules_have_two_programs_and_methods_are_pytrees():
     """Rules of the same settings are two functions; what they hold is compared by `equinox.tree_equal`."""
     once, twice = counted(1.0), counted(2.0)
     assert once == once
@@ -106,10 +106,6 @@ def test_two_rules_have_two_programs():
     assert once.score != twice.score
     assert once.score != once.answer
     np.testing.assert_array_equal(2 * jax.jit(once.score)(COUNTS), jax.jit(twice.score)(COUNTS))
-
-
-@pytest.mark.once
-def test_methods_are_pytrees_with_a_name():
     rule = ju.EvidenceAccumulation(0.25)
     assert len(jax.tree.leaves(rule.score)) == len(jax.tree.leaves(rule))
     assert rule.score.__name__ == "score"
@@ -117,7 +113,6 @@ def test_methods_are_pytrees_with_a_name():
     np.testing.assert_array_equal(jax.jit(lambda f, counts: f(counts))(rule.score, COUNTS), rule.score(COUNTS))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("method", [ju.Mean().score, toy_forest(2, 4).with_counts])
 def test_methods_pickle_by_name(method):
     again = pickle.loads(pickle.dumps(method))
@@ -125,7 +120,6 @@ def test_methods_pickle_by_name(method):
     assert eqx.tree_equal(again.__wrapped__.__self__, method.__wrapped__.__self__)
 
 
-@pytest.mark.once
 def test_programs_do_not_keep_a_rule():
     rule = ju.EvidenceAccumulation(0.25)
     for function in (rule, rule.score):
@@ -136,7 +130,6 @@ def test_programs_do_not_keep_a_rule():
     assert [reference() for reference in held] == [None, None]
 
 
-@pytest.mark.once
 @pytest.mark.exhaustive
 def test_scorers_with_settings():
     scorer = jax.tree_util.Partial(ju.scorers.m_estimate, m=jnp.asarray(2.0), prior=jnp.array([0.25, 0.75]))
@@ -147,13 +140,11 @@ def test_scorers_with_settings():
 FREQUENCIES = np.array([[[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0], [0.125, 0.875]]])
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", EVERY)
 def test_rules_know_what_they_read(name):
     assert make(name, 2, 3).reads_sizes == RULES[name].reads_sizes
 
 
-@pytest.mark.once
 def test_rules_of_scorers_read_what_their_scorers_read():
     for make_rule in (ju.Mean, ju.Median, ju.Maximum, ju.GeneralizedMixture):
         assert not make_rule(ju.scorers.probability).reads_sizes
@@ -164,7 +155,6 @@ def test_rules_of_scorers_read_what_their_scorers_read():
     assert [ju.UncertaintyDecomposition(kind).reads_sizes for kind in ("entropy", "plausibility")] == [False, True]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", ["mean_plausibility", "pooling", "evidence", "dempster", "smoothed_mean", "together"])
 @pytest.mark.exhaustive
 def test_the_warning_names_the_line_of_the_caller(name):
@@ -175,19 +165,11 @@ def test_the_warning_names_the_line_of_the_caller(name):
         assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, call.__code__.co_firstlineno)]
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("name", ["mean", "vote", "evidence_veto"])
-def test_shares_are_no_reason_to_warn(name):
+@pytest.mark.parametrize(("name", "times"), [("mean", 1), ("vote", 1), ("evidence_veto", 1), ("pooling", 4)])
+def test_shares_and_honest_counts_are_no_reason_to_warn(name, times):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(name, 2, 3)(jnp.asarray(FREQUENCIES))
-
-
-@pytest.mark.once
-def test_honest_counts_are_no_reason_to_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make("pooling", 2, 3)(jnp.asarray(FREQUENCIES * 4))
+        make(name, 2, 3)(jnp.asarray(FREQUENCIES * times))
 
 
 LEAVES = np.array([[3, 1], [0, 4]])
@@ -221,28 +203,26 @@ def unbounded(counts):
     return lead(counts)
 
 
-@pytest.mark.once
+TOY = toy_forest(2, 4)
+
+
 @pytest.mark.parametrize("kind", [ju.Mean, ju.Median, ju.Maximum, ju.GeneralizedMixture])
 @pytest.mark.parametrize("scorer", [lead, too_wide, Partial(lead)])
 def test_scores_beyond_the_width_are_refused(kind, scorer):
-    with pytest.raises(ValueError, match=r"gives the leaf \[.*\] the score .*width="):
-        kind(scorer).probability(LEAVES)
-    with pytest.raises(ValueError, match=r"gives the leaf \[.*\] the score .*width="):
-        ju.bind(toy_forest(2, 4), ju.combiners.Together(one=kind(scorer), two=ju.Vote()))
+    for call in (
+        lambda: kind(scorer).probability(LEAVES),
+        lambda: ju.bind(TOY, ju.combiners.Together(one=kind(scorer), two=ju.Vote())),
+        *([lambda: ju.bind(TOY, ju.Weighted(ju.Mean(scorer), jnp.arange(1.0, 5.0)))] if kind is ju.Mean else []),
+    ):
+        with pytest.raises(ValueError, match=r"gives the leaf \[.*\] the score .*width="):
+            call()
 
 
-@pytest.mark.once
-def test_rules_by_tree_are_asked_too():
-    with pytest.raises(ValueError, match=r"the score .*width="):
-        ju.bind(toy_forest(2, 4), ju.Weighted(ju.Mean(lead), jnp.arange(1.0, 5.0)))
-
-
-@pytest.mark.once
 @pytest.mark.parametrize("scorer", [small, signed, unbounded])
 def test_scores_within_it_are_taken(scorer):
-    assert np.isfinite(ju.Mean(scorer)(LEAVES)).all()
-    assert np.isfinite(jax.jit(ju.Mean(scorer))(LEAVES)).all()
-    assert np.isfinite(ju.bind(toy_forest(2, 4), ju.Mean(scorer))(np.zeros((3, toy_forest(2, 4).n_features)))).all()
+    rule = ju.Mean(scorer)
+    answers = rule(LEAVES), jax.jit(rule)(LEAVES), ju.bind(TOY, rule)(np.zeros((3, TOY.n_features)))
+    assert all(np.isfinite(answer).all() for answer in answers)
 
 
 class Bare(ju.Combiner):
@@ -259,13 +239,12 @@ class Bare(ju.Combiner):
         return stat
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     "ask",
     [
         lambda rule: rule.probability(LEAVES),
         lambda rule: rule.score(LEAVES),
-        lambda rule: ju.bind(toy_forest(2, 4), rule).probability(np.zeros((3, toy_forest(2, 4).n_features))),
+        lambda rule: ju.bind(TOY, rule).probability(np.zeros((3, TOY.n_features))),
         lambda rule: ju.Calibrated(rule)(LEAVES),
         lambda rule: ju.OneVsRest(rule)(np.array([[1, 2, 3]])),
     ],

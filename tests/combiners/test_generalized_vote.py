@@ -98,10 +98,10 @@ def test_golden_votes(mass, tolerance):
         assert np.flatnonzero(report.membership).tolist() == expected["decision"], entry
 
 
-@pytest.mark.parametrize(("section", "mass"), [("binary", "equal"), ("multiclass", "equal")])
+@pytest.mark.parametrize("section", ["binary", "multiclass"])
 @pytest.mark.exhaustive
-def test_golden_averages_and_pairs(section, mass, tolerance):
-    for entry, report in answers_of(section, lambda s: CautiousReport(s, mass)):
+def test_golden_averages_and_pairs(section, tolerance):
+    for entry, report in answers_of(section, CautiousReport):
         lower, upper = report.interval
         dominant = np.flatnonzero(interval_dominance(report.interval)).tolist()
         if section == "binary":
@@ -117,10 +117,24 @@ def test_golden_averages_and_pairs(section, mass, tolerance):
         assert np.flatnonzero(report.membership).tolist() == entry["nondominated"]
 
 
-def test_belief_and_plausibility():
+def test_belief_plausibility_intervals_and_fractional_counts(rng, tolerance):
+    """Leaf sizes of weighted instances, in eighths, are exact in floats."""
     preference = ju.GeneralizedVote(1.0, "leaf_size")(jnp.array([[[0, 4], [1, 2], [2, 2], [3, 0]]]))
     np.testing.assert_allclose(preference.belief, [0.5], rtol=1e-6)
     np.testing.assert_allclose(preference.plausibility, [11 / 14], rtol=1e-6)
+    counts = random_counts(rng, (200, 7), 2, largest=3)
+    lower, upper = map(np.asarray, ju.AveragedIntervals(1e-3)(jnp.asarray(counts)))
+    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
+    np.testing.assert_allclose(lower[:, 0] + upper[:, 1], 1, atol=2e-7)
+    tied = ju.AveragedIntervals(1.0)(jnp.tile(jnp.array([[0, 1]]), (41, 1)))
+    assert tied.lower[1] == 0.5, "a mean of halves is a half"
+    np.testing.assert_array_equal(interval_dominance(tied), [False, True])
+    counts = leaves_with_ties(rng, 2)
+    for mass in EXACT:
+        eighths = ju.GeneralizedVote(0.25, mass)(jnp.asarray(counts / 8.0))
+        whole = ju.GeneralizedVote(2.0, mass)(jnp.asarray(counts))
+        np.testing.assert_array_equal(np.sign(eighths.excess), np.sign(whole.excess))
+        tolerance.check(eighths.belief, whole.belief)
 
 
 def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
@@ -135,10 +149,7 @@ def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("n_classes", "mass"),
-    [*((2, mass) for mass in MASSES), (3, "certainty"), pytest.param(3, "leaf_size", marks=pytest.mark.once)],
-)
+@pytest.mark.parametrize(("n_classes", "mass"), [*((2, mass) for mass in MASSES), (3, "certainty"), (3, "leaf_size")])
 @pytest.mark.exhaustive
 def test_votes_and_decisions_are_those_of_rational_arithmetic(mass, n_classes, rng, tolerance):
     counts = leaves_with_ties(rng, n_classes)
@@ -176,29 +187,23 @@ def test_half_of_ten_trillion_instances(n_classes):
     np.testing.assert_array_equal(signs[:, 1, 0], [0, 1, -1, -1, 0])
     np.testing.assert_array_equal(signs[:, 0, 1], [0, -1, 1, 0, -1])
     kept = np.asarray(nondominated(preference))[:, :2]
-    both = [True, True]
-    expected = [[False, True], [False, True], [True, False], both, [False, True]]
+    first, second, both = [True, False], [False, True], [True, True]
     # More classes reject symmetrically: an exact tie of two rejects both, and the third one.
-    expected = expected if n_classes == 2 else [both, [False, True], [True, False], [True, False], [False, True]]
+    expected = [second, second, first, both, second] if n_classes == 2 else [both, second, first, first, second]
     np.testing.assert_array_equal(kept, expected)
     equal = ju.GeneralizedVote(1.0)(jnp.asarray(counts))
     np.testing.assert_array_equal(np.sign(equal.excess)[:, 1, 0], [0, 0, 0, -1, 0])
 
 
 @pytest.mark.exhaustive
-def test_sizes_of_many_classes_do_not_overflow():
-    counts = np.full((2, 3, 5), 10**9, np.int32)
+def test_sizes_of_many_classes_of_wide_and_of_unsigned_counts_do_not_overflow():
+    rule, counts = ju.GeneralizedVote(1.0, "leaf_size"), np.full((2, 3, 5), 10**9, np.int32)
     counts[0, 0, 4] += 1
-    preference = ju.GeneralizedVote(1.0, "leaf_size")(jnp.asarray(counts))
+    preference = rule(jnp.asarray(counts))
     np.testing.assert_allclose(preference.total, 15e9, rtol=1e-6)
     np.testing.assert_allclose(preference.mass[0, 4, :4], 5e9, rtol=1e-6)
     explanation = ju.ExplainedVote(1.0, "leaf_size")(jnp.asarray(counts))
     np.testing.assert_allclose(explanation.support[0], [0, 0, 0, 0, 1 / 3], rtol=1e-6)
-
-
-@pytest.mark.exhaustive
-def test_sizes_of_wide_and_of_unsigned_counts():
-    rule = ju.GeneralizedVote(1.0, "leaf_size")
     np.testing.assert_allclose(rule(np.array([[5 * 10**9, 10**9]] * 2)).total, 12e9, rtol=1e-6)
     np.testing.assert_allclose(rule(jnp.array([[3 * 10**9] * 2], jnp.uint32)).total, 6e9, rtol=1e-6)
     assert rule(jnp.array([[1, 2, 4], [0, 0, 255]], jnp.uint8)).total == 262
@@ -206,7 +211,7 @@ def test_sizes_of_wide_and_of_unsigned_counts():
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-@pytest.mark.parametrize("mass", ["leaf_size", pytest.param("certainty", marks=pytest.mark.once)])
+@pytest.mark.parametrize("mass", ["leaf_size", "certainty"])
 def test_all_leaves_empty_and_no_tree(mass):
     """There is no preference; nothing is decided."""
     rules = all_rules(1.0, mass)
@@ -215,29 +220,14 @@ def test_all_leaves_empty_and_no_tree(mass):
         forest, X = forest_of_leaves(np.array([[[0, 0]] * 3, [[0, 9]] * 3], np.int32))
         answers.append(ju.bind(forest, rules)(X, tree_mask=np.array([[True] * 3, [False] * 3])))
     for answer in answers:
-        assert np.all(nondominated(answer["vote"]))
-        np.testing.assert_array_equal(answer["vote"].belief, 0)
-        np.testing.assert_array_equal(answer["vote"].plausibility, 1)
-        np.testing.assert_array_equal(answer["interval"].lower, 0)
-        np.testing.assert_array_equal(answer["interval"].upper, 1)
-        np.testing.assert_array_equal(answer["why"].support, 0)
-        np.testing.assert_array_equal(answer["why"].abstaining, 1)
-        np.testing.assert_array_equal(answer["why"].largest_s, 0 if mass != "certainty" else np.nan)
-    three = ju.AveragedIntervals(1.0)(jnp.zeros((2, 3)))
-    np.testing.assert_array_equal(three.upper, 1)
-
-
-def test_intervals_are_ordered_and_complementary(rng):
-    counts = random_counts(rng, (200, 7), 2, largest=3)
-    lower, upper = map(np.asarray, ju.AveragedIntervals(1e-3)(jnp.asarray(counts)))
-    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
-    np.testing.assert_allclose(lower[:, 0] + upper[:, 1], 1, atol=2e-7)
-    tied = ju.AveragedIntervals(1.0)(jnp.tile(jnp.array([[0, 1]]), (41, 1)))
-    assert tied.lower[1] == 0.5, "a mean of halves is a half"
-    np.testing.assert_array_equal(interval_dominance(tied), [False, True])
-
-
-# What holds of every rule
+        vote, interval, why = answer["vote"], answer["interval"], answer["why"]
+        assert np.all(nondominated(vote))
+        for nothing in (vote.belief, interval.lower, why.support):
+            np.testing.assert_array_equal(nothing, 0)
+        for everything in (vote.plausibility, interval.upper, why.abstaining):
+            np.testing.assert_array_equal(everything, 1)
+        np.testing.assert_array_equal(why.largest_s, 0 if mass != "certainty" else np.nan)
+    np.testing.assert_array_equal(ju.AveragedIntervals(1.0)(jnp.zeros((2, 3))).upper, 1)
 
 
 def all_rules(s=1.5, mass="leaf_size"):
@@ -245,6 +235,10 @@ def all_rules(s=1.5, mass="leaf_size"):
     return ju.combiners.Together(
         vote=ju.GeneralizedVote(s, mass), why=ju.ExplainedVote(s, mass), interval=ju.AveragedIntervals(s)
     )
+
+
+def vote_and_interval(s, mass="leaf_size"):
+    return ju.combiners.Together(vote=ju.GeneralizedVote(s, mass), interval=ju.AveragedIntervals(s))
 
 
 def check_close(tolerance, answer, expected):
@@ -261,11 +255,7 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
     counts = random_counts(rng, (70, 9), n_classes)
     counts[:, 4] = counts[:, 5]
     forest, X = forest_of_leaves(counts)
-    rules = (
-        all_rules()
-        if n_classes == 2
-        else ju.combiners.Together(vote=ju.GeneralizedVote(1.5), interval=ju.AveragedIntervals(1.5))
-    )
+    rules = all_rules() if n_classes == 2 else vote_and_interval(1.5, "equal")
     bound, whole = ju.bind(forest, rules), rules(jnp.asarray(counts))
     streamed = bound(X)
     check_close(tolerance, streamed, whole)
@@ -286,33 +276,27 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_inside_a_program(rng, tolerance):
-    """The pure fold under `jax.jit`, and a sweep over s by vmap without compiling anew."""
+def test_inside_a_program_and_weights(rng, tolerance):
+    """The pure fold under `jax.jit`, and a sweep over s by vmap without compiling anew. A tree of weight two is two
+    trees; of weight 0 none."""
     counts = random_counts(rng, (30, 5), 2)
     forest, X = forest_of_leaves(counts)
 
     @jax.jit
     def score(s):
-        rule = ju.combiners.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
+        rule = vote_and_interval(s)
         stat = ju.inference.fold(forest, ju.inference.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
         return rule.finish(stat)
 
     for s in (1.0, 3.0):
-        rule = ju.combiners.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
-        check_close(tolerance, score(s), rule(jnp.asarray(counts)))
+        check_close(tolerance, score(s), vote_and_interval(s)(jnp.asarray(counts)))
     swept = jax.vmap(lambda s: ju.GeneralizedVote(s)(jnp.asarray(counts)).mass)(jnp.array([1.0, 3.0]))
     np.testing.assert_array_equal(swept[1], ju.GeneralizedVote(3.0)(jnp.asarray(counts)).mass)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_weights(rng, tolerance):
-    """A tree of weight two is two trees; of weight 0 none."""
     counts = random_counts(rng, (40, 4), 3)
     weights = np.array([2.0, 0.0, 1.0, 1.0])
     repeated = np.repeat(counts, weights.astype(int), axis=1)
     forest, X = forest_of_leaves(counts)
-    rule = ju.combiners.Together(vote=ju.GeneralizedVote(1.0, "leaf_size"), interval=ju.AveragedIntervals(1.0))
+    rule = vote_and_interval(1.0)
     expected = rule(jnp.asarray(repeated))
     check_close(tolerance, ju.Weighted(rule, weights)(jnp.asarray(counts)), expected)
     check_close(tolerance, ju.bind(forest, ju.Weighted(rule, weights))(X), expected)
@@ -332,19 +316,6 @@ def test_gradients(rng, x64):
     assert slope > 0, "the more instances are imagined, the less is known"
     certainty = jax.grad(lambda s: ju.GeneralizedVote(s, "certainty")(counts).total.sum())(1.5)
     np.testing.assert_allclose(certainty, -np.sum(np.sum(counts, -1) / (np.sum(counts, -1) + 1.5) ** 2), rtol=1e-5)
-
-
-def test_fractional_counts(rng, tolerance):
-    """Leaf sizes of weighted instances, in eighths, are exact in floats."""
-    counts = leaves_with_ties(rng, 2)
-    for mass in EXACT:
-        eighths = ju.GeneralizedVote(0.25, mass)(jnp.asarray(counts / 8.0))
-        whole = ju.GeneralizedVote(2.0, mass)(jnp.asarray(counts))
-        np.testing.assert_array_equal(np.sign(eighths.excess), np.sign(whole.excess))
-        tolerance.check(eighths.belief, whole.belief)
-
-
-# Explanations
 
 
 def largest_s_of(leaves, mass) -> float:
@@ -412,47 +383,43 @@ def test_support_and_abstention(mass, rng, tolerance):
         assert np.all(np.isnan(explanation.largest_s))
 
 
-# Names, errors
-
-
 @pytest.mark.once
 def test_names():
     rule = combiner_by_name("generalized_vote", {"s": 2, "mass": "leaf_size"}, prior=[0.5, 0.5])
-    assert isinstance(rule, ju.GeneralizedVote)
-    assert rule.mass == "leaf_size"
+    assert (type(rule), rule.mass) == (ju.GeneralizedVote, "leaf_size")
     assert isinstance(combiner_by_name("averaged_intervals", {"s": 2}, prior=[0.5, 0.5]), ju.AveragedIntervals)
-    with refuses(ValueError, "combiner 'generalized_vote' needs the option 's'"):
-        combiner_by_name("generalized_vote", prior=[0.5, 0.5])
+
+
+PREFERENCE = ju.GeneralizedVote(1.0)(jnp.ones((4, 3)))
+MAKERS = (ju.GeneralizedVote, ju.AveragedIntervals, ju.ExplainedVote)
+ODD_COUNTS = (
+    *((jnp.array([[1.0, -1.0]]), "negative"), (jnp.array([[jnp.nan, 1.0]]), "NaN")),
+    *((jnp.ones(2), "tree axis"), (jnp.ones((3, 1)), "last axis")),
+)
+REFUSED = [
+    *(
+        ("s=.* must be a positive, finite number", lambda make=make, s=s: make(s))
+        for make, s in itertools.product(MAKERS, (0, -1, np.nan, np.inf))
+    ),
+    *((match, lambda make=make, c=c: make(1)(c)) for make in MAKERS for c, match in ODD_COUNTS),
+    *(("no probability", lambda make=make: make(1).probability(jnp.ones((4, 3, 2)))) for make in MAKERS),
+    *(
+        ("mass='size' is unknown.*'equal', 'leaf_size', 'certainty'", lambda make=make: make(1.0, "size"))
+        for make in MAKERS[::2]
+    ),
+    *(("those of two classes", lambda name=name: getattr(PREFERENCE, name)) for name in ("belief", "plausibility")),
+    (
+        "combiner 'generalized_vote' needs the option 's'",
+        lambda: combiner_by_name("generalized_vote", prior=[0.5, 0.5]),
+    ),
+]
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("make", [ju.GeneralizedVote, ju.AveragedIntervals, ju.ExplainedVote])
-def test_what_is_refused(make):
-    for s in (0, -1, np.nan, np.inf):
-        with refuses(ValueError, "s=.* must be a positive, finite number"):
-            make(s)
-    rule = make(1)
-    for counts, match in (
-        (jnp.array([[1.0, -1.0]]), "negative"),
-        (jnp.array([[jnp.nan, 1.0]]), "NaN"),
-        (jnp.ones(2), "tree axis"),
-        (jnp.ones((3, 1)), "last axis"),
-    ):
+def test_what_is_refused():
+    for match, call in REFUSED:
         with refuses(ValueError, match):
-            rule(counts)
-    with refuses(ValueError, "no probability"):
-        rule.probability(jnp.ones((4, 3, 2)))
-
-
-@pytest.mark.once
-def test_what_is_refused_of_one():
-    for make in (ju.GeneralizedVote, ju.ExplainedVote):
-        with refuses(ValueError, "mass='size' is unknown.*'equal', 'leaf_size', 'certainty'"):
-            make(1.0, "size")
-    preference = ju.GeneralizedVote(1.0)(jnp.ones((4, 3)))
-    for readout in ("belief", "plausibility"):
-        with refuses(ValueError, "those of two classes"):
-            getattr(preference, readout)
+            call()
 
 
 @pytest.mark.once
@@ -461,13 +428,14 @@ def test_frequencies_are_warned_of_where_they_enter(rng):
     counts = np.array([[[0.25, 0.75], [0.5, 0.5]], [[1.0, 0.0], [0.0, 0.0]]])
     forest, _ = forest_of_leaves(counts)
     rule = ju.Weighted(ju.combiners.Together(interval=ju.AveragedIntervals(1.0)), np.ones(2))
-    for reads_sizes in (ju.GeneralizedVote(1.0), ju.AveragedIntervals(1.0), ju.ExplainedVote(1.0), rule):
+    for call in (
+        *(lambda make=make: warn_if_sizes_are_lost(make(1.0), jnp.asarray(counts)) for make in MAKERS),
+        lambda: warn_if_sizes_are_lost(rule, jnp.asarray(counts)),
+        lambda: rule(jnp.asarray(counts)),
+        lambda: ju.bind(forest, rule),
+    ):
         with pytest.warns(FractionsWarning, match="look like class frequencies"):
-            warn_if_sizes_are_lost(reads_sizes, jnp.asarray(counts))
-    with pytest.warns(FractionsWarning, match="look like class frequencies"):
-        rule(jnp.asarray(counts))
-    with pytest.warns(FractionsWarning, match="look like class frequencies"):
-        ju.bind(forest, rule)
+            call()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ju.bind(forest, ju.Mean())

@@ -49,16 +49,12 @@ def test_mean(ensemble, scorer, tolerance):
     tolerance.check(answer.probability, [0.5 - expected / width, 0.5 + expected / width], kind=kind, what="probability")
 
 
-def test_vote(ensemble, tolerance):
+def test_vote_and_pooling(ensemble, tolerance):
     entry, counts = ensemble
     expected = entry["scores"]["p_prob"]["aggregated"]["vote"]
     answer = answer_of(ju.Vote(), counts)
     tolerance.check(answer.score, expected, scale=1.0)
     tolerance.check(answer.class_scores, [(1 - expected) / 2, (1 + expected) / 2], scale=1.0)
-
-
-def test_pooling(ensemble, tolerance):
-    entry, counts = ensemble
     answer = answer_of(ju.Pooling(), counts)
     tolerance.check(answer.score, entry["pooling"])
     tolerance.check(answer.probability, [0.5 - entry["pooling"], 0.5 + entry["pooling"]])
@@ -69,12 +65,10 @@ def test_pooling(ensemble, tolerance):
 def test_evidence(ensemble, smoothing, tolerance):
     entry, counts = ensemble
     expected = entry["eva"].get(f"laplace={smoothing:g}")
-    if expected is None:
-        assert smoothing == 0  # an empty leaf has no evidence then, which the references leave open
-        expected = None
     rule = ju.EvidenceAccumulation(entry["prior_pos"], smoothing)
     answer = answer_of(rule, counts)
     if expected is None:
+        assert smoothing == 0  # an empty leaf has no evidence then, which the references leave open
         filled = counts[jnp.sum(counts, axis=-1) > 0]
         if filled.shape[0]:
             tolerance.check(answer.class_scores, answer_of(rule, filled).class_scores, scale=1.0)
@@ -267,19 +261,15 @@ def test_evidence_multiclass(entry, tolerance):
     assert answer.score is None
 
 
-def test_crime_example(tolerance):
-    """Two witnesses, five suspects: only the one whom neither excludes remains."""
-    crime = golden("paper_examples")["crime"]
+def test_examples_of_the_paper(tolerance):
+    """Two witnesses, five suspects: only the one whom neither excludes remains. And the first example: averaging and
+    pooling disagree; A is class 0."""
+    crime, example = (golden("paper_examples")[name] for name in ("crime", "introduction_leaves"))
     counts = jnp.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
     answer = ju.EvidenceAccumulation(np.array(crime["prior"]), smoothing=0.0).answer(counts)
     tolerance.check(jnp.exp(answer.class_scores) / 5, crime["scores"])
     tolerance.check(answer.probability, crime["posterior"])
     np.testing.assert_array_equal(np.isneginf(answer.class_scores), [True, True, False, True, True])
-
-
-def test_introduction_leaves(tolerance):
-    """The paper's first example: averaging and pooling disagree. A is class 0."""
-    example = golden("paper_examples")["introduction_leaves"]
     counts = jnp.array(example["counts_A_B"])
     tolerance.check(ju.Mean().probability(counts)[0], example["average_probability_of_A"])
     tolerance.check(ju.Pooling().probability(counts)[0], example["pooled_probability_of_A"])

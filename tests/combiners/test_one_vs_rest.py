@@ -76,13 +76,19 @@ def test_scores_without_bound_have_no_probability(rng):
 
 @pytest.mark.once
 @pytest.mark.exhaustive
-def test_the_priors_can_be_learned(rng):
+def test_the_priors_can_be_learned_and_are_as_many_as_the_classes(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3).astype(float))
     rule = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
     slopes = jax.jit(jax.grad(lambda rule: jnp.sum(rule.log_probability(counts)[:, 0])))(rule)
     priors = [one.prior for one in slopes.rule]
     assert len(priors) == 3
     assert all(np.isfinite(prior) and prior != 0 for prior in priors)
+    for rules, error, match in (
+        ([ju.Mean(), ju.Mean()], ValueError, "rule holds 2 combiners, but counts have 3 classes"),
+        ([ju.GeneralizedVote(1.0)] * 3, TypeError, "answers with Preference"),
+    ):
+        with refuses(error, match):
+            ju.OneVsRest(rules)(jnp.ones((4, 3, 3)))
 
 
 @pytest.mark.once
@@ -120,12 +126,3 @@ def test_by_name(rng, tolerance):
 def test_what_is_refused(rules, error, match):
     with refuses(error, match):
         ju.OneVsRest(rules)
-
-
-@pytest.mark.once
-@pytest.mark.exhaustive
-def test_as_many_rules_as_classes():
-    with refuses(ValueError, "rule holds 2 combiners, but counts have 3 classes"):
-        ju.OneVsRest([ju.Mean(), ju.Mean()])(jnp.ones((4, 3, 3)))
-    with refuses(TypeError, "answers with Preference"):
-        ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(jnp.ones((4, 3, 3)))

@@ -17,7 +17,7 @@ import jaxunc as ju
 from jaxunc.combiners import combine_counts
 from tests._forests import positive_counts, random_counts
 from tests._refusal import refuses
-from tests._rules import CASES, EVERY, PRIORS, RULES, by_rule, check_same, expected_scores, make
+from tests._rules import CASES, PRIORS, RULES, by_rule, check_same, expected_scores, make
 
 N, K = 54, 9
 """54 = 9 trees × 3 classes × 2 signs: room for all differences of one instance."""
@@ -66,25 +66,27 @@ def check_scores(tolerance, name, answer, expected, *, what=""):
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
 @pytest.mark.exhaustive(keep=1)
 def test_values_on_integer_leaves(name, n_classes, tolerance):
-    _, answer = shared_answer(name, n_classes)
-    check_scores(tolerance, name, answer, expected_scores(name, leaves(n_classes)))
+    check_scores(tolerance, name, shared_answer(name, n_classes)[1], expected_scores(name, leaves(n_classes)))
+
+
+def check_counts(tolerance, name, counts):
+    """The class scores of counts ``[instances trees classes]``; returns the answer."""
+    answer = make(name, counts.shape[2], counts.shape[1]).answer(jnp.asarray(counts))
+    check_scores(tolerance, name, answer, expected_scores(name, counts))
+    return answer
 
 
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
 @pytest.mark.exhaustive(keep=2)
 def test_values_on_fractional_leaves(name, n_classes, tolerance):
-    counts = leaves(n_classes) * np.float32(0.75)
-    answer = make(name, n_classes, K).answer(jnp.asarray(counts))
-    check_scores(tolerance, name, answer, expected_scores(name, counts))
+    check_counts(tolerance, name, leaves(n_classes) * np.float32(0.75))
 
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
 @pytest.mark.exhaustive(keep=2)
 def test_one_tree(name, n_classes, tolerance):
-    counts = leaves(n_classes)[:, :1]
-    answer = make(name, n_classes, 1).answer(jnp.asarray(counts))
-    check_scores(tolerance, name, answer, expected_scores(name, counts))
+    check_counts(tolerance, name, leaves(n_classes)[:, :1])
 
 
 @pytest.mark.once
@@ -92,9 +94,7 @@ def test_one_tree(name, n_classes, tolerance):
 @pytest.mark.exhaustive(keep=1)
 def test_ten_thousand_trees(name, n_classes, rng, tolerance):
     counts = np.tile(random_counts(rng, (1, 100), n_classes, largest=8), (1, 100, 1))
-    answer = make(name, n_classes, 10_000).answer(jnp.asarray(counts))
-    check_scores(tolerance, name, answer, expected_scores(name, counts))
-    for one in by_rule(answer).values():
+    for one in by_rule(check_counts(tolerance, name, counts)).values():
         assert np.all(np.isfinite(one.probability))
 
 
@@ -119,8 +119,7 @@ def test_ten_thousand_trees_do_not_saturate():
 def test_a_lead_of_one_in_a_billion_is_no_tie(name):
     """Integer counts, in float32 too. Rules that know a prior are given an even one, else a lead may be none."""
     rule = RULES[name].make(np.array([0.5, 0.5]), np.arange(K))
-    counts = np.zeros((N, K, 2), np.int32)
-    counts[:] = 10**9
+    counts = np.full((N, K, 2), 10**9, np.int32)
     counts[0, :, 1] += 1
     counts[1, :, 0] += 1
     counts[2, 0, 1] += 1
@@ -137,10 +136,6 @@ def test_a_lead_of_one_in_a_billion_is_no_tie(name):
 def test_unsigned_counts_do_not_wrap(name, tolerance):
     rule, expected = shared_answer(name, 2)
     check_same(tolerance, name, rule.answer(jnp.asarray(leaves(2).astype(np.uint8))), expected)
-
-
-@pytest.mark.once
-def test_an_unsigned_lead_of_one_in_a_billion_is_evidence():
     score = ju.EvidenceAccumulation(0.5).score(jnp.array([[[10**9, 10**9 + 1]], [[10**9 + 1, 10**9]]], jnp.uint32))
     np.testing.assert_array_equal(np.sign(score), [1, -1])
 
@@ -200,46 +195,32 @@ def test_no_tree(rule):
 def test_counts_of_a_billion_as_floats(name, tolerance):
     counts = np.tile(leaves(2) * np.float32(0.75), (1, 1, 1))
     counts[0, :3] = [[1e9 + 64, 1e9], [0, 1e9], [2e9, 1e9]]
-    answer = make(name, 2, K).answer(jnp.asarray(counts))
-    check_scores(tolerance, name, answer, expected_scores(name, counts))
+    check_counts(tolerance, name, counts)
 
 
-@pytest.mark.exhaustive(keep=3)
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
-def test_probabilities_are_probabilities(name, n_classes, x64):
-    accuracy = 1e-12 if x64 else 2e-6
-    for key, answer in by_rule(shared_answer(name, n_classes)[1]).items():
-        probability, log_probability = np.asarray(answer.probability), np.asarray(answer.log_probability)
+def test_read_outs_agree(name, n_classes, x64):
+    """Probabilities are some, and those of the logarithms; class scores rank as they do; a score has the margin's sign;
+    all are of the default precision."""
+    accuracy, answers = 1e-12 if x64 else 2e-6, shared_answer(name, n_classes)[1]
+    assert {part.dtype for part in jax.tree.leaves(answers)} == {jnp.result_type(float)}
+    for key, answer in by_rule(answers).items():
+        scores, probability, logs = map(np.asarray, (answer.class_scores, answer.probability, answer.log_probability))
         assert probability.shape == (N, n_classes)
         assert probability.min() >= 0, key
         np.testing.assert_allclose(probability.sum(-1), 1, atol=accuracy, err_msg=key)
         representable = probability > np.finfo(probability.dtype).tiny
-        np.testing.assert_allclose(
-            np.exp(log_probability[representable]), probability[representable], rtol=30 * accuracy, err_msg=key
-        )
+        shares = probability[representable]
+        np.testing.assert_allclose(np.exp(logs[representable]), shares, rtol=30 * accuracy, err_msg=key)
         if "veto" not in name:
-            assert np.all(np.isfinite(log_probability)), key
-
-
-@pytest.mark.parametrize(("name", "n_classes"), CASES)
-def test_class_scores_rank_as_the_probability(name, n_classes):
-    for key, answer in by_rule(shared_answer(name, n_classes)[1]).items():
-        scores, probability = np.asarray(answer.class_scores), np.asarray(answer.probability)
+            assert np.all(np.isfinite(logs)), key
+        contradicted = np.all(np.isneginf(scores), axis=-1)
         chosen = np.take_along_axis(probability, scores.argmax(-1)[:, None], axis=-1)[:, 0]
-        contradicted = np.all(np.isneginf(scores), axis=-1)
         assert np.all((chosen >= probability.max(-1) - 1e-6) | contradicted), key
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_score_has_the_sign_of_the_margin(name):
-    for key, answer in by_rule(shared_answer(name, 2)[1]).items():
-        scores = np.asarray(answer.class_scores)
-        contradicted = np.all(np.isneginf(scores), axis=-1)
-        if answer.score is None:
-            continue
-        margin = np.where(contradicted, 0.0, scores[:, 1] - np.where(contradicted, 0.0, scores[:, 0]))
-        clear = (np.abs(margin) > 1e-5) | contradicted
-        np.testing.assert_array_equal(np.sign(answer.score)[clear], np.sign(margin)[clear], err_msg=key)
+        if n_classes == 2 and answer.score is not None:
+            margin = np.where(contradicted, 0.0, scores[:, 1] - np.where(contradicted, 0.0, scores[:, 0]))
+            clear = (np.abs(margin) > 1e-5) | contradicted
+            np.testing.assert_array_equal(np.sign(answer.score)[clear], np.sign(margin)[clear], err_msg=key)
 
 
 @pytest.mark.once
@@ -249,11 +230,9 @@ def test_readouts_are_parts_of_the_answer(name, n_classes, tolerance):
     rule, answer = shared_answer(name, n_classes)
     counts = jnp.asarray(leaves(n_classes))
     tolerance.check(rule(counts), answer.class_scores, scale=1.0)
-    tolerance.check(rule.probability(counts), answer.probability, scale=1.0)
-    tolerance.check(rule.log_probability(counts), answer.log_probability, scale=1.0)
-    if n_classes == 2:
-        tolerance.check(rule.score(counts), answer.score, scale=1.0)
-    else:
+    for part in ("probability", "log_probability", *(("score",) if n_classes == 2 else ())):
+        tolerance.check(getattr(rule, part)(counts), getattr(answer, part), scale=1.0)
+    if n_classes > 2:
         assert answer.score is None
         with refuses(ValueError, "two classes"):
             rule.score(counts)
@@ -332,13 +311,8 @@ def test_gradients_are_finite(name, n_classes, rng):
     interior = positive_counts(rng, (N, K), n_classes)
     pure, large = interior.copy(), interior * 1e7
     pure[..., 1:] = 0
-    for what, counts in {
-        "interior": interior,
-        "pure": pure,
-        "empty": np.zeros_like(interior),
-        "mixed": leaves(n_classes),
-        "large": large,
-    }.items():
+    mixed, empty = leaves(n_classes), np.zeros_like(interior)
+    for what, counts in {"interior": interior, "pure": pure, "empty": empty, "mixed": mixed, "large": large}.items():
         by_settings, by_counts = gradients(rule, jnp.asarray(counts, float))
         assert np.all(np.isfinite(by_counts)), f"{what}: by counts"
         for path, setting in jax.tree_util.tree_leaves_with_path(by_settings):
@@ -433,10 +407,3 @@ def test_rules_are_pytrees(name):
         swept = jax.vmap(lambda rule: rule.answer(jnp.asarray(leaves(2))))(both)
         for a, b in zip(jax.tree.leaves(swept), jax.tree.leaves(answer), strict=True):
             assert a.shape == (2, *b.shape)
-
-
-@pytest.mark.parametrize(("name", "n_classes"), CASES)
-@pytest.mark.exhaustive(keep=1)
-def test_answers_have_the_default_precision(name, n_classes, x64):
-    for part in jax.tree.leaves(shared_answer(name, n_classes)[1]):
-        assert part.dtype == (jnp.float64 if x64 else jnp.float32)

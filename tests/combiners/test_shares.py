@@ -12,13 +12,12 @@ N_TREES = np.arange(1, 2049)
 
 def _totals(rule: ju.Combiner, counts: np.ndarray):
     """The statistic of so many trees with the same leaf, correctly rounded."""
-    once = rule.lift(jnp.asarray(counts))
-    return jax.tree.map(lambda leaf: _times(np.asarray(leaf)), once)
 
+    def times(leaf):
+        total = N_TREES.reshape(-1, *[1] * leaf.ndim) * np.asarray(leaf, np.float64)
+        return total.astype(jnp.result_type(float))
 
-def _times(leaf: np.ndarray) -> np.ndarray:
-    total = N_TREES.reshape(-1, *[1] * leaf.ndim) * leaf.astype(np.float64)
-    return total.astype(jnp.result_type(float))
+    return jax.tree.map(times, rule.lift(jnp.asarray(counts)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 9])

@@ -17,16 +17,24 @@ def counts(rng):
 
 
 @pytest.mark.exhaustive
-def test_it_averages_whatever_the_order_of_names(counts):
+def test_averages_by_name_in_any_order_and_of_a_sequence(counts):
     mean, pooling = ju.Mean(), ju.Pooling()
     wanted = 0.25 * mean.probability(counts) + 0.75 * pooling.probability(counts)
-    for blend in (
-        ju.Stack({"a": mean, "z": pooling}, [0.25, 0.75]),
-        ju.Stack({"z": pooling, "a": mean}, [0.75, 0.25]),
-    ):
+    for blend in (ju.Stack({"a": mean, "z": pooling}, [0.25, 0.75]), ju.Stack({"z": pooling, "a": mean}, [0.75, 0.25])):
         np.testing.assert_allclose(blend.probability(counts), wanted, atol=1e-6)
     alike = ju.Stack({"a": mean, "z": pooling}).probability(counts)
     np.testing.assert_allclose(alike, (mean.probability(counts) + pooling.probability(counts)) / 2, atol=1e-6)
+    blend = ju.Stack({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
+    np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
+    slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
+    assert np.all(np.isfinite(slope.weights))
+    rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
+    weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
+    blend = ju.Stack(rules, weights)
+    assert list(blend.rules) == [f"{i:02}" for i in range(11)]
+    wanted = sum(w * np.asarray(r.probability(counts)) for w, r in zip(weights, rules, strict=True))
+    np.testing.assert_allclose(blend.probability(counts), wanted, rtol=1e-5)
+    assert list(ju.Stack(tuple(rules[:2])).rules) == ["0", "1"]
 
 
 @pytest.mark.exhaustive
@@ -37,25 +45,6 @@ def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     assert blend.count_sets == ("own", "oob")
     wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
-
-
-@pytest.mark.exhaustive
-def test_a_rule_that_weighs_nothing_says_nothing(counts):
-    blend = ju.Stack({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
-    np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
-    slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
-    assert np.all(np.isfinite(slope.weights))
-
-
-@pytest.mark.exhaustive
-def test_a_sequence_of_rules(counts):
-    rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
-    weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
-    blend = ju.Stack(rules, weights)
-    assert list(blend.rules) == [f"{i:02}" for i in range(11)]
-    wanted = sum(w * np.asarray(r.probability(counts)) for w, r in zip(weights, rules, strict=True))
-    np.testing.assert_allclose(blend.probability(counts), wanted, rtol=1e-5)
-    assert list(ju.Stack(tuple(rules[:2])).rules) == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -69,14 +58,9 @@ def test_a_sequence_of_rules(counts):
         (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are no combiners by name"),
         (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 combiners"),
         (lambda: ju.Stack({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
+        (lambda: ju.Stack([ju.Mean(ju.scorers.linear)])(np.ones((4, 3, 2))), ValueError, "no probabilities to average"),
     ],
 )
 def test_bad_settings(make, error, match):
     with refuses(error, match):
         make()
-
-
-@pytest.mark.exhaustive
-def test_rules_without_probabilities_are_refused(counts):
-    with refuses(ValueError, "no probabilities to average"):
-        ju.Stack({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])

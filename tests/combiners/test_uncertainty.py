@@ -113,46 +113,43 @@ def test_gradients_of_intervals(rng, x64):
 
 
 @pytest.mark.exhaustive
-def test_one_class_of_that_name():
+def test_edges(tolerance):
     assert ju.combiners.Uncertainty._fields == ("total", "aleatoric", "epistemic")
     leaf = ju.scorers.uncertainty(jnp.array([1.0, 3.0]))
     assert type(leaf) is ju.scorers.LeafUncertainty
     assert not hasattr(ju.scorers, "Uncertainty")
-
-
-@pytest.mark.exhaustive
-def test_edges(tolerance):
     empty, sure, split = jnp.zeros((3, 2)), jnp.array([[0, 9]] * 3), jnp.array([[0, 9], [9, 0]])
-    rule = ju.UncertaintyDecomposition()
-    tolerance.check(np.stack(rule(empty)), [1, 1, 0])
-    tolerance.check(np.stack(rule(sure)), [0, 0, 0], scale=1.0)
-    tolerance.check(np.stack(rule(split)), [1, 0, 1], scale=1.0)
-    plausible = ju.UncertaintyDecomposition("plausibility")
-    tolerance.check(np.stack(plausible(empty)), [1, 0, 1])
-    intervals = ju.UncertaintyDecomposition("interval")
-    tolerance.check(np.stack(intervals(empty)), [1, 0, 1])
-    tolerance.check(np.stack(intervals(jnp.zeros((3, 4)))), [2, 0, 2])
-    # Known to be even, known to be certain up to s/(N + s).
-    tolerance.check(np.stack(intervals(jnp.array([[1e9, 1e9]]))), [1, 1, 0], scale=1.0)
-    share = 0.1
-    most = -share * np.log2(share) - (1 - share) * np.log2(1 - share)
-    tolerance.check(np.stack(intervals(sure)), [most, 0, most], scale=1.0)
-    masked = combine_counts(intervals, sure, None, jnp.zeros(3, bool))
+    most = -0.1 * np.log2(0.1) - 0.9 * np.log2(0.9)  # certain up to s/(N + s)
+    for kind, counts, expected in (
+        ("entropy", empty, [1, 1, 0]),
+        ("entropy", sure, [0, 0, 0]),
+        ("entropy", split, [1, 0, 1]),
+        ("plausibility", empty, [1, 0, 1]),
+        ("interval", empty, [1, 0, 1]),
+        ("interval", jnp.zeros((3, 4)), [2, 0, 2]),
+        ("interval", jnp.array([[1e9, 1e9]]), [1, 1, 0]),  # known to be even
+        ("interval", sure, [most, 0, most]),
+    ):
+        found = np.stack(ju.UncertaintyDecomposition(kind)(counts))
+        tolerance.check(found, expected, scale=0.0 if counts.sum() == 0 else 1.0, what=f"{kind} of {counts}")
+    masked = combine_counts(ju.UncertaintyDecomposition("interval"), sure, None, jnp.zeros(3, bool))
     tolerance.check(np.stack(masked), [1, 0, 1])
 
 
 @pytest.mark.exhaustive
 def test_what_is_refused():
-    with refuses(ValueError, "kind='variance' is unknown"):
-        ju.UncertaintyDecomposition("variance")
-    with refuses(ValueError, "OneVsRest"):
-        ju.UncertaintyDecomposition("plausibility")(jnp.ones((4, 3, 3)))
-    for s in (0, -1, np.inf, np.nan):
-        with refuses(ValueError, "must be a positive, finite number"):
-            ju.UncertaintyDecomposition("interval", s=s)
-    with refuses(ValueError, "s=2 is the strength of intervals, but kind='entropy'"):
-        ju.UncertaintyDecomposition(s=2)
+    decomposition = ju.UncertaintyDecomposition
+    for match, call in (
+        ("kind='variance' is unknown", lambda: decomposition("variance")),
+        ("OneVsRest", lambda: decomposition("plausibility")(jnp.ones((4, 3, 3)))),
+        *(
+            ("must be a positive, finite number", lambda s=s: decomposition("interval", s=s))
+            for s in (0, -1, np.inf, np.nan)
+        ),
+        ("s=2 is the strength of intervals, but kind='entropy'", lambda: decomposition(s=2)),
+        ("no probability", lambda: decomposition().probability(jnp.ones((4, 3, 2)))),
+    ):
+        with refuses(ValueError, match):
+            call()
     with pytest.warns(FractionsWarning):
-        ju.UncertaintyDecomposition("interval")(jnp.array([[[0.25, 0.75], [0.5, 0.5]]]))
-    with refuses(ValueError, "no probability"):
-        ju.UncertaintyDecomposition().probability(jnp.ones((4, 3, 2)))
+        decomposition("interval")(jnp.array([[[0.25, 0.75], [0.5, 0.5]]]))

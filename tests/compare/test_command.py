@@ -122,15 +122,11 @@ def assert_same_records(found, expected, *, auc=1e-6):
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
 
 
-@pytest.mark.exhaustive
-def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary):
+def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
+    """With more classes, text and gaps, too."""
     *_, document = binary
     found = [record for record in records(document) if record["rule"] == "probability"]
     assert_same_records(found, expected_of_probability(compare.breast_cancer(), document["settings"]))
-
-
-@pytest.mark.exhaustive
-def test_so_it_is_with_more_classes_text_and_gaps(wine):
     _, _, document, path = wine
     found = [record for record in records(document) if record["rule"] == "probability"]
     # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
@@ -138,7 +134,6 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
     assert_same_records(found, expected, auc=5e-3)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("counts", ["inbag", "held_out"])
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
     table = compare.study_table(wine[3], "kind")
@@ -160,15 +155,12 @@ def test_random_decision_trees_on_text_and_gaps(wine, counts):
         assert 0.3 < outcome.measures["probability"]["accuracy"] <= 1
 
 
-def test_every_forest_has_a_record_of_every_rule(binary, wine):
+def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, wine):
     for document, rules, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
         assert Counter(record["rule"] for record in records(document)) == dict.fromkeys(rules, n_forests)
         bounded = ("accuracy", "auc", "calibration_error", "risk_coverage")
         assert all(0 <= record[name] <= 1 for record in records(document) for name in bounded)
         assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in records(document))
-
-
-def test_the_document_says_what_was_run(wine):
     document = wine[2]
     assert (document["format"], document["format_version"]) == ("jaxunc compare", 5)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
@@ -222,16 +214,13 @@ def test_bad_arguments_get_one_line(capsys, arguments, said):
 
 
 def test_bad_data_get_one_line(capsys, tmp_path):
+    """A class that no tree has seen is refused, too."""
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(8)))
     assert "8 rows, too few for --folds=5" in refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'x' if i else 'z'}\n" for i in range(20)))
     message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
     assert "'z' (1)" in message
     assert "Merge or leave out" in message
-
-
-@pytest.mark.exhaustive
-def test_a_class_that_no_tree_has_seen_is_refused(capsys, tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'z' if i in (0, 1) else i % 2}\n" for i in range(40)))
     one_tree = ("--trees", 1, "--folds", 2, "--repeats", 20, "--leaf-sizes", 1, "--forests", "random-forest")
     message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y", *one_tree)

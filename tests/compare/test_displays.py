@@ -67,7 +67,7 @@ def test_uncertainty(ax, many):
     assert compare.UncertaintyDisplay(nothing).plot(ax, colorbar=False).colorbar_ is None
 
 
-def test_leaf_sizes(ax):
+def test_leaf_sizes_and_new_axes(ax):
     values = {f"rule {i}": [0.1 * i, 0.2 * i] for i in range(9)}
     display = compare.LeafSizeDisplay.from_values((1, 8), values, measure="accuracy", ax=ax)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "8"]
@@ -77,6 +77,11 @@ def test_leaf_sizes(ax):
     assert len(colours) == len(PALETTE) + 1, "seven stand out, the others are grey"
     looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}
     assert len(looks) > 3, "without colours too"
+    from matplotlib import pyplot as plt
+
+    display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
+    assert display.figure_ is display.ax_.figure
+    plt.close(display.figure_)
 
 
 def test_critical_difference(ax):
@@ -92,19 +97,6 @@ def test_critical_difference(ax):
     assert all(isinstance(rank, float) for rank in display.ranks)
 
 
-def test_new_axes_without_any():
-    from matplotlib import pyplot as plt
-
-    display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
-    assert display.figure_ is display.ax_.figure
-    plt.close(display.figure_)
-
-
-def test_names_and_ranks_of_different_lengths():
-    with pytest.raises(ValueError, match="2 and 1"):
-        compare.CriticalDifferenceDisplay(["a", "b"], [1.0])
-
-
 def test_complexity(ax):
     values = {"before": [0.5, 0.4], "after": [0.3, 0.35]}
     display = compare.ComplexityDisplay.from_values(("0", "pruned"), values, [0.2, 0.3], [0.6, 0.5], measure="x", ax=ax)
@@ -116,8 +108,6 @@ def test_complexity(ax):
     assert ax.get_xlabel() == "trees, the largest on the left (cp)"
     leaves = compare.ComplexityDisplay(("1", "8"), values, [0.2, 0.3], [0.6, 0.5], measure="x", axis="leaf").plot(ax)
     assert leaves.ax_.get_xlabel() == "leaf"
-    with pytest.raises(ValueError, match="each of 3 trees"):
-        compare.ComplexityDisplay(("0", "1", "2"), values, [0.2, 0.3], [0.6, 0.5], measure="x")
 
 
 def test_interval_reliability(ax):
@@ -135,8 +125,6 @@ def test_interval_reliability(ax):
     )
     assert sized.band_ is None
     assert ax.collections[-1].get_sizes().tolist() == [30, 90], "dots grow with the bins"
-    with pytest.raises(ValueError, match="2, 2, 1, 2 bins"):
-        compare.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8])
 
 
 def test_strength(ax):
@@ -146,8 +134,6 @@ def test_strength(ax):
         np.testing.assert_allclose(line.get_ydata(), values[name])
     assert set(display.references_["mean"].get_ydata()) == {0.72}
     assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "10"]
-    with pytest.raises(ValueError, match="averaged has 1 values; expected one for each of 2"):
-        compare.StrengthDisplay((1, 2), {**values, "averaged": [0.5]}, measure="u65")
 
 
 def test_set_sizes(ax):
@@ -156,10 +142,6 @@ def test_set_sizes(ax):
     np.testing.assert_allclose([[bar.get_height() for bar in bars] for bars in display.bars_], np.transpose(shares))
     assert [round(bar.get_y(), 9) for bar in display.bars_[2]] == [1.0, 0.8], "each on top of the smaller ones"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3"]
-    with pytest.raises(ValueError, match=r"\[strengths sizes\] with 3 rows"):
-        compare.SetSizeDisplay((1, 2, 3), shares)
-    with pytest.raises(ValueError, match="do not add to 1"):
-        compare.SetSizeDisplay((1, 2), np.asarray(shares) * 10)
 
 
 def test_vote_paths(ax):
@@ -172,10 +154,6 @@ def test_vote_paths(ax):
     np.testing.assert_allclose([line.get_ydata() for line in display.critical_], [critical, 1 - np.array(critical)])
     assert {name: dot.get_xydata().tolist() for name, dot in display.dots_.items()} == {"sure": [[3.0, 1.0]]}
     assert len(compare.VotePathsDisplay(paths, critical).plot(ax, rival=False).critical_) == 1
-    with pytest.raises(ValueError, match="torn has 5 trees, the critical curve 4"):
-        compare.VotePathsDisplay(paths, critical[:4])
-    with pytest.raises(ValueError, match="settled after 4 trees, but has 3"):
-        compare.VotePathsDisplay(paths, critical, {"sure": 4})
 
 
 def test_trees_needed(ax):
@@ -192,10 +170,6 @@ def test_trees_needed(ax):
     )
     assert plain.colorbar_ is None
     assert plain.image_.norm(1.0) == 1
-    with pytest.raises(ValueError, match=r"\[vertical horizontal\] = \(2, 3\)"):
-        compare.TreesNeededDisplay([0, 1, 2], [0, 1], np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="two or more of each"):
-        compare.TreesNeededDisplay([0], [0, 1], np.zeros((2, 1)))
 
 
 def test_settled(ax):
@@ -206,8 +180,6 @@ def test_settled(ax):
         np.testing.assert_allclose(line.get_ydata(), shares[name])
     assert set(display.mark_.get_xdata()) == {0.99}
     assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot(ax).mark_ is None
-    with pytest.raises(ValueError, match="forest has 3 shares; expected one for each of 2"):
-        compare.SettledDisplay([0.9, 0.99], {"forest": [1, 2, 3]})
 
 
 def test_polled(ax):
@@ -219,8 +191,39 @@ def test_polled(ax):
     nobody = compare.PolledDisplay([0, 0], 3).plot(ax)
     assert nobody.mean_ is None
     assert len(compare.PolledDisplay([1, 0]).plot(ax, mean=False).bars_) == 2
-    for wrong in ([[1, 2]], [-1, 2]):
-        with pytest.raises(ValueError, match="for each number of trees"):
-            compare.PolledDisplay(wrong)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        compare.PolledDisplay([0, 0])
+
+
+LINES, SHARES = {"equal": [0.8, 0.7], "averaged": [0.5]}, np.array([[0.9, 0.1], [0.5, 0.5]])
+PATHS = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
+REFUSED = [
+    ("2 and 1", compare.CriticalDifferenceDisplay, [["a", "b"], [1.0]], {}),
+    (
+        *("each of 3 trees", compare.ComplexityDisplay),
+        *([("0", "1", "2"), {"before": [0.5, 0.4]}, [0.2, 0.3], [0.6, 0.5]], {"measure": "x"}),
+    ),
+    ("2, 2, 1, 2 bins", compare.IntervalReliabilityDisplay, [[0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8]], {}),
+    (
+        *("averaged has 1 values; expected one for each of 2", compare.StrengthDisplay),
+        *([(1, 2), LINES], {"measure": "u65"}),
+    ),
+    (r"\[strengths sizes\] with 3 rows", compare.SetSizeDisplay, [(1, 2, 3), SHARES], {}),
+    ("do not add to 1", compare.SetSizeDisplay, [(1, 2), SHARES * 10], {}),
+    ("torn has 5 trees, the critical curve 4", compare.VotePathsDisplay, [PATHS, [np.nan, np.nan, 1.0, 0.9]], {}),
+    ("settled after 4 trees, but has 3", compare.VotePathsDisplay, [PATHS, np.ones(5), {"sure": 4}], {}),
+    (r"\[vertical horizontal\] = \(2, 3\)", compare.TreesNeededDisplay, [[0, 1, 2], [0, 1], np.zeros((3, 2))], {}),
+    ("two or more of each", compare.TreesNeededDisplay, [[0], [0, 1], np.zeros((2, 1))], {}),
+    (
+        "forest has 3 shares; expected one for each of 2",
+        compare.SettledDisplay,
+        [[0.9, 0.99], {"forest": [1, 2, 3]}],
+        {},
+    ),
+    *(("for each number of trees", compare.PolledDisplay, [wrong], {}) for wrong in ([[1, 2]], [-1, 2])),
+    ("nothing to draw", compare.PolledDisplay, [[0, 0]], {}),
+]
+
+
+@pytest.mark.parametrize(("match", "make", "arguments", "options"), REFUSED)
+def test_what_is_refused(match, make, arguments, options):
+    with pytest.raises(ValueError, match=match):
+        make(*arguments, **options)

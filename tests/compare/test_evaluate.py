@@ -14,7 +14,7 @@ from jaxunc import compare
 from jaxunc.compare._evaluate import _Answers, _measure
 from tests.voting._votes import lower_bound, naive
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,7 @@ def fold():
     return forest, X[500:], y[500:], compare.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
 
 
-@pytest.mark.exhaustive
-def test_measures_and_curves(fold):
+def test_measures_curves_and_map(fold):
     forest, X, y, outcome = fold
     for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
         bound = ju.bind(forest, combiner)
@@ -48,17 +47,12 @@ def test_measures_and_curves(fold):
         if rule == "evidence":  # whose certainties do not tie
             half = np.argsort(-certainty, kind="stable")[:100]
             assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
-
-
-@pytest.mark.exhaustive
-def test_the_map_of_uncertainties_counts_everyone(fold):
     forest, X, y, outcome = fold
     wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
     assert sum(n for *_, n, _ in outcome.uncertainty) == len(y)
     assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
 
 
-@pytest.mark.exhaustive
 def test_certain_answers_keep_their_order():
     log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
     probs = np.exp(log_odds).astype(np.float32)
@@ -77,8 +71,7 @@ def leaves(request):
     return np.asarray(ju.leaf_counts(forest, X[400:])), y[400:], outcome
 
 
-@pytest.mark.exhaustive
-def test_sets(leaves):
+def test_sets_intervals_and_polling(leaves):
     counts, y, outcome = leaves
     n_classes = counts.shape[2]
     assert list(outcome.sets) == list(outcome.set_sizes) == ["1", "2", "3", "5", "10", "20"]
@@ -99,12 +92,6 @@ def test_sets(leaves):
         assert measured["u80"] == pytest.approx(np.mean(2.2 * x - 1.2 * x**2), abs=1e-6)
         assert measured["set_size"] == pytest.approx(sizes.mean(), abs=1e-6)
         assert outcome.set_sizes[s] == [int(np.sum(sizes == size)) for size in range(1, n_classes + 1)]
-
-
-@pytest.mark.exhaustive
-def test_intervals(leaves):
-    counts, y, outcome = leaves
-    n_classes = counts.shape[2]
     size = counts.sum(axis=2, keepdims=True)
     # Where a bin ends is a matter of rounding; what is in it is not.
     edges, rounded = np.arange(1, 10, dtype=np.float32) / 10, np.asarray(ju.Mean().probability(jnp.asarray(counts)))
@@ -125,11 +112,6 @@ def test_intervals(leaves):
         assert outcome.brier_range == pytest.approx({k: np.mean((p - y) ** 2) for k, p in losses.items()}, rel=1e-5)
     else:
         assert outcome.brier_range == {}
-
-
-@pytest.mark.exhaustive
-def test_polling(leaves):
-    counts, y, outcome = leaves
     votes = np.array([[vote_of(leaf, t) for t, leaf in enumerate(row)] for row in counts])
     whole = np.array([np.bincount(row[row >= 0], minlength=counts.shape[2]).argmax() for row in votes])
     heard = [lower_bound_stop(row, counts.shape[2]) for row in votes]
@@ -158,7 +140,6 @@ def lower_bound_stop(votes, n_classes):
     return polled[0], settled[0], predicted[0]
 
 
-@pytest.mark.exhaustive
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
     rules = ("probability",)

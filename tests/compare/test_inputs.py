@@ -28,7 +28,7 @@ def write(tmp_path):
     return write
 
 
-def test_columns_of_a_csv_file(write):
+def test_columns_of_a_csv_file_and_decimal_commas(write):
     table = compare.study_table(write("t.csv", CSV), "y")
     np.testing.assert_array_equal(table.X, [[1.5, 1], [np.nan, 0], [2.5, np.nan]])
     np.testing.assert_array_equal(table.y, [0, 1, 1])
@@ -37,6 +37,10 @@ def test_columns_of_a_csv_file(write):
     assert "'colour'" in encoded
     assert "size" not in encoded
     assert missing.startswith("2 missing values in 2 columns")
+    dots = "a;b;y\n1000.5;x;0\n20.1;2,5;1\n-0.7;;0\n;1,0;1\n"
+    found = compare.study_table(write("t.csv", dots.replace(".", ",")), "y")
+    np.testing.assert_array_equal(found.X[:, 0], [1000.5, 20.1, -0.7, np.nan])
+    assert "'b'" in found.notes[0], "a column with words stays text"
 
 
 def test_columns_of_a_parquet_file(tmp_path):
@@ -70,21 +74,15 @@ def test_columns_of_a_parquet_file(tmp_path):
     assert all(name in notes.split("Left out")[0] for name in ("logical", "ordered", "mixed", "date"))
 
 
-def test_labels_of_whole_numbers_have_no_decimals(write):
-    table = compare.study_table(write("t.csv", "a,y\n1,2.0\n2,1.0\n"), "y")
-    assert table.class_labels == ("1", "2")
-
-
-def test_rows_without_a_class_are_left_out_and_counted(write):
+def test_classes_that_are_numbers(write):
+    """Whole ones have no decimals, and may be many; rows without a class are left out and counted."""
+    assert compare.study_table(write("t.csv", "a,y\n1,2.0\n2,1.0\n"), "y").class_labels == ("1", "2")
+    many = "a,y\n" + "".join(f"{i},{i % 25}\n" for i in range(500))
+    assert len(compare.study_table(write("t.csv", many), "y").class_labels) == 25
     table = compare.study_table(write("t.csv", ROWS + "1,2,\n3,4,NA\n"), "y")
     assert len(table.y) == 40
     assert table.class_labels == ("0", "1"), "integers with a gap stay integers"
     assert "2 of 42 rows have no 'y' (first in row 41)" in table.notes[0]
-
-
-def test_many_whole_numbers_may_be_classes(write):
-    rows = "".join(f"{i},{i % 25}\n" for i in range(500))
-    assert len(compare.study_table(write("t.csv", "a,y\n" + rows), "y").class_labels) == 25
 
 
 ROWS = "a,b,y\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
@@ -111,61 +109,39 @@ def test_refused(write, name, content, target, said):
         assert words in str(caught.value)
 
 
-def test_a_missing_file_has_neighbours(write):
+def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
     path = write("vowels.csv", ROWS)
-    with pytest.raises(ValueError, match=r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"):
-        compare.study_table(path.parent / "vowel.csv", "y")
-    with pytest.raises(ValueError, match="is a folder"):
-        compare.study_table(path.parent, "y")
-
-
-def test_decimal_commas(write):
-    dots = "a;b;y\n1000.5;x;0\n20.1;2,5;1\n-0.7;;0\n;1,0;1\n"
-    found = compare.study_table(write("t.csv", dots.replace(".", ",")), "y")
-    np.testing.assert_array_equal(found.X[:, 0], [1000.5, 20.1, -0.7, np.nan])
-    assert "'b'" in found.notes[0], "a column with words stays text"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["-0.5", "-0.7", "12", "3.5"] * 9 + ["-"] * 4,
-        ["1,234", "999"] * 20,
-        ["45%", "7%"] * 20,
-        ["13/01/2024", "2/2/23"] * 20,
-    ],
-    ids=["dash", "thousands", "percent", "dates"],
-)
-def test_numbers_that_read_as_text_are_doubted(tmp_path, words):
-    frame = pd.DataFrame({"a": words, "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings
-    assert "'a'" in said
-    assert "ordered letter by letter" in said
-
-
-def test_a_column_that_numbers_the_rows_is_doubted(tmp_path):
-    pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}).to_csv(tmp_path / "t.csv")
-    (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings
-    assert "'Unnamed: 0'" in said
-    assert "numbers the rows" in said
-
-
-def test_classes_that_read_alike_are_refused(tmp_path):
-    frame = pd.DataFrame(
-        {"a": [1, 2, 3, 4], "y": [2**62, 2**62 + 1] * 2, "z": pd.Series(["1", 1, "1", 1], dtype=object)}
-    )
-    frame[["a", "y"]].to_csv(tmp_path / "t.csv", index=False)
-    assert compare.study_table(tmp_path / "t.csv", "y").class_labels == (str(2**62), str(2**62 + 1))
-
-
-def test_an_index_with_a_name_is_a_column(tmp_path):
-    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
-    frame.to_parquet(tmp_path / "t.parquet")
-    assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
-
-
-def test_columns_of_one_name_are_refused(tmp_path):
+    near = r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"
+    for wrong, match in ((path.parent / "vowel.csv", near), (path.parent, "is a folder")):
+        with pytest.raises(ValueError, match=match):
+            compare.study_table(wrong, "y")
     parquet.write_table(pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):
         compare.study_table(tmp_path / "t.parquet", "y")
+
+
+WORDS = {
+    "dash": ["-0.5", "-0.7", "12", "3.5"] * 9 + ["-"] * 4,
+    "thousands": ["1,234", "999"] * 20,
+    "percent": ["45%", "7%"] * 20,
+    "dates": ["13/01/2024", "2/2/23"] * 20,
+    "rows": None,
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_numbers_that_read_as_text_and_that_count_rows_are_doubted(tmp_path, kind):
+    frame = pd.DataFrame({"a": WORDS[kind], "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
+    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}) if kind == "rows" else frame
+    frame.to_csv(tmp_path / "t.csv", index=kind == "rows")
+    (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings
+    wanted = ("'Unnamed: 0'", "numbers the rows") if kind == "rows" else ("'a'", "ordered letter by letter")
+    assert all(words in said for words in wanted)
+
+
+def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_path):
+    pd.DataFrame({"a": [1, 2, 3, 4], "y": [2**62, 2**62 + 1] * 2}).to_csv(tmp_path / "t.csv", index=False)
+    assert compare.study_table(tmp_path / "t.csv", "y").class_labels == (str(2**62), str(2**62 + 1))
+    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)

@@ -10,7 +10,7 @@ import pytest
 from jaxunc import compare
 from tests.compare._made_up import made_up_results
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 SETTINGS = compare.Settings(leaf_sizes=(1, 4), n_repeats=1, n_folds=3, n_trees=3)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -40,8 +40,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.exhaustive
-def test_the_page_carries_all_it_needs(folder):
+def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(folder):
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 3e6
     elements = Elements(text).found
@@ -49,58 +48,46 @@ def test_the_page_carries_all_it_needs(folder):
     for _, attributes in elements:
         for name in ("src", "href"):
             assert attributes.get(name, "data:").startswith("data:")
-    assert "@import" not in text
-    assert "url(" not in text
+    assert not [words for words in ("@import", "url(", "<b>cancer") if words in text]
     images = [attributes for tag, attributes in elements if tag == "img"]
     assert len(images) == 4 + 2 + 3 + 1 + 3 + 2, "ranks, leaf sizes, three curves, uncertainty, sets, intervals"
     assert all(len(image["alt"]) > 20 for image in images)
-
-
-@pytest.mark.exhaustive
-def test_what_comes_from_the_data_is_escaped(folder):
-    text = (folder / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;cancer&lt;/b&gt; &amp; co" in text
-    assert "<b>cancer" not in text
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
-@pytest.mark.exhaustive
-def test_the_same_results_make_the_same_page(folder):
-    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
-    assert (
-        compare.write_page(folder / "..", results).read_bytes()
-        == compare.write_page(folder / "..", results).read_bytes()
-    )
+def two_rules(*rules):
+    """Made-up results of two rules on the shipped data."""
+    return made_up_results(compare.breast_cancer(), SETTINGS, rules or ("probability", "vote"))
 
 
-@pytest.mark.exhaustive
-def test_all_rules_alike_and_one_rule_alone(tmp_path):
-    """Nothing is told apart, nothing is divided by zero."""
-    alike = compare.write_page(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS)).read_text(encoding="utf-8")
-    assert alike.count("No test tells another rule apart from it.") == 4
-    assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
-    one = made_up_results(compare.breast_cancer(), compare.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
-    said = compare.write_page(tmp_path, one).read_text(encoding="utf-8")
-    assert "alone was run" in said
-    assert "Over leaf sizes" not in said
+def page_of(folder, results) -> str:
+    return compare.write_page(folder, results).read_text(encoding="utf-8")
 
 
-@pytest.mark.exhaustive
-def test_a_perfect_score_is_doubted(tmp_path):
-    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
-    assert "A score is perfect." not in compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path):
+    results = two_rules()
+    first = page_of(tmp_path, results)
+    assert first == page_of(tmp_path, results)
+    assert "A score is perfect." not in first
     for cell, outcome in results.outcomes.items():
         if cell.forest == "extra-trees" and cell.leaf_size == 1:
             outcome.measures["vote"]["accuracy"] = 1.0
-    assert "A score is perfect." in compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+    assert "A score is perfect." in page_of(tmp_path, results)
 
 
-@pytest.mark.exhaustive
-def test_rules_that_share_the_first_rank_are_all_marked(tmp_path):
-    said = compare.write_page(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS, ("vote", "pooling")))
-    text = said.read_text(encoding="utf-8")
+def test_rules_alike_and_one_rule_alone(tmp_path):
+    """Rules that share the first rank are all marked; nothing is told apart, nothing is divided by zero."""
+    text = page_of(tmp_path, two_rules("vote", "pooling"))
     assert "as does 1 other" in text
     assert text.count('<td class="best">1.5</td>') == 2 * 4
+    alike = page_of(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS))
+    assert alike.count("No test tells another rule apart from it.") == 4
+    assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
+    one = made_up_results(compare.breast_cancer(), compare.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
+    said = page_of(tmp_path, one)
+    assert "alone was run" in said
+    assert "Over leaf sizes" not in said
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +99,6 @@ def long_names(tmp_path_factory):
     return folder
 
 
-@pytest.mark.exhaustive
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; continuous integration installs one")
 @pytest.mark.parametrize(
     ("width", "media", "which"),
@@ -146,11 +132,8 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         browser.close()
 
 
-@pytest.mark.exhaustive
 def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
-    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
-    text = compare.write_page(tmp_path, results).read_text(encoding="utf-8")
-    section = text.partition("Sets of classes")[2].partition("</table>")[0]
+    section = page_of(tmp_path, two_rules()).partition("Sets of classes")[2].partition("</table>")[0]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
     assert rows[:4] == [
         ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],
@@ -174,10 +157,9 @@ def described(page, start):
     return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
-    text = compare.write_page(tmp_path, of_classes(n_classes)).read_text(encoding="utf-8")
+    text = page_of(tmp_path, of_classes(n_classes))
     (decided,) = described(text, "extra-trees, leaf size 4: decided and right. ")
     assert decided == (
         "For s = 1, 2, 3, 5, 10, 20: decided 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; "
@@ -199,13 +181,12 @@ def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     assert "the shaded range" in text or n_classes == 3
 
 
-@pytest.mark.exhaustive
 def test_nothing_of_sets_and_intervals_for_many_classes(tmp_path):
     results = of_classes(11)
     for outcome in results.outcomes.values():
         for part in outcome[4:]:
             part.clear()
-    text = compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+    text = page_of(tmp_path, results)
     assert "Sets of classes, where" not in text
     assert "Probabilities as intervals" not in text
     assert not described(text, "extra-trees, leaf size 4: set sizes")

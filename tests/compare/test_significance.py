@@ -1,6 +1,7 @@
 """Ranks and tests: values of SciPy, of Demšar's paper and by hand; what must hold for any values; refusals."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,38 +15,24 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-AREAS = np.array(
-    [
-        [0.763, 0.768, 0.771, 0.798],
-        [0.599, 0.591, 0.590, 0.569],
-        [0.954, 0.971, 0.968, 0.967],
-        [0.628, 0.661, 0.654, 0.657],
-        [0.882, 0.888, 0.886, 0.898],
-        [0.936, 0.931, 0.916, 0.931],
-        [0.661, 0.668, 0.609, 0.685],
-        [0.583, 0.583, 0.563, 0.625],
-        [0.775, 0.838, 0.866, 0.875],
-        [1.000, 1.000, 1.000, 1.000],
-        [0.940, 0.962, 0.965, 0.962],
-        [0.619, 0.666, 0.614, 0.669],
-        [0.972, 0.981, 0.976, 0.975],
-        [0.957, 0.978, 0.946, 0.970],
-    ]
-)
+PRINTED = """.763 .768 .771 .798  .599 .591 .590 .569  .954 .971 .968 .967  .628 .661 .654 .657  .882 .888 .886 .898
+.936 .931 .916 .931  .661 .668 .609 .685  .583 .583 .563 .625  .775 .838 .866 .875  1 1 1 1  .940 .962 .965 .962
+.619 .666 .614 .669  .972 .981 .976 .975  .957 .978 .946 .970"""
+AREAS = np.array(PRINTED.split(), float).reshape(14, 4)
 """Areas under the curve of four variants of C4.5 on 14 data sets: Demšar 2006, table 6. (On "voting" the third is
 printed as .975 with the rank 2: it was larger before rounding.)"""
 
+wilcoxon = partial(compare.pairwise_wilcoxon, larger_is_better=True)
+corrected_t = partial(compare.pairwise_corrected_t, larger_is_better=True, test_share=0.1)
+of_splits = partial(compare.corrected_t_test, test_share=0.1)
 tables = hnp.arrays(np.float64, (7, 4), elements=st.integers(0, 5).map(lambda i: i / 10))
 
 
-def test_ranks_of_the_paper():
+def test_ranks_and_friedman_of_the_paper():
+    """It prints Friedman's forms without ties, 9.28 and 3.69."""
     average = compare.average_ranks(AREAS, larger_is_better=True)
     np.testing.assert_allclose(average, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
     assert compare.ranks(AREAS, larger_is_better=True)[5].tolist() == [1, 2.5, 4, 2.5]
-
-
-def test_friedman_of_the_paper():
-    """It prints the forms without ties, 9.28 and 3.69."""
     result = compare.friedman(AREAS)
     n_ties = 3 * (2**3 - 2) + (4**3 - 4)
     plain = result.statistic * (1 - n_ties / (14 * 4 * (4**2 - 1)))
@@ -55,8 +42,17 @@ def test_friedman_of_the_paper():
     assert result.f_p_value == pytest.approx(scipy.stats.f.sf(result.f_statistic, 3, 39))
 
 
-def test_nemenyi_of_the_paper():
-    """Table 5(a), and the two examples of section 3.2.4."""
+def test_nemenyi_and_wilcoxon_of_the_paper():
+    """Table 5(a), the two examples of section 3.2.4, and section 3.1.3: the sums of ranks are 93 and 12, with the two
+    zeros' 1.5 for each; here p is counted out."""
+    tests = wilcoxon(AREAS, correction="none")
+    assert tests.wins[1, 0] == 10
+    assert tests.wins[0, 1] == 2
+    ranked = np.array([3.5, 7, 9, 12, 5, 3.5, 6, 14, 11, 13, 8, 10])
+    negative = np.array([False, True, False, False, False, True] + 6 * [False])
+    assert (ranked[~negative].sum() + 1.5, ranked[negative].sum() + 1.5) == (93, 12)
+    splits = np.array(list(itertools.product([0, 1], repeat=12))) @ ranked
+    assert tests.p_values[0, 1] == pytest.approx(2 * np.mean(splits <= ranked[negative].sum()), rel=1e-12)
     table = {
         0.05: [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164],
         0.10: [1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920],
@@ -74,29 +70,23 @@ def test_nemenyi_of_the_paper():
     assert compare.cliques(average, different) == [(3, 1, 2), (2, 0)]
 
 
-def test_wilcoxon_of_the_paper():
-    """Section 3.1.3: the sums of ranks are 93 and 12, with the two zeros' 1.5 for each; here p is counted out."""
-    tests = compare.pairwise_wilcoxon(AREAS, larger_is_better=True, correction="none")
-    assert tests.wins[1, 0] == 10
-    assert tests.wins[0, 1] == 2
-    ranked = np.array([3.5, 7, 9, 12, 5, 3.5, 6, 14, 11, 13, 8, 10])
-    negative = np.array([False, True, False, False, False, True] + 6 * [False])
-    assert (ranked[~negative].sum() + 1.5, ranked[negative].sum() + 1.5) == (93, 12)
-    splits = np.array(list(itertools.product([0, 1], repeat=12))) @ ranked
-    assert tests.p_values[0, 1] == pytest.approx(2 * np.mean(splits <= ranked[negative].sum()), rel=1e-12)
-
-
-def test_differences_that_are_ties():
+def test_ties_and_no_variance():
     noisy = np.array([[0.3, 0.1 + 0.2], [977 / 1024 - 1e-17, 977 / 1024 + 1e-16], [0.5, 0.5 + 2e-9]])
     assert compare.ranks(noisy, larger_is_better=False).tolist() == [[1.5, 1.5], [1.5, 1.5], [1, 2]]
     assert compare.ranks(noisy, larger_is_better=False, decimals=8)[2].tolist() == [1.5, 1.5]
     tests = compare.pairwise_wilcoxon(noisy, larger_is_better=False, correction="none")
     assert tests.wins.tolist() == [[0, 1], [0, 0]]
     # Absolute differences that only noise parts have equal ranks: with 2, 2, 2 there are but four sums.
-    tests = compare.pairwise_wilcoxon(
-        np.array([[0.3, 0.2], [0.2, 0.1], [0.4, 0.5]]), larger_is_better=True, correction="none"
-    )
+    tests = wilcoxon(np.array([[0.3, 0.2], [0.2, 0.1], [0.4, 0.5]]), correction="none")
     assert tests.p_values[0, 1] == 1
+    differences = np.array([[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [-0.1, -0.1, -0.1]])
+    result = compare.corrected_t_test(differences, test_share=0.1)
+    assert result.statistic.tolist() == [0, np.inf, -np.inf]
+    assert result.p_value.tolist() == [1, 0, 0]
+    values = np.array([[0.3, 0.1 + 0.2, 0.5], [0.4, 0.4, 0.6], [0.1, 0.1, 0.3]])
+    tests = corrected_t(values, correction="none")
+    assert tests.p_values[0, 1] == 1
+    assert tests.wins.tolist() == [[0, 0, 0], [0, 0, 0], [3, 3, 0]]
 
 
 @given(tables, st.booleans())
@@ -132,7 +122,7 @@ def test_friedman_of_the_edges():
 def test_wilcoxon_of_scipy(n_blocks, rng):
     """Without ties SciPy is exact up to 50 pairs."""
     values = rng.normal(size=(n_blocks, 3)) + np.array([0, 0.3, 0.6])
-    tests = compare.pairwise_wilcoxon(values, larger_is_better=True, correction="none")
+    tests = wilcoxon(values, correction="none")
     for i, j in itertools.combinations(range(3), 2):
         expected = scipy.stats.wilcoxon(values[:, i], values[:, j]).pvalue
         assert tests.p_values[i, j] == pytest.approx(expected, rel=1e-9)
@@ -147,7 +137,7 @@ def test_wilcoxon_of_all_signs(differences):
     sums = np.array(list(itertools.product([0, 1], repeat=len(ranked)))).reshape(2 ** len(ranked), -1) @ ranked
     smaller = min(ranked[differences[differences != 0] > 0].sum(), ranked[differences[differences != 0] < 0].sum())
     expected = min(1, 2 * np.mean(sums <= smaller))
-    tests = compare.pairwise_wilcoxon(values, larger_is_better=True, correction="none")
+    tests = wilcoxon(values, correction="none")
     assert tests.p_values[0, 1] == pytest.approx(expected, rel=1e-12)
 
 
@@ -155,24 +145,19 @@ def test_exact_and_normal_meet(rng):
     """Across the limit of 50 blocks, with ties and zeros."""
     differences = rng.integers(-3, 5, size=50)
     exact, normal = (
-        compare.pairwise_wilcoxon(np.stack([d, 0 * d], axis=1), larger_is_better=True).p_values[0, 1]
-        for d in (differences, np.append(differences, 0))
+        wilcoxon(np.stack([d, 0 * d], axis=1)).p_values[0, 1] for d in (differences, np.append(differences, 0))
     )
     assert exact == pytest.approx(normal, rel=0.1)
-    all_tied = compare.pairwise_wilcoxon(np.ones((60, 2)), larger_is_better=True)
+    all_tied = wilcoxon(np.ones((60, 2)))
     np.testing.assert_array_equal(all_tied.p_values, 1)
     np.testing.assert_array_equal(all_tied.wins, 0)
 
 
-def test_corrected_t_by_hand():
-    """Mean 2, variance 2.5, and 1/5 + 1/4 = 9/20: t = 2 / √1.125."""
+def test_corrected_t_by_hand_and_of_scipy(rng):
+    """Mean 2, variance 2.5, and 1/5 + 1/4 = 9/20: t = 2 / √1.125. With hardly anything tested on, the plain t-test."""
     result = compare.corrected_t_test(np.array([0, 1, 2, 3, 4]), test_share=0.2)
     assert result.statistic == pytest.approx(2 / 1.125**0.5)
     assert result.p_value == pytest.approx(2 * scipy.stats.t.sf(2 / 1.125**0.5, 4))
-
-
-def test_corrected_t_of_scipy(rng):
-    """With hardly anything tested on, it is the plain t-test."""
     differences = rng.normal(0.5, size=(2, 3, 20))
     result = compare.corrected_t_test(differences, test_share=1e-12)
     expected = scipy.stats.ttest_1samp(differences, 0, axis=-1)
@@ -180,29 +165,6 @@ def test_corrected_t_of_scipy(rng):
     np.testing.assert_allclose(result.p_value, expected.pvalue, rtol=1e-9)
     cautious = compare.corrected_t_test(differences, test_share=0.1)
     np.testing.assert_allclose(cautious.statistic, result.statistic / (1 + 20 / 9) ** 0.5)
-
-
-def test_corrected_t_without_variance():
-    differences = np.array([[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [-0.1, -0.1, -0.1]])
-    result = compare.corrected_t_test(differences, test_share=0.1)
-    assert result.statistic.tolist() == [0, np.inf, -np.inf]
-    assert result.p_value.tolist() == [1, 0, 0]
-    values = np.array([[0.3, 0.1 + 0.2, 0.5], [0.4, 0.4, 0.6], [0.1, 0.1, 0.3]])
-    tests = compare.pairwise_corrected_t(values, larger_is_better=True, test_share=0.1, correction="none")
-    assert tests.p_values[0, 1] == 1
-    assert tests.wins.tolist() == [[0, 0, 0], [0, 0, 0], [3, 3, 0]]
-
-
-def wilcoxon(values, **options):
-    return compare.pairwise_wilcoxon(values, larger_is_better=True, **options)
-
-
-def corrected_t(values, test_share=0.1, **options):
-    return compare.pairwise_corrected_t(values, larger_is_better=True, test_share=test_share, **options)
-
-
-def of_splits(differences):
-    return compare.corrected_t_test(differences, test_share=0.1)
 
 
 @pytest.mark.parametrize("test", [wilcoxon, corrected_t])
@@ -223,21 +185,30 @@ def test_pairwise_properties(test, rng):
         np.testing.assert_array_equal(adjusted[upper], correction(plain[upper]))
 
 
-def test_direction():
-    values = np.array([[0.1, 0.2], [0.3, 0.5], [0.6, 0.4]])
-    wilcoxon = [compare.pairwise_wilcoxon(values, larger_is_better=larger) for larger in (True, False)]
-    t = [compare.pairwise_corrected_t(values, larger_is_better=larger, test_share=0.5) for larger in (True, False)]
-    for up, down in (wilcoxon, t):
-        assert up.wins.tolist() == [[0, 1], [2, 0]]
-        np.testing.assert_array_equal(up.wins, down.wins.T)
-        np.testing.assert_array_equal(up.p_values, down.p_values)
+@pytest.mark.parametrize(
+    "test", [compare.pairwise_wilcoxon, partial(compare.pairwise_corrected_t, test_share=0.5)], ids=["wilcoxon", "t"]
+)
+def test_direction(test):
+    up, down = (test(np.array([[0.1, 0.2], [0.3, 0.5], [0.6, 0.4]]), larger_is_better=one) for one in (True, False))
+    assert up.wins.tolist() == [[0, 1], [2, 0]]
+    np.testing.assert_array_equal(up.wins, down.wins.T)
+    np.testing.assert_array_equal(up.p_values, down.p_values)
 
 
-def test_holm_by_hand():
+def test_holm_and_cliques_by_hand():
     p_values = np.array([0.01, 0.04, 0.03, 0.005])
     np.testing.assert_allclose(compare.holm(p_values), [0.03, 0.06, 0.06, 0.02])
     np.testing.assert_allclose(compare.bonferroni(p_values), [0.04, 0.16, 0.12, 0.02])
     assert compare.holm(np.zeros(0)).shape == compare.bonferroni(np.zeros(0)).shape == (0,)
+    different = np.zeros((4, 4), bool)
+    average = np.array([4.0, 1.0, 3.0, 2.0])
+    assert compare.cliques(average, different) == [(1, 3, 2, 0)]
+    assert compare.cliques(average, ~different) == []
+    # Methods 1 and 2 differ, with method 3 between them.
+    different[1, 2] = different[2, 1] = True
+    assert compare.cliques(average, different) == [(1, 3), (3, 2, 0)]
+    different[3, :] = different[:, 3] = True
+    assert compare.cliques(average, different) == [(2, 0)]
 
 
 @given(hnp.arrays(np.float64, 6, elements=st.floats(0, 1)), st.permutations(range(6)))
@@ -248,18 +219,6 @@ def test_holm_properties(p_values, order):
     assert np.all(bonferroni <= 1)
     assert np.all(np.diff(holm[np.argsort(p_values)]) >= 0)
     np.testing.assert_array_equal(compare.holm(p_values[order]), holm[order])
-
-
-def test_cliques_by_hand():
-    different = np.zeros((4, 4), bool)
-    average = np.array([4.0, 1.0, 3.0, 2.0])
-    assert compare.cliques(average, different) == [(1, 3, 2, 0)]
-    assert compare.cliques(average, ~different) == []
-    # Methods 1 and 2 differ, with method 3 between them.
-    different[1, 2] = different[2, 1] = True
-    assert compare.cliques(average, different) == [(1, 3), (3, 2, 0)]
-    different[3, :] = different[:, 3] = True
-    assert compare.cliques(average, different) == [(2, 0)]
 
 
 @given(hnp.arrays(np.float64, 6, elements=st.integers(0, 12).map(float)), hnp.arrays(bool, (6, 6)))
@@ -277,8 +236,8 @@ def test_cliques_are_the_maximal_runs(average, half):
 
 
 OF_VALUES = {
-    "ranks": lambda values, **options: compare.ranks(values, larger_is_better=True, **options),
-    "average_ranks": lambda values, **options: compare.average_ranks(values, larger_is_better=True, **options),
+    "ranks": partial(compare.ranks, larger_is_better=True),
+    "average_ranks": partial(compare.average_ranks, larger_is_better=True),
     "friedman": compare.friedman,
     "pairwise_wilcoxon": wilcoxon,
     "pairwise_corrected_t": corrected_t,

@@ -80,7 +80,7 @@ def test_another_run_is_refused(table, tmp_path, file):
     assert (tmp_path / file).read_bytes() == before, "nothing is lost"
 
 
-def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
+def test_results_of_an_older_format_and_that_lack_forests_are_refused(table, tmp_path):
     filled(table, tmp_path).finish()
     path = tmp_path / "results.json"
     document = {**json.loads(path.read_text()), "format_version": 4}
@@ -89,23 +89,27 @@ def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 4, is now 5\. Choose"):
         compare.Store(tmp_path, table, SETTINGS)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", "no JSON", '{"forests": [{}]}', '{"forests": 3}'])
-def test_a_file_of_something_else_is_refused(table, tmp_path, content):
-    (tmp_path / "results.json").write_text(content)
-    with pytest.raises(ValueError, match=r"results\.json"):
-        compare.Store(tmp_path, table, SETTINGS)
-    assert (tmp_path / "results.json").read_text() == content
-
-
-def test_results_that_lack_forests_are_refused(table, tmp_path):
-    filled(table, tmp_path).finish()
-    path = tmp_path / "results.json"
+    filled(table, tmp_path / "other").finish()
+    path = tmp_path / "other" / "results.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "forests": document["forests"][1:]}))
     with pytest.raises(ValueError, match="lacks forests"):
+        compare.Store(tmp_path / "other", table, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        *(("results.json", text) for text in ("", "[]", "{}", "no JSON", '{"forests": [{}]}', '{"forests": 3}')),
+        *(("unfinished.jsonl", first + "\n") for first in ("[]", "null", "3")),
+    ],
+)
+def test_a_file_of_something_else_is_refused(table, tmp_path, file, content):
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    match = r"results\.json" if file == "results.json" else r"holds another run .unfinished\.jsonl"
+    with pytest.raises(ValueError, match=match):
         compare.Store(tmp_path, table, SETTINGS)
+    assert (tmp_path / file).read_text() == content
 
 
 def without(key):
@@ -150,11 +154,4 @@ def test_damaged_outcomes_are_run_again_or_refused(table, tmp_path, damage):
     document = {**describe(table, SETTINGS), "forests": [*map(json.loads, lines[1:3]), entry]}
     (tmp_path / "results.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ValueError, match=r"results\.json"):
-        compare.Store(tmp_path, table, SETTINGS)
-
-
-@pytest.mark.parametrize("first", ["[]", "null", "3"])
-def test_a_journal_of_something_else_is_refused(table, tmp_path, first):
-    (tmp_path / "unfinished.jsonl").write_text(first + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"holds another run .unfinished\.jsonl"):
         compare.Store(tmp_path, table, SETTINGS)

@@ -11,7 +11,7 @@ from tests._refusal import refuses
 N = 12
 
 
-def test_map_of_the_definition(rng):
+def test_map_of_the_definition_and_of_one_instance(rng):
     values, correct = rng.integers(-1, 11, size=(2, 36)) / 8, rng.random(36) < 0.5
     values = values.astype(np.float32)
     drawn = uncertainty_map(*values, correct, n_bins=4, upper=(1.0, 0.5))
@@ -27,9 +27,6 @@ def test_map_of_the_definition(rng):
     folds = [uncertainty_map(*values[:, i::2], correct[i::2], n_bins=4, upper=(1.0, 0.5)) for i in (0, 1)]
     np.testing.assert_array_equal(folds[0].size + folds[1].size, drawn.size)
     np.testing.assert_array_equal(folds[0].errors + folds[1].errors, drawn.errors)
-
-
-def test_map_of_one_instance():
     drawn = uncertainty_map(np.float32([7]), np.float32([-1e-9]), np.array([0]), n_bins=2)
     np.testing.assert_array_equal(drawn.size, [[0, 0], [1, 0]])
     np.testing.assert_array_equal(drawn.errors, drawn.size)
@@ -47,15 +44,12 @@ def test_transformations(x64):
             np.testing.assert_allclose(a, b[i], rtol=1e-6)
 
 
-def test_what_is_unknown_in_a_trace_is_left_out():
+def test_what_is_unknown_in_a_trace_is_left_out_and_strict_promotion():
     values, correct = jnp.arange(float(N)), jnp.arange(N) % 2
     draw = jax.jit(lambda v, c: uncertainty_map(v, v, c, n_bins=3))
     assert np.sum(draw(values, correct).size) == N
     for broken in (draw(values.at[3].set(jnp.nan), correct), draw(values, correct.at[3].set(2))):
         assert np.sum(broken.size) == N - 1
-
-
-def test_strict_promotion():
     values, y = jnp.ones(N), jnp.ones(N, jnp.int32)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         assert jax.eval_shape(uncertainty_map, values, values, y).size.shape == (20, 20)

@@ -61,21 +61,15 @@ def test_no_set_is_better_whatever_the_signs(n_classes, signs, rng):
             np.testing.assert_array_equal(of_all, listed[worths.index(max(worths))])
 
 
-def test_gains_and_costs_that_cancel():
-    """.1 + .2 - .3 is nothing, whatever rounding makes of it: of equal sets the first is taken."""
+def test_ties_and_what_the_metric_measures(rng):
+    """.1 + .2 - .3 is nothing, whatever rounding makes of it: of equal sets the first is taken. Half and half: both."""
     probs, sets = np.array([[0.1, 0.2, 0.7]], np.float32), np.eye(3, dtype=bool)
     matrix = np.array([[0, 0, 0], [3e4, 3e4, -9e4 / 7], [-1, -1, -1]])
     np.testing.assert_array_equal(expected_utility_set(probs, matrix, sets=sets), [[True, False, False]])
-
-
-def test_half_and_half():
     probs = jnp.array([[0.5, 0.5], [0.66, 0.34], [1.0, 0.0]])
     np.testing.assert_array_equal(expected_utility_set(probs), [[True, True], [True, False], [True, False]])
     np.testing.assert_array_equal(expected_utility_set(probs, 50)[0], [True, False])
     np.testing.assert_array_equal(jax.jit(expected_utility_set)(probs), expected_utility_set(probs))
-
-
-def test_it_is_what_the_metric_measures(rng):
     probs = rng.dirichlet(np.ones(3), 4000)
     y = np.array([rng.choice(3, p=p) for p in probs])
     reached = [float(ju.metrics.discounted_utility(expected_utility_set(probs, k), y, kind=65)) for k in (50, 65, 80)]

@@ -18,8 +18,9 @@ def preference(mass, total) -> ju.combiners.Preference:
     return ju.combiners.Preference(jnp.asarray(mass, float), jnp.asarray(total, float))
 
 
-def test_two_classes_as_on_the_slides():
-    """Masses (for 0, for 1) out of 4, and what is decided: half is enough for class 1 alone."""
+def test_preferences_by_hand():
+    """Masses (for 0, for 1) out of 4, and what is decided: half is enough for class 1 alone. An excess that was decided
+    exactly is followed, not the rounded masses."""
     cases = {
         (0, 0): (True, True),
         (1, 1): (True, True),
@@ -35,6 +36,15 @@ def test_two_classes_as_on_the_slides():
     mass = [[[0, zero], [one, 0]] for zero, one in cases]
     np.testing.assert_array_equal(nondominated(preference(mass, [4] * len(mass))), list(cases.values()))
     np.testing.assert_array_equal(nondominated(preference(mass[0], 0)), [True, True])
+    cycle = [[0, 3, 1], [1, 0, 3], [3, 1, 0]]
+    one = [[0, 4, 2], [0, 0, 0], [1, 1, 0]]
+    none = np.zeros((3, 3))
+    found = nondominated(preference([cycle, one, none], [4, 4, 4]))
+    np.testing.assert_array_equal(found, [[True, True, True], [True, False, False], [True, True, True]])
+    mass = jnp.array([[[0.0, 2.0], [2.0, 0.0]]] * 3)
+    excess = jnp.array([[[-4.0, 0.0], [0.0, -4.0]], [[-4.0, -1e-9], [1e-9, -4.0]], [[-4.0, 1e-9], [-1e-9, -4.0]]])
+    found = nondominated(ju.combiners.Preference(mass, jnp.full(3, 4.0), excess))
+    np.testing.assert_array_equal(found, [[False, True], [False, True], [True, False]])
 
 
 @given(hnp.arrays(np.int64, (9, 2), elements=st.integers(0, 6)))
@@ -47,22 +57,6 @@ def test_two_classes_by_belief_and_plausibility(votes):
     for kept, (zero, one), whole in zip(found, votes, total, strict=True):
         expected = [True, False] if 2 * (whole - zero) < whole else [False, True] if 2 * one >= whole else [True, True]
         assert kept.tolist() == expected
-
-
-def test_more_classes():
-    cycle = [[0, 3, 1], [1, 0, 3], [3, 1, 0]]
-    one = [[0, 4, 2], [0, 0, 0], [1, 1, 0]]
-    none = np.zeros((3, 3))
-    found = nondominated(preference([cycle, one, none], [4, 4, 4]))
-    np.testing.assert_array_equal(found, [[True, True, True], [True, False, False], [True, True, True]])
-
-
-def test_what_was_decided_exactly_is_followed():
-    """The excess, not the rounded masses."""
-    mass = jnp.array([[[0.0, 2.0], [2.0, 0.0]]] * 3)
-    excess = jnp.array([[[-4.0, 0.0], [0.0, -4.0]], [[-4.0, -1e-9], [1e-9, -4.0]], [[-4.0, 1e-9], [-1e-9, -4.0]]])
-    found = nondominated(ju.combiners.Preference(mass, jnp.full(3, 4.0), excess))
-    np.testing.assert_array_equal(found, [[False, True], [False, True], [True, False]])
 
 
 def test_intervals():
@@ -83,7 +77,9 @@ def test_maximality(counts, s):
     np.testing.assert_array_equal(maximality(jnp.asarray(counts), s), lead < s)
 
 
-def test_the_reject_option():
+def test_the_reject_option(rng):
+    """1 - t is the least probability to decide with, however both are rounded. It costs less than to decide all, to
+    reject all, or any other threshold, if the probabilities are right."""
     probs = jnp.array([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125], [0.25, 0.375, 0.375], [0.0, 0.0, 1.0]])
     first, all_ = [True, False, False], [True, True, True]
     second, third = [False, True, False], [False, False, True]
@@ -93,10 +89,6 @@ def test_the_reject_option():
     np.testing.assert_array_equal(reject(probs, 1), [first, first, second, third])
     np.testing.assert_array_equal(reject(probs, jnp.array([0.5, 0.0, 1.0, 0.0])), [first, all_, second, third])
     np.testing.assert_array_equal(reject(np.array([0.3, 0.7]), 0.3 + 1e-6), [False, True])
-
-
-def test_the_reject_option_at_its_threshold():
-    """1 - t is the least probability to decide with, however both are rounded."""
     for cost in range(1, 50):
         share = np.array([1 - cost / 100, cost / 100])
         np.testing.assert_array_equal(reject(share, cost / 100), [True, False])
@@ -105,10 +97,6 @@ def test_the_reject_option_at_its_threshold():
         # In one shape, compiled once: the other classes have no share.
         share = np.where(np.arange(60) < n_classes, 1 / n_classes, 0.0)
         assert np.flatnonzero(reject(share, 1 - 1 / n_classes)).tolist() == [0], n_classes
-
-
-def test_the_reject_option_costs_least(rng):
-    """Less than to decide all, to reject all, or any other threshold, if the probabilities are right."""
     probs = rng.dirichlet(np.ones(3), size=500)
     cost = 0.3
     loss = lambda sets: np.where(sets.all(axis=1), cost, 1 - probs.max(axis=1)).mean()
@@ -134,31 +122,30 @@ def test_transformations(rng):
         np.testing.assert_array_equal(jax.jit(reject)(probs, 0.3), reject(probs, 0.3))
 
 
+ENDS = (([0.6, 0.1], [0.5, 0.2]), ([-0.1, 0], [0.5, 1]), ([0.1, 0], [0.5, 1.5]), ([np.nan, 0], [1, 1]))
+REFUSED = [
+    *(
+        ("preference.mass has shape", lambda shape=shape: nondominated(preference(np.ones(shape), np.ones(4))))
+        for shape in ((4, 2), (4, 1, 1))
+    ),
+    *(
+        (r"interval\[0\] is|interval\[1\] is", lambda ends=ends: interval_dominance(Interval(*np.array(ends, float))))
+        for ends in ENDS
+    ),
+    ("interval.lower has shape", lambda: interval_dominance(Interval(jnp.zeros((2, 3)), jnp.ones((2, 2))))),
+    ("last axis", lambda: interval_dominance(Interval(jnp.zeros((2, 1)), jnp.ones((2, 1))))),
+    ("s=0 must be", lambda: maximality(jnp.ones(2), 0)),
+    *(
+        ("probs must be probabilities", lambda probs=probs: reject(np.array(probs), 0.1))
+        for probs in ([[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]])
+    ),
+    *(("cost=.* must lie in", lambda c=c: reject(jnp.array([0.5, 0.5]), c)) for c in (-0.1, 1.1, np.nan)),
+    ("last axis", lambda: reject(jnp.ones((3, 1)), 0.1)),
+]
+
+
 @pytest.mark.once
 def test_what_is_refused():
-    with refuses(ValueError, "preference.mass has shape"):
-        nondominated(ju.combiners.Preference(jnp.ones((4, 2)), jnp.ones(4)))
-    with refuses(ValueError, "preference.mass has shape"):
-        nondominated(ju.combiners.Preference(jnp.ones((4, 1, 1)), jnp.ones(4)))
-    for lower, upper in (
-        ([0.6, 0.1], [0.5, 0.2]),
-        ([-0.1, 0], [0.5, 1]),
-        ([0.1, 0], [0.5, 1.5]),
-        ([np.nan, 0], [1, 1]),
-    ):
-        with refuses(ValueError, r"interval\[0\] is|interval\[1\] is"):
-            interval_dominance(Interval(np.array(lower, float), np.array(upper, float)))
-    with refuses(ValueError, "interval.lower has shape"):
-        interval_dominance(Interval(jnp.zeros((2, 3)), jnp.ones((2, 2))))
-    with refuses(ValueError, "last axis"):
-        interval_dominance(Interval(jnp.zeros((2, 1)), jnp.ones((2, 1))))
-    with refuses(ValueError, "s=0 must be"):
-        maximality(jnp.ones(2), 0)
-    for probs in ([[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]):
-        with refuses(ValueError, "probs must be probabilities"):
-            reject(np.array(probs), 0.1)
-    for cost in (-0.1, 1.1, np.nan):
-        with refuses(ValueError, "cost=.* must lie in"):
-            reject(jnp.array([0.5, 0.5]), cost)
-    with refuses(ValueError, "last axis"):
-        reject(jnp.ones((3, 1)), 0.1)
+    for match, call in REFUSED:
+        with refuses(ValueError, match):
+            call()

@@ -38,7 +38,7 @@ def check(found, expected, rtol=1e-6):
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-9)
 
 
-def test_scores(n_rows):
+def test_scores_and_gradients(n_rows):
     probs, y = predictions(n_rows)
     check(metrics.accuracy(probs, y), np.mean(probs.argmax(axis=1) == y))
     check(metrics.auc(probs, y), reference.auc_one_vs_rest(probs, y))
@@ -46,16 +46,12 @@ def test_scores(n_rows):
     check(metrics.log_loss(probs, y), reference.log_loss(probs, y))
     logs = np.log(probs)
     check(metrics.log_loss_from_logs(logs, y), reference.log_loss(np.exp(logs.astype(float)), y))
-
-
-def test_gradients(n_rows):
-    probs, y = predictions(n_rows)
     truth, wide = np.eye(3)[y], probs.astype(float)
     check(jax.grad(metrics.brier_score)(jnp.asarray(probs), y), 2 * (wide - truth) / n_rows)
     check(jax.grad(metrics.log_loss)(jnp.asarray(probs), y), -truth / wide / n_rows)
 
 
-def test_confidence(n_rows):
+def test_confidence_and_rejection(n_rows):
     probs, y = predictions(n_rows)
     certainty, correct = probs.max(axis=1), probs.argmax(axis=1) == y
     check(metrics.auc_reliability(certainty, correct), reference.auc(certainty, correct))
@@ -66,11 +62,6 @@ def test_confidence(n_rows):
     curve = metrics.reliability_curve(probs, y, n_bins=8)
     for found, expected in zip(curve, reference.reliability_curve(probs, y, 8, "uniform"), strict=True):
         check(found, expected)
-
-
-def test_rejection(n_rows):
-    probs, y = predictions(n_rows)
-    certainty, correct = probs.max(axis=1), probs.argmax(axis=1) == y
     risk = reference.risk_coverage(certainty, correct, 10)
     check(metrics.risk_coverage_curve(certainty, correct, n_points=10).risk, risk)
     check(metrics.accuracy_rejection_curve(certainty, correct, n_points=10).accuracy[::-1], 1 - risk)

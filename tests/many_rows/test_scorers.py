@@ -60,10 +60,7 @@ SCORERS = {
         lambda n, p: (p / (n + p) - 0.5) * math.sqrt((n + p) / math.log(1000)),
     ),
     "laplace": (scorers.laplace, lambda n, p: (p + 1) / (n + p + 2) - 0.5),
-    "m_estimate": (
-        partial(scorers.m_estimate, m=2.0, prior=PRIOR),
-        lambda n, p: (p + 2 * PRIOR) / (n + p + 2) - 0.5,
-    ),
+    "m_estimate": (partial(scorers.m_estimate, m=2.0, prior=PRIOR), lambda n, p: (p + 2 * PRIOR) / (n + p + 2) - 0.5),
     "plausibility": (scorers.plausibility, reference.plausibility),
     "log_support_degrees": (scorers.log_support_degrees, _degrees),
     "uncertainty": (lambda counts: jnp.stack(scorers.uncertainty(counts), axis=-1), _uncertainty),

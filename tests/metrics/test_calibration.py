@@ -26,12 +26,16 @@ def test_calibration_error_of_the_definition(norm, strategy, n_bins):
 
 
 def test_bins_by_hand():
-    """An edge belongs to the bin below it; equal confidences share a bin."""
+    """An edge belongs to the bin below it; equal confidences share a bin; empty bins have no means."""
     probs, y = np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]], np.float32), np.array([1, 1, 0])
     assert metrics.calibration_error(probs, y, n_bins=2) == pytest.approx((0.5 + abs(0.25 - 1.0)) / 3)
     same = np.tile(probs[:1], (6, 1))
     hits = np.array([1, 1, 1, 0, 0, 0])
     assert metrics.calibration_error(same, hits, n_bins=3, strategy="quantile") == pytest.approx(0.25)
+    curve = metrics.reliability_curve(np.array([[0.25, 0.75]], np.float32), np.array([0]), n_bins=4)
+    np.testing.assert_array_equal(curve.confidence, [np.nan, np.nan, 0.75, np.nan])
+    np.testing.assert_array_equal(curve.accuracy, [np.nan, np.nan, 0, np.nan])
+    np.testing.assert_array_equal(curve.size, [0, 0, 1, 0])
 
 
 @pytest.mark.parametrize(("strategy", "n_bins"), [("uniform", 8), ("quantile", 5)])
@@ -49,13 +53,6 @@ def test_reliability_of_the_definition(strategy, n_bins, rng):
     np.testing.assert_allclose(
         metrics.calibration_error(probs, y, n_bins=n_bins, strategy=strategy), gaps, rtol=1e-5, atol=1e-7
     )
-
-
-def test_reliability_of_one_instance():
-    curve = metrics.reliability_curve(np.array([[0.25, 0.75]], np.float32), np.array([0]), n_bins=4)
-    np.testing.assert_array_equal(curve.confidence, [np.nan, np.nan, 0.75, np.nan])
-    np.testing.assert_array_equal(curve.accuracy, [np.nan, np.nan, 0, np.nan])
-    np.testing.assert_array_equal(curve.size, [0, 0, 1, 0])
 
 
 def test_reliability_in_a_trace(x64):

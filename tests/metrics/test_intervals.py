@@ -13,11 +13,7 @@ from jaxunc.intervals import Interval
 from tests._golden import golden
 from tests._refusal import refuses
 
-METRICS = {
-    "brier": metrics.interval_brier,
-    "log_loss": metrics.interval_log_loss,
-    "auc": metrics.interval_auc,
-}
+METRICS = {"brier": metrics.interval_brier, "log_loss": metrics.interval_log_loss, "auc": metrics.interval_auc}
 N = 12
 N_TILED = 32760
 """A multiple of all numbers of instances in the reference tables."""
@@ -60,7 +56,7 @@ def test_both_columns_keep_ties(dtype, is_traced):
     assert metric(mirrored, 1 - y) == one
 
 
-def test_the_narrower_column_decides():
+def test_narrow_close_and_degenerate_intervals():
     """What one column allows and the other does not is no choice, as soon as it is more than rounding."""
     wide, narrow = (np.array([0.0]), np.array([1.0])), (np.array([0.25]), np.array([0.5]))
     y = np.array([1])
@@ -68,6 +64,17 @@ def test_the_narrower_column_decides():
     np.testing.assert_array_equal(metrics.interval_brier(both, y), metrics.interval_brier(Interval(*narrow), y))
     sure = Interval(np.array([[0, 1]]), np.array([[0, 1]]))
     np.testing.assert_array_equal(metrics.interval_brier(sure, y), [0, 0])
+    y, close = np.array([0, 1]), 0.5 + np.array([0, 1e-12])
+    assert metrics.interval_auc(Interval(close, close), y) == (1, 1)
+    sure, y, leaf, all_right = tiled([0.0, 1.0, 1.0], [0, 1, 0], [3, 5, 5], [0, 1, 1])
+    interval = Interval(sure, sure)
+    np.testing.assert_allclose(metrics.interval_brier(interval, y), [1 / 3, 1 / 3], rtol=1e-6)
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y), [np.inf, np.inf])
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y, leaf=leaf), [np.inf, np.inf])
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, all_right, leaf=leaf), [0, 0])
+    clipped = metrics.interval_log_loss(interval, y, clip=1e-15)
+    np.testing.assert_allclose(clipped, [-np.log(1e-15) / 3] * 2, rtol=1e-6)
+    assert np.all(np.isnan(metrics.interval_auc(interval, np.ones_like(y))))
 
 
 @pytest.mark.exhaustive
@@ -109,18 +116,6 @@ def test_no_choice_is_beyond_the_bounds(ends, y, where):
         assert float(at) <= high + 1e-5, name
 
 
-def test_degenerate_intervals():
-    sure, y, leaf, all_right = tiled([0.0, 1.0, 1.0], [0, 1, 0], [3, 5, 5], [0, 1, 1])
-    interval = Interval(sure, sure)
-    np.testing.assert_allclose(metrics.interval_brier(interval, y), [1 / 3, 1 / 3], rtol=1e-6)
-    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y), [np.inf, np.inf])
-    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y, leaf=leaf), [np.inf, np.inf])
-    np.testing.assert_array_equal(metrics.interval_log_loss(interval, all_right, leaf=leaf), [0, 0])
-    clipped = metrics.interval_log_loss(interval, y, clip=1e-15)
-    np.testing.assert_allclose(clipped, [-np.log(1e-15) / 3] * 2, rtol=1e-6)
-    assert np.all(np.isnan(metrics.interval_auc(interval, np.ones_like(y))))
-
-
 @pytest.mark.once
 def test_many_intervals():
     rng = np.random.default_rng(0)
@@ -131,11 +126,6 @@ def test_many_intervals():
     good = np.where(y == 1, interval.upper, interval.lower).astype(float)
     assert float(found["brier"].lower) == pytest.approx(np.mean((good - y) ** 2), rel=1e-6)
     assert float(found["auc"].lower) < float(metrics.auc(p, y)) < float(found["auc"].upper)
-
-
-def test_ends_that_a_float32_does_not_tell_apart():
-    y, close = np.array([0, 1]), 0.5 + np.array([0, 1e-12])
-    assert metrics.interval_auc(Interval(close, close), y) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["brier", "log_loss"])

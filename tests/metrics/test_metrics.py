@@ -81,15 +81,12 @@ def test_agreement_with_scikit_learn(n_classes, tolerance):
     tolerance.check(metrics.accuracy(wide, y), sklearn.metrics.accuracy_score(y, wide.argmax(axis=1)))
     tolerance.check(metrics.log_loss(wide, y), sklearn.metrics.log_loss(y, wide, labels=labels))
     tolerance.check(metrics.brier_score(wide, y), sklearn.metrics.brier_score_loss(y, wide, scale_by_half=False))
+    area = sklearn.metrics.roc_auc_score(y, wide[:, 1] if n_classes == 2 else wide, multi_class="ovr", average="macro")
+    tolerance.check(metrics.auc(wide, y), area)
     if n_classes == 2:
-        tolerance.check(
-            metrics.brier_score(wide, y, scale_by_half=True), sklearn.metrics.brier_score_loss(y, wide[:, 1])
-        )
-        tolerance.check(metrics.auc(wide[:, 1], y), sklearn.metrics.roc_auc_score(y, wide[:, 1]))
-        tolerance.check(metrics.auc(wide, y), sklearn.metrics.roc_auc_score(y, wide[:, 1]))
-    else:
-        areas = sklearn.metrics.roc_auc_score(y, wide, multi_class="ovr", average="macro")
-        tolerance.check(metrics.auc(wide, y), areas)
+        half = sklearn.metrics.brier_score_loss(y, wide[:, 1])
+        tolerance.check(metrics.brier_score(wide, y, scale_by_half=True), half)
+        tolerance.check(metrics.auc(wide[:, 1], y), area)
 
 
 small_scores = hnp.arrays(np.float32, 12, elements=st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-40, 2e-40, 0.5, 3e38]))
@@ -107,14 +104,6 @@ def test_auc_of_any_class_scores(scores, y):
     """Classes that nobody has, or everybody, are left out."""
     result = metrics.auc(scores, y)
     np.testing.assert_allclose(result, reference.auc_one_vs_rest(scores, y), rtol=5e-7)
-
-
-def test_undefined_areas():
-    score = np.arange(4, dtype=np.float32)
-    for y in (np.zeros(4, int), np.ones(4, bool)):
-        assert np.isnan(metrics.auc(score, y))
-        assert np.isnan(metrics.auc_reliability(score, y))
-        assert np.isnan(metrics.auc(np.stack([-score, score], axis=-1), y))
 
 
 def test_differences_that_a_float_does_not_see(x64):
@@ -150,7 +139,7 @@ def test_a_million_instances():
     assert float(one_bin) == pytest.approx(abs(confidence.mean() - hits), abs=1e-9)
 
 
-def test_degenerate_probabilities():
+def test_degenerate_probabilities_and_undefined_areas():
     certain, y = np.eye(2, dtype=np.float32), np.array([0, 1])
     for name, value in {"accuracy": 1, "auc": 1, "brier_score": 0, "log_loss": 0, "calibration_error": 0}.items():
         assert OF_PROBABILITIES[name](certain, y) == value, name
@@ -167,6 +156,11 @@ def test_degenerate_probabilities():
     tied = np.array([[-np.inf, -np.inf], [0.5, 0.5]], np.float32)
     assert metrics.accuracy(tied, np.array([0, 0])) == 1
     assert metrics.accuracy(tied, np.array([1, 1])) == 0
+    score = np.arange(4, dtype=np.float32)
+    for y in (np.zeros(4, int), np.ones(4, bool)):
+        assert np.isnan(metrics.auc(score, y))
+        assert np.isnan(metrics.auc_reliability(score, y))
+        assert np.isnan(metrics.auc(np.stack([-score, score], axis=-1), y))
 
 
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
@@ -195,12 +189,16 @@ def test_transformations(name, x64):
     )
 
 
-def test_precision_of_the_answer():
-    """It is that of the predictions, float32 at least; labels do not matter."""
+def test_precision_of_the_answer_and_lists():
+    """It is that of the predictions, float32 at least; labels do not matter. Lists and frames are taken."""
     probs, y = predictions(3)
     for dtype in (np.float16, np.float32):
         for labels in (np.uint8, np.int32, np.int64):
             assert metrics.brier_score(probs.astype(dtype), y.astype(labels)).dtype == np.float32
+    if not TYPED:  # the type hook refuses them
+        pandas = pytest.importorskip("pandas")
+        assert metrics.accuracy([[0.25, 0.75], [0.5, 0.5]], [1, 1]) == 0.5
+        assert metrics.auc(pandas.Series([0.1, 0.2]), pandas.Series([0, 1])) == 1
 
 
 def test_transformations_of_auc_reliability(x64):
@@ -262,64 +260,45 @@ def test_gradients_at_the_edges():
         np.testing.assert_array_equal(one, 0)
 
 
-def test_strict_promotion():
-    probs, y = (jnp.asarray(a) for a in predictions(2))
-    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-        for metric in OF_PROBABILITIES.values():
-            assert jax.eval_shape(metric, probs, y).shape == ()
-
-
+HALVES = np.full((4, 2), 0.5)
 LABELS = [
-    (TypeError, "y has dtype float.*class indices", np.zeros(4)),
-    (TypeError, "y has dtype <U2.*searchsorted", np.array(["no", "ye", "no", "no"])),
-    (ValueError, r"y holds 2, but class indices lie in \[0, 2\)", np.array([0, 1, 2, 1])),
-    (ValueError, "y holds -1", np.array([0, 1, -1, 1])),
-    (ValueError, r"y has shape \(3,\); expected \(4,\)", np.zeros(3, int)),
-    (ValueError, r"y has shape \(4, 1\)", np.zeros((4, 1), int)),
+    (TypeError, "y has dtype float.*class indices", HALVES, np.zeros(4)),
+    (TypeError, "y has dtype <U2.*searchsorted", HALVES, np.array(["no", "ye", "no", "no"])),
+    (ValueError, r"y holds 2, but class indices lie in \[0, 2\)", HALVES, np.array([0, 1, 2, 1])),
+    (ValueError, "y holds -1", HALVES, np.array([0, 1, -1, 1])),
+    (ValueError, r"y has shape \(3,\); expected \(4,\)", HALVES, np.zeros(3, int)),
+    (ValueError, r"y has shape \(4, 1\)", HALVES, np.zeros((4, 1), int)),
+    (ValueError, "empty", HALVES[:0], np.zeros(0, int)),
+]
+NO_PROBABILITIES = [
+    *(
+        (ValueError, "probabilities.*adding to 1.*use the combiner's", np.full((4, 2), wrong), np.zeros(4, int))
+        for wrong in (0.45, np.nan, 1e30)
+    ),
+    (ValueError, r"expected \[instances classes\]", np.ones((4, 1)), np.zeros(4, int)),
+    (ValueError, r"expected \[instances classes\].*stack", np.full(4, 0.5), np.zeros(4, int)),
 ]
 
 
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
-def test_labels_that_are_refused(name):
-    metric, probs = OF_PROBABILITIES[name], np.full((4, 2), 0.5)
-    for error, match, y in LABELS:
+def test_labels_and_probabilities_that_are_refused(name):
+    for error, match, probs, y in LABELS if name in ("auc", "accuracy") else [*LABELS, *NO_PROBABILITIES]:
         with refuses(error, match):
-            metric(probs, y)
-    with refuses(ValueError, "empty"):
-        metric(probs[:0], np.zeros(0, int))
-
-
-@pytest.mark.parametrize("name", [n for n in OF_PROBABILITIES if n not in ("auc", "accuracy")])
-def test_probabilities_that_are_refused(name):
-    metric, y = OF_PROBABILITIES[name], np.zeros(4, int)
-    for wrong in (np.full((4, 2), 0.45), np.full((4, 2), np.nan), np.full((4, 2), 1e30)):
-        with refuses(ValueError, "probabilities.*adding to 1.*use the combiner's"):
-            metric(wrong, y)
-    with refuses(ValueError, r"expected \[instances classes\]"):
-        metric(np.ones((4, 1)), y)
-    with refuses(ValueError, r"expected \[instances classes\].*stack"):
-        metric(np.full(4, 0.5), y)
+            OF_PROBABILITIES[name](probs, y)
 
 
 SCORE, Y = np.arange(4.0), np.array([0, 1, 0, 1])
 REFUSED = [
-    ("score holds NaN", lambda: metrics.auc(SCORE * np.nan, Y)),
-    ("reliability holds NaN", lambda: metrics.auc_reliability(SCORE * np.nan, Y)),
-    ("class_scores holds NaN", lambda: metrics.accuracy(np.full((4, 2), np.nan), Y)),
-    ("reliability has shape", lambda: metrics.auc_reliability(np.zeros((4, 2)), Y)),
-    ("correct holds 2", lambda: metrics.auc_reliability(SCORE, 2 * Y)),
-    ("score has shape", lambda: metrics.auc(np.zeros((4, 2, 2)), Y)),
+    ("score holds NaN", metrics.auc, SCORE * np.nan, Y),
+    ("reliability holds NaN", metrics.auc_reliability, SCORE * np.nan, Y),
+    ("class_scores holds NaN", metrics.accuracy, np.full((4, 2), np.nan), Y),
+    ("reliability has shape", metrics.auc_reliability, np.zeros((4, 2)), Y),
+    ("correct holds 2", metrics.auc_reliability, SCORE, 2 * Y),
+    ("score has shape", metrics.auc, np.zeros((4, 2, 2)), Y),
 ]
 
 
 def test_other_refusals():
-    for match, call in REFUSED:
+    for match, metric, score, y in REFUSED:
         with refuses(ValueError, match):
-            call()
-
-
-def test_lists_and_frames():
-    if not TYPED:  # the type hook refuses them
-        pandas = pytest.importorskip("pandas")
-        assert metrics.accuracy([[0.25, 0.75], [0.5, 0.5]], [1, 1]) == 0.5
-        assert metrics.auc(pandas.Series([0.1, 0.2]), pandas.Series([0, 1])) == 1
+            metric(score, y)

@@ -59,7 +59,9 @@ def test_against_loops(sets, y):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_single_classes_are_worth_their_accuracy(rng):
+def test_single_classes_and_a_million_sets(rng):
+    """Single ones are worth their accuracy. Sums keep their digits: a third has none that float32 could add a million
+    times."""
     scores, y = rng.normal(size=(300, 3)), rng.integers(0, 3, 300)
     sets = np.eye(3, dtype=bool)[scores.argmax(axis=1)]
     for metric in (*ALL[:3], single_set_accuracy):
@@ -67,10 +69,6 @@ def test_single_classes_are_worth_their_accuracy(rng):
     assert determinacy(sets) == set_size(sets) == 1
     assert np.isnan(set_size(sets, indeterminate_only=True))
     assert np.isnan(single_set_accuracy(np.ones((4, 3), bool), np.zeros(4, int)))
-
-
-def test_a_million_sets():
-    """Sums keep their digits: a third has none that float32 could add a million times."""
     sets = np.tile(np.array([[True, True, True, False]]), (10**6, 1))
     np.testing.assert_allclose(discounted_utility(sets, np.zeros(10**6, int), kind=50), 1 / 3, rtol=2e-7)
     assert set_size(sets) == 3
@@ -112,9 +110,5 @@ def test_what_is_refused(metric):
     for error, match, sets, y in [*REFUSED, *OF_LABELS * reads_labels]:
         with refuses(error, match):
             metric(sets, y)
-
-
-@pytest.mark.once
-def test_kinds():
     with refuses(ValueError, "kind=70 is unknown. Choose one of 50, 65, 80"):
-        discounted_utility(np.ones((3, 2), bool), np.zeros(3, int), kind=70)
+        discounted_utility(SETS, Y, kind=70)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import scipy.special as sp
 import scipy.stats
-from jax.tree_util import Partial
 
-from jaxunc.scorers import confidence_bounds, score_width
+from jaxunc.scorers import confidence_bounds
 from tests._compilations import compilations
 from tests._golden import column, golden
 from tests._refusal import refuses
@@ -52,6 +51,10 @@ def overlap(family: str, statistic: str, more: float, fewer: float) -> float:
     return middle / f.max() if statistic == "normalized_height" else middle
 
 
+def test_the_default_is_the_papers_score(tolerance):
+    tolerance.check(scores_of(COUNTS.astype(np.int32)), column(LEAVES, "p_cb"), kind="pi")
+
+
 @each_variant
 @pytest.mark.exhaustive(keep=2)
 def test_golden(family, statistic, tolerance):
@@ -64,10 +67,6 @@ def test_golden(family, statistic, tolerance):
         expected = np.where(COUNTS.sum(axis=1) == 0, 0.0, expected)
         known = np.isfinite(expected)
         tolerance.check(scores[known], expected[known], kind="pi", scale=1e-5, what=f"{key} {name}")
-
-
-def test_the_default_is_the_papers_score(tolerance):
-    tolerance.check(scores_of(COUNTS.astype(np.int32)), column(LEAVES, "p_cb"), kind="pi")
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -98,12 +97,8 @@ def test_huge_leaves(family, statistic, x64):
     elif statistic == "normalized_height":
         apart = -np.expm1(-(deviation**2) / 2)
     else:
-        peak = {
-            "binomial": np.sqrt(2 / np.pi / n),
-            "beta_binomial": 1 / np.sqrt(np.pi * n),
-            "beta": np.sqrt(2 * n / np.pi),
-        }
-        apart = 1 - peak[family] * height
+        peak = {"binomial": 2 / np.pi / n, "beta_binomial": 1 / np.pi / n, "beta": 2 * n / np.pi}[family]
+        apart = 1 - np.sqrt(peak) * height
     np.testing.assert_allclose(scores, np.sign(lead) * apart, rtol=1e-5, atol=2e-6)
     np.testing.assert_array_equal(np.sign(scores)[1], 0)
     if statistic == "normalized_height" or statistic == "area":
@@ -161,8 +156,9 @@ def test_gradient_at_an_absent_class():
 
 
 @pytest.mark.exhaustive
-def test_the_middle():
-    """Continuous and paper agree where N is even, or no integer; for odd N the continuous score lies between."""
+def test_the_middle_transforms_and_blocks():
+    """Continuous and paper agree where N is even, or no integer; for odd N the continuous score lies between. Any
+    leading axes, more leaves than a block holds, jit and vmap; odd in the classes."""
     counts = np.array([[3.0, 7.0], [4.0, 4.0], [1.5, 3.0], [3.0, 8.0]])
     for family, statistic in (("beta_binomial", "normalized_height"), ("binomial", "area")):
         paper, continuous = (
@@ -170,11 +166,6 @@ def test_the_middle():
         )
         np.testing.assert_array_equal(paper[:3], continuous[:3])
         assert paper[3] != continuous[3]
-
-
-@pytest.mark.exhaustive
-def test_transforms_and_blocks():
-    """Any leading axes, more leaves than a block holds, jit and vmap; odd in the classes."""
     counts = jnp.asarray(np.tile(COUNTS[1:29].reshape(2, 14, 2), (1, 90, 1)))
     score = partial(confidence_bounds, statistic="area", family="binomial")
     eager = score(counts)
@@ -193,26 +184,7 @@ def test_one_program_for_every_weighting_and_middle():
     assert not [name for name in names if "confidence" in name]
 
 
-def test_widths():
-    assert score_width(confidence_bounds) == 1
-    assert score_width(partial(confidence_bounds, family="beta")) == 1
-    assert score_width(Partial(partial(confidence_bounds, weighted=False))) == 2
-    assert score_width(partial(partial(confidence_bounds, weighted=False), weighted=True)) == 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"family": "normal"}, "family='normal' is unknown"),
-        ({"statistic": "width"}, "statistic='width' is unknown"),
-        ({"middle": "left"}, "middle='left' is unknown"),
-    ],
-)
-def test_unknown_settings(settings, message):
-    with refuses(ValueError, message):
-        confidence_bounds(jnp.ones(2), **settings)
-
-
-def test_three_classes_are_refused():
-    with refuses(ValueError, "OneVsRest"):
-        confidence_bounds(jnp.ones(3))
+@pytest.mark.parametrize(("setting", "value"), [("family", "normal"), ("statistic", "width"), ("middle", "left")])
+def test_unknown_settings(setting, value):
+    with refuses(ValueError, f"{setting}='{value}' is unknown"):
+        confidence_bounds(jnp.ones(2), **{setting: value})

@@ -13,6 +13,8 @@ from jaxunc.intervals import FractionsWarning
 from jaxunc.scorers import support
 from tests._refusal import refuses
 
+pytestmark = pytest.mark.once
+
 TAKE_COUNTS = {
     "beta_densities": scorers.beta_densities,
     "confidence_bounds": scorers.confidence_bounds,
@@ -34,36 +36,40 @@ TAKE_COUNTS = {
 each_scorer = pytest.mark.parametrize("name", TAKE_COUNTS)
 
 
-@pytest.mark.once
 def test_the_table_is_complete():
     assert set(scorers.FUNCTIONS_OF_COUNTS) == {name for name in TAKE_COUNTS if " " not in name}
     assert set(scorers.__all__) <= {*TAKE_COUNTS, "scorer"}
 
 
-@pytest.mark.once
+BAD = [
+    ([[1.0, -1.0]], r"counts holds negative values \(smallest -1.0\)"),
+    ([[1, 2], [-3, 1]], r"counts holds negative values \(smallest -3\)"),
+    ([[1.0, np.nan]], "counts holds NaN or infinite values"),
+    ([[np.inf, 1.0]], "counts holds NaN or infinite values"),
+    (np.ones((3, 1)), "last axis|OneVsRest|two classes"),
+]
+OF_ANY_CLASSES = ("laplace", "linear", "probability", "ucb")
+
+
 @each_scorer
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [
-        ([[1.0, -1.0]], r"counts holds negative values \(smallest -1.0\)"),
-        ([[1, 2], [-3, 1]], r"counts holds negative values \(smallest -3\)"),
-        ([[1.0, np.nan]], "counts holds NaN or infinite values"),
-        ([[np.inf, 1.0]], "counts holds NaN or infinite values"),
-    ],
-)
+@pytest.mark.parametrize(("counts", "message"), BAD)
 def test_values_that_are_no_counts(name, counts, message):
     with refuses(ValueError, message):
         TAKE_COUNTS[name](jnp.asarray(counts))
 
 
-@pytest.mark.once
+@pytest.mark.parametrize("name", sorted({*TAKE_COUNTS} - {*OF_ANY_CLASSES, "m_estimate"}))
+def test_three_classes_are_refused(name):
+    with refuses(ValueError, "likelihood_mass compares two classes" if name == "likelihood_mass" else "OneVsRest"):
+        TAKE_COUNTS[name](jnp.ones((4, 3)))
+
+
 @each_scorer
 @pytest.mark.exhaustive(keep=2)
 def test_values_are_not_looked_at_under_a_trace(name):
     jax.eval_shape(TAKE_COUNTS[name], jnp.array([[1.0, -1.0]]))
 
 
-@pytest.mark.once
 @each_scorer
 @pytest.mark.exhaustive
 def test_frequencies_are_warned_of_where_sizes_matter(name):
@@ -76,7 +82,6 @@ def test_frequencies_are_warned_of_where_sizes_matter(name):
     assert [warning.filename for warning in caught] == [__file__]
 
 
-@pytest.mark.once
 @each_scorer
 @pytest.mark.exhaustive(keep=1)
 def test_honest_counts_are_not_warned_of(name):
@@ -86,7 +91,6 @@ def test_honest_counts_are_not_warned_of(name):
         TAKE_COUNTS[name](jnp.array([[0.25, 0.75], [1.5, 1.5]]))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", ["laplace", "linear", "plausibility", "probability", "confidence_bounds"])
 @pytest.mark.exhaustive(keep=1)
 def test_counts_beyond_32_bits(name):

@@ -1,6 +1,6 @@
 """What is structure of a scorer with settings and what is a leaf: declared, not read from annotations."""
 
-import functools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from tests._compilations import compilations
 from tests._refusal import refuses
 from tests.scorers import _postponed
 
+pytestmark = pytest.mark.once
+
 COUNTS = jnp.array([[[3, 1], [0, 4]], [[2, 2], [1, 8]]])
 
 
@@ -30,7 +32,6 @@ def bare(counts, *, power, scale=1.0, centred=False):
 OWN = [annotated, bare, _postponed.power_of_lead]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("function", OWN)
 @pytest.mark.exhaustive
 def test_annotations_say_nothing(function):
@@ -42,27 +43,9 @@ def test_annotations_say_nothing(function):
     np.testing.assert_allclose(slope, np.sum((expected + 0.1) / 2), rtol=1e-5)
 
 
-@pytest.mark.once
-def test_arrays_are_leaves():
+def test_which_settings_are_leaves():
     for power in (jnp.asarray(3), np.array([3.0]), 3.0):
         assert len(jax.tree.leaves(as_partial(Partial(bare, power=power)))) == 1
-
-
-@pytest.mark.once
-def test_what_is_declared():
-    scorer = Partial(_postponed.declared, steps=(1, 2), weight=2)
-    rule = ju.Mean(scorer)
-    assert jax.tree.leaves(rule) == [2]
-    np.testing.assert_allclose(rule.score(COUNTS), 3 * ju.Mean().score(COUNTS), rtol=1e-6)
-    assert score_width(rule.scorer) == 4
-    assert rule.reads_sizes
-    assert reads_sizes(functools.partial(scorer, weight=1.0))
-    again = ju.Mean(rule.scorer)
-    assert jax.tree.structure(again) == jax.tree.structure(rule)
-
-
-@pytest.mark.once
-def test_the_librarys_own():
     grid = as_partial(Partial(ju.scorers.plausibility, method="grid", grid_size=101))
     assert jax.tree.leaves(grid) == []
     assert jax.tree.leaves(as_partial(Partial(ju.scorers.confidence_bounds, weighted=False))) == []
@@ -70,7 +53,31 @@ def test_the_librarys_own():
     assert jax.tree.leaves(as_partial(Partial(ju.scorers.ucb, n_samples=100))) == [100]
 
 
-@pytest.mark.once
+def test_what_is_declared():
+    scorer = Partial(_postponed.declared, steps=(1, 2), weight=2)
+    rule = ju.Mean(scorer)
+    assert jax.tree.leaves(rule) == [2]
+    np.testing.assert_allclose(rule.score(COUNTS), 3 * ju.Mean().score(COUNTS), rtol=1e-6)
+    assert score_width(rule.scorer) == 4
+    assert rule.reads_sizes
+    assert reads_sizes(partial(scorer, weight=1.0))
+    again = ju.Mean(rule.scorer)
+    assert jax.tree.structure(again) == jax.tree.structure(rule)
+
+
+def test_widths():
+    """What makes a probability of a score: the width of its range, also through settings."""
+    bounds, signed = ju.scorers.confidence_bounds, partial(ju.scorers.confidence_bounds, weighted=False)
+    m_estimate, ucb = Partial(ju.scorers.m_estimate, m=2.0, prior=0.5), Partial(ju.scorers.ucb, n_samples=5)
+    ones = (ju.scorers.probability, ju.scorers.laplace, m_estimate, bounds, partial(bounds, family="beta"))
+    for width, scorers in (
+        (1, (*ones, partial(signed, weighted=True))),
+        (2, (ju.scorers.plausibility, Partial(ju.scorers.plausibility), Partial(signed))),
+        (np.inf, (ju.scorers.linear, ucb)),
+    ):
+        assert {score_width(scorer) for scorer in scorers} == {width}
+
+
 def test_what_cannot_be_declared():
     with refuses(TypeError, "static='steps' is a word"):
         ju.scorers.scorer(static="steps")
@@ -79,12 +86,12 @@ def test_what_cannot_be_declared():
 
 
 FRESH = {
-    "m-estimate": lambda m: functools.partial(ju.scorers.m_estimate, m=m, prior=0.5),
-    "nested": lambda m: Partial(functools.partial(ju.scorers.m_estimate, prior=0.3), m=m),
-    "outer": lambda m: functools.partial(Partial(ju.scorers.m_estimate, m=9.0), m=m, prior=0.5),
-    "bounds": lambda m: functools.partial(ju.scorers.confidence_bounds, family="beta", weighted=m < 0),
-    "own": lambda m: functools.partial(bare, power=2, scale=m, centred=True),
-    "by place": lambda m: functools.partial(lambda_like, m),
+    "m-estimate": lambda m: partial(ju.scorers.m_estimate, m=m, prior=0.5),
+    "nested": lambda m: Partial(partial(ju.scorers.m_estimate, prior=0.3), m=m),
+    "outer": lambda m: partial(Partial(ju.scorers.m_estimate, m=9.0), m=m, prior=0.5),
+    "bounds": lambda m: partial(ju.scorers.confidence_bounds, family="beta", weighted=m < 0),
+    "own": lambda m: partial(bare, power=2, scale=m / 50, centred=True),
+    "by place": lambda m: partial(lambda_like, m / 50),
 }
 
 
@@ -92,7 +99,6 @@ def lambda_like(scale, counts):
     return scale * ju.scorers.probability(counts)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", FRESH)
 @pytest.mark.exhaustive
 def test_fresh_partials_of_python_are_one_program(name):
@@ -112,7 +118,6 @@ def _forest():
     return ju.from_sklearn(DecisionTreeClassifier(min_samples_leaf=4, random_state=0).fit(X, y))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     "make",
     [
@@ -125,7 +130,7 @@ def _forest():
 )
 @pytest.mark.exhaustive(keep=1)
 def test_partials_of_python_are_taken_everywhere(make, tmp_path):
-    ours, meant = (make(of(ju.scorers.m_estimate, m=2, prior=0.5)) for of in (functools.partial, Partial))
+    ours, meant = (make(of(ju.scorers.m_estimate, m=2, prior=0.5)) for of in (partial, Partial))
     assert jax.tree.structure(ours) == jax.tree.structure(meant)
     assert jax.tree.leaves(ours) == [2.0, 0.5]
     slope = jax.grad(lambda rule: jnp.sum(rule.score(COUNTS)), allow_int=True)(ours)
@@ -136,15 +141,14 @@ def test_partials_of_python_are_taken_everywhere(make, tmp_path):
     np.testing.assert_array_equal(again.score(COUNTS), ours.score(COUNTS))
 
 
-@pytest.mark.once
 def test_settings_that_are_no_numbers():
     def shifted(counts, *, by, table):
         return by(ju.scorers.probability(counts)) + table["one"]
 
-    rule = ju.Mean(functools.partial(shifted, by=jnp.negative, table={"one": 0.5}))
+    rule = ju.Mean(partial(shifted, by=jnp.negative, table={"one": 0.5}))
     assert jax.tree.leaves(rule) == [0.5]
     np.testing.assert_allclose(rule.score(COUNTS), 0.5 - ju.Mean().score(COUNTS), rtol=1e-6)
-    word = ju.Mean(functools.partial(lambda word, counts: ju.scorers.probability(counts), "beta"))
+    word = ju.Mean(partial(lambda word, counts: ju.scorers.probability(counts), "beta"))
     np.testing.assert_allclose(word.score(COUNTS), ju.Mean().score(COUNTS))
     with refuses(TypeError, r"names=\['a'\] is a static setting"):
-        ju.Mean(functools.partial(shifted, names=["a"]))
+        ju.Mean(partial(shifted, names=["a"]))

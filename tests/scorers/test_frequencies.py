@@ -7,7 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.scorers import confidence_bounds, laplace, linear, m_estimate, probability, score_width, ucb
+from jaxunc.scorers import confidence_bounds, laplace, linear, m_estimate, probability, ucb
 from tests._golden import column, golden
 from tests._refusal import refuses
 
@@ -118,17 +118,13 @@ def test_gradient_inside_and_at_the_edges(scorer, tolerance):
 
 
 @pytest.mark.exhaustive
-def test_settings_have_gradients():
+def test_settings_have_gradients_and_no_weight_is_none():
     counts = jnp.array([2.0, 6.0])
     by_m, by_prior = jax.grad(lambda m, p: m_estimate(counts, m=m, prior=p), argnums=(0, 1))(4.0, 0.5)
     np.testing.assert_allclose([by_m, by_prior], [(0.5 - 8 / 12) / 12, 4 / 12], rtol=1e-6)
     rule = ju.Mean(Partial(m_estimate, m=jnp.asarray(4.0), prior=jnp.asarray(0.5)))
     learned = jax.grad(lambda r: r.score(counts[None]))(rule)
     np.testing.assert_allclose(learned.scorer.keywords["m"], by_m, rtol=1e-6)
-
-
-@pytest.mark.exhaustive
-def test_no_weight_and_no_counts():
     empty = jnp.zeros(2)
     np.testing.assert_allclose(m_estimate(empty, m=0.0, prior=0.25), -0.25)
     assert np.all(np.isfinite(jax.grad(lambda c: m_estimate(c, m=0.0, prior=0.25))(empty)))
@@ -153,37 +149,16 @@ def test_differences_of_integers_are_exact(scorer):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("scorer", "n_classes", "settings", "message"),
     [
-        ({"m": -1.0, "prior": 0.5}, "m=-1.0 must be a finite number >= 0"),
-        ({"m": 1.0, "prior": 1.5}, "add to 1"),
-        ({"m": 1.0, "prior": jnp.array([0.5, 0.25, 0.25])}, r"shape \(3,\)"),
-        ({"m": 1.0, "prior": jnp.array([0.5, 0.4])}, "add to 1"),
+        (m_estimate, 2, {"m": -1.0, "prior": 0.5}, "m=-1.0 must be a finite number >= 0"),
+        (m_estimate, 2, {"m": 1.0, "prior": 1.5}, "add to 1"),
+        (m_estimate, 2, {"m": 1.0, "prior": jnp.array([0.5, 0.25, 0.25])}, r"shape \(3,\)"),
+        (m_estimate, 2, {"m": 1.0, "prior": jnp.array([0.5, 0.4])}, "add to 1"),
+        (m_estimate, 3, {"m": 1.0, "prior": 0.5}, r"pass one probability per class, shape \(3,\)\."),
+        *((ucb, 2, {"n_samples": n}, "n_samples=.* must be a finite number >= 2") for n in (0, 1)),
     ],
 )
-def test_bad_settings(settings, message):
+def test_bad_settings(scorer, n_classes, settings, message):
     with refuses(ValueError, message):
-        m_estimate(jnp.ones(2), **settings)
-
-
-def test_a_number_is_no_prior_for_three_classes():
-    with refuses(ValueError, r"pass one probability per class, shape \(3,\)\."):
-        m_estimate(jnp.ones(3), m=1.0, prior=0.5)
-
-
-@pytest.mark.parametrize("n_samples", [0, 1])
-def test_too_few_samples(n_samples):
-    with refuses(ValueError, "n_samples=.* must be a finite number >= 2"):
-        ucb(jnp.ones(2), n_samples=n_samples)
-
-
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_one_class_is_refused(scorer):
-    with refuses(ValueError, "last axis"):
-        scorer(jnp.ones((3, 1)))
-
-
-@pytest.mark.exhaustive
-def test_widths():
-    assert score_width(laplace) == score_width(Partial(m_estimate, m=2.0, prior=0.5)) == 1
-    assert score_width(linear) == score_width(Partial(ucb, n_samples=5)) == np.inf
+        scorer(jnp.ones(n_classes), **settings)

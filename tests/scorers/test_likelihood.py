@@ -11,7 +11,6 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaln, xlogy
 
 from jaxunc.scorers import likelihood_mass
-from tests._refusal import refuses
 from tests.conftest import X64
 
 LEAVES = [(0, 1), (4, 0), (1, 1), (3, 7), (12, 1), (2, 30), (25, 25)]
@@ -94,7 +93,7 @@ def test_pure_and_large_leaves():
     np.testing.assert_allclose(large[:, 3], expected, rtol=1e-5)
 
 
-def test_masses_and_symmetry(rng):
+def test_masses_symmetry_and_ignorance(rng):
     counts = jnp.asarray(rng.integers(0, 400, (6, 30, 2)))
     masses = np.asarray(likelihood_mass(counts), float)
     assert masses.shape == (6, 30, 4)
@@ -103,9 +102,6 @@ def test_masses_and_symmetry(rng):
     swapped = np.asarray(likelihood_mass(counts[..., ::-1]), float)
     np.testing.assert_allclose(swapped[..., [0, 2, 1, 3]], masses, rtol=1e-6)
     np.testing.assert_array_equal(likelihood_mass(jnp.zeros((3, 2))), np.tile([0, 0, 0, 1.0], (3, 1)))
-
-
-def test_more_instances_less_ignorance():
     counts = jnp.asarray([[1, 3], [2, 6], [10, 30], [100, 300]])
     assert np.all(np.diff(np.asarray(likelihood_mass(counts))[:, 3]) < 0)
 
@@ -125,10 +121,3 @@ def test_gradients_are_finite_and_transformations_agree():
     assert np.all(np.isfinite(slopes))
     np.testing.assert_allclose(slopes[2, 3, 1], -1 / 16, rtol=1e-5)
     np.testing.assert_allclose(jax.vmap(likelihood_mass)(counts), likelihood_mass(counts), rtol=1e-6)
-
-
-def test_refusals():
-    with refuses(ValueError, "likelihood_mass compares two classes"):
-        likelihood_mass(jnp.ones((4, 3)))
-    with refuses(ValueError, "counts holds negative values"):
-        likelihood_mass(jnp.asarray([-1.0, 2.0]))

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 import jaxunc as ju
-from jaxunc.scorers import degrees_of_preference, log_support_degrees, mass, plausibility, score_width, uncertainty
+from jaxunc.scorers import degrees_of_preference, log_support_degrees, mass, plausibility, uncertainty
 from jaxunc.scorers import support as support_of
 from tests import _reference as reference
 from tests._compilations import compilations
 from tests._golden import column, golden
-from tests._refusal import refuses
 
 LEAVES = golden("scorers")
 # Compiled once per shape; that an eager call does not compile again is tested below.
@@ -22,24 +21,20 @@ SUPPORT = jax.jit(support_of)
 COUNTS = np.stack([column(LEAVES, "n_neg"), column(LEAVES, "n_pos")], axis=-1)
 
 
-@pytest.fixture(scope="module", params=[np.int32, float], ids=["int", "float"])
-def support(request):
-    return SUPPORT(jnp.asarray(COUNTS.astype(request.param)))
+@jax.jit
+def everything(counts, prior=0.5):
+    """All the functions together, compiled once for all tests."""
+    return tuple(function(counts, prior) for function in (uncertainty, degrees_of_preference, mass, plausibility))
 
 
-def test_degrees(support, tolerance):
-    tolerance.check(support.log_degrees[:, 0], column(LEAVES, "log_pi_neg"), kind="pi")
-    tolerance.check(support.log_degrees[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
-    tolerance.check(jnp.exp(support.log_degrees[:, 0]), column(LEAVES, "pi_neg"), kind="pi")
-    tolerance.check(jnp.exp(support.log_degrees[:, 1]), column(LEAVES, "pi_pos"), kind="pi")
-
-
-def test_preference(support, tolerance):
+@pytest.mark.parametrize("dtype", [np.int32, float])
+def test_degrees_preference_and_ignorance(dtype, tolerance):
+    support = SUPPORT(jnp.asarray(COUNTS.astype(dtype)))
+    for c, name in enumerate(("neg", "pos")):
+        tolerance.check(support.log_degrees[:, c], column(LEAVES, f"log_pi_{name}"), kind="pi")
+        tolerance.check(jnp.exp(support.log_degrees[:, c]), column(LEAVES, f"pi_{name}"), kind="pi")
     tolerance.check(support.preference, column(LEAVES, "p_pls"), kind="pi")
     np.testing.assert_array_equal(np.sign(support.preference), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
-
-
-def test_ignorance(support, tolerance):
     tolerance.check(support.log_ignorance, column(LEAVES, "log_mass_omega"), kind="pi", scale=1.0)
     tolerance.check(jnp.exp(support.log_ignorance), column(LEAVES, "mass_omega"), kind="pi")
     assert np.all(np.isfinite(support.log_ignorance))
@@ -49,43 +44,38 @@ def test_the_public_functions_are_these_values(tolerance):
     counts = jnp.asarray(COUNTS)
     tolerance.check(plausibility(counts), column(LEAVES, "p_pls"), kind="pi")
     tolerance.check(log_support_degrees(counts)[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
+    (epistemic, _), *_, score = everything(counts)
+    tolerance.check((1 - epistemic) * score, column(LEAVES, "epistemic_weighted"), kind="pi")
+
+
+SLOPES = ("dpi_neg_dw_neg", "dpi_neg_dw_pos"), ("dpi_pos_dw_neg", "dpi_pos_dw_pos")
 
 
 @pytest.mark.exhaustive
 def test_gradient(tolerance):
-    """dπ/dw at every reference leaf, one-sided at absent classes; an infinite slope is finite and large."""
-    parts = ("dpi_neg_dw_neg", "dpi_neg_dw_pos"), ("dpi_pos_dw_neg", "dpi_pos_dw_pos")
+    """dπ/dw at every reference leaf, one-sided at absent classes; an infinite slope is finite and large. And ∂p_pls =
+    ∂π(+) - ∂π(−), for the leaves whose slopes are finite."""
     jacobian = np.asarray(jax.jit(jax.vmap(jax.jacrev(log_support_degrees)))(jnp.asarray(COUNTS)))
+    of_preference = jax.jit(jax.grad(lambda c: jnp.sum(plausibility(c))))(jnp.asarray(COUNTS))
     assert np.all(np.isfinite(jacobian))
+    assert np.all(np.isfinite(of_preference))
     degrees = np.exp(np.asarray(SUPPORT(jnp.asarray(COUNTS)).log_degrees))
     for i, leaf in enumerate(LEAVES):
         if leaf["plausibility_gradient"] is None:
             np.testing.assert_array_equal(jacobian[i], 0)
-            continue
-        for of in range(2):
-            for by in range(2):
-                expected = float(leaf["plausibility_gradient"][parts[of][by]])
-                if np.isinf(expected):
-                    assert jacobian[i, of, by] > 50, (leaf["n_neg"], leaf["n_pos"])
-                else:
-                    what = f"{parts[of][by]} at {COUNTS[i]}"
-                    tolerance.check(degrees[i, of] * jacobian[i, of, by], expected, kind="pi", what=what)
-
-
-@pytest.mark.exhaustive
-def test_gradient_of_the_preference(tolerance):
-    """∂p_pls = ∂π(+) - ∂π(−), for the leaves whose slopes are finite."""
-    gradient = jax.jit(jax.grad(lambda c: jnp.sum(plausibility(c))))(jnp.asarray(COUNTS))
-    assert np.all(np.isfinite(gradient))
-    for i, leaf in enumerate(LEAVES):
-        slopes = leaf["plausibility_gradient"] or dict.fromkeys(
-            ("dpi_neg_dw_neg", "dpi_neg_dw_pos", "dpi_pos_dw_neg", "dpi_pos_dw_pos"), 0.0
+        expected = np.array(
+            [[float((leaf["plausibility_gradient"] or {}).get(name, 0)) for name in of] for of in SLOPES]
         )
-        for by, name in enumerate(("neg", "pos")):
-            expected = float(slopes[f"dpi_pos_dw_{name}"]) - float(slopes[f"dpi_neg_dw_{name}"])
-            if np.isfinite(expected):
-                scale = abs(float(slopes[f"dpi_pos_dw_{name}"])) + abs(float(slopes[f"dpi_neg_dw_{name}"]))
-                tolerance.check(gradient[i, by], expected, kind="pi", scale=scale, what=f"{COUNTS[i]} by {name}")
+        for of, by in np.ndindex(2, 2):
+            if np.isinf(expected[of, by]):
+                assert jacobian[i, of, by] > 50, COUNTS[i]
+            else:
+                what = f"{SLOPES[of][by]} at {COUNTS[i]}"
+                tolerance.check(degrees[i, of] * jacobian[i, of, by], expected[of, by], kind="pi", what=what)
+        for by in np.flatnonzero(np.isfinite(expected).all(axis=0)):
+            scale = np.abs(expected[:, by]).sum()
+            wanted = expected[1, by] - expected[0, by]
+            tolerance.check(of_preference[i, by], wanted, kind="pi", scale=scale, what=f"{COUNTS[i]} by {by}")
 
 
 def test_gradient_by_finite_differences(x64):
@@ -101,26 +91,18 @@ def test_gradient_by_finite_differences(x64):
 
 
 @pytest.mark.exhaustive
-def test_one_against_the_rest(tolerance):
+def test_one_against_the_rest_and_class_against_class(tolerance):
     for entry in golden("scorers_multiclass"):
         counts = np.array(entry["counts"], float)
-        pairs = np.stack([counts.sum() - counts, counts], axis=-1)
-        leaf = SUPPORT(jnp.asarray(pairs))
+        leaf = SUPPORT(jnp.asarray(np.stack([counts.sum() - counts, counts], axis=-1)))
         expected = entry["ovr_plausibility"]
         tolerance.check(jnp.exp(leaf.log_degrees[:, 1]), column(expected, "pi_pos"), kind="pi")
         tolerance.check(jnp.exp(leaf.log_degrees[:, 0]), column(expected, "pi_neg"), kind="pi")
         tolerance.check(leaf.preference, column(expected, "p_pls"), kind="pi")
-
-
-@pytest.mark.exhaustive
-def test_class_against_class(tolerance):
-    for entry in golden("scorers_multiclass"):
-        counts = np.array(entry["counts"], float)
         pairs = np.stack(np.broadcast_arrays(counts[None, :], counts[:, None]), axis=-1)
-        scores = np.asarray(SUPPORT(jnp.asarray(pairs)).preference)
-        expected = np.array(entry["pairwise_p_pls"])
         off = ~np.eye(len(counts), dtype=bool)
-        tolerance.check(scores[off], expected[off], kind="pi")
+        scores = np.asarray(SUPPORT(jnp.asarray(pairs)).preference)
+        tolerance.check(scores[off], np.array(entry["pairwise_p_pls"])[off], kind="pi")
 
 
 @pytest.mark.exhaustive
@@ -140,8 +122,9 @@ def test_definition():
 
 
 @pytest.mark.exhaustive
-def test_symmetry():
-    """Hypothesis: exchanging the classes exchanges the degrees, bit for bit."""
+def test_symmetry_and_small_weights():
+    """Hypothesis: exchanging the classes exchanges the degrees, bit for bit. Fractional counts, down to very small
+    ones, give degrees that grow with the count."""
 
     @given(st.floats(0, 2.0**20, width=32), st.floats(0, 2.0**20, width=32))
     def check(n_neg, n_pos):
@@ -152,11 +135,6 @@ def test_symmetry():
         assert np.all(leaf.log_degrees <= 0)
 
     check()
-
-
-@pytest.mark.exhaustive
-def test_small_weights_are_counts_too():
-    """Fractional counts, down to very small ones, give degrees that grow with the count and never leave [0, 1]."""
     weights = jnp.asarray(np.logspace(-6, 3, 100))
     leaf = SUPPORT(jnp.stack([jnp.zeros_like(weights), weights], axis=-1))
     assert np.all(np.diff(leaf.preference) >= 0)
@@ -170,25 +148,6 @@ def test_a_second_eager_call_compiles_nothing():
     with compilations() as programs:
         plausibility(counts + 1)
     assert len(programs) <= 1, programs  # the addition
-
-
-@pytest.mark.exhaustive
-def test_widths():
-    """What makes a probability of a score: the width of its range, also through settings."""
-    assert score_width(ju.scorers.probability) == 1
-    assert score_width(plausibility) == 2
-    assert score_width(jax.tree_util.Partial(plausibility)) == 2
-
-
-@jax.jit
-def everything(counts, prior=0.5):
-    """All the functions together, compiled once for all tests."""
-    return (
-        uncertainty(counts, prior),
-        degrees_of_preference(counts, prior),
-        mass(counts, prior),
-        plausibility(counts, prior),
-    )
 
 
 @pytest.mark.parametrize("dtype", [np.int32, float])
@@ -205,11 +164,6 @@ def test_golden(dtype, tolerance):
     tolerance.check(masses[:, 3], column(LEAVES, "mass_omega"), kind="pi")
 
 
-def test_epistemic_weighting(tolerance):
-    (epistemic, _), *_, score = everything(jnp.asarray(COUNTS))
-    tolerance.check((1 - epistemic) * score, column(LEAVES, "epistemic_weighted"), kind="pi")
-
-
 @pytest.mark.parametrize("prior", [0.5, 0.2, 0.7])
 def test_the_parts_fit_together(prior, rng):
     counts = jnp.asarray(rng.integers(0, 60, COUNTS.shape).astype(float))
@@ -222,7 +176,7 @@ def test_the_parts_fit_together(prior, rng):
 
 
 @pytest.mark.exhaustive
-def test_edges():
+def test_edges_and_vmap():
     counts = jnp.asarray(COUNTS).at[:5].set(jnp.array([[0, 0], [0, 3.0], [4.0, 4.0], [1e9, 1e9], [1e9, 0.0]]))
     (epistemic, aleatoric), preference, masses, _ = everything(counts)
     np.testing.assert_array_equal([epistemic[0], aleatoric[0]], [1, 0])
@@ -231,10 +185,6 @@ def test_edges():
     np.testing.assert_array_equal([epistemic[4], aleatoric[4]], 0)
     gradient = jax.jit(jax.grad(lambda c: sum(jnp.sum(part) for part in jax.tree.leaves(everything(c)))))(counts)
     assert np.all(np.isfinite(gradient))
-
-
-@pytest.mark.exhaustive
-def test_same_under_vmap():
     counts = jnp.asarray(COUNTS)
     for own, mapped in zip(
         jax.tree.leaves(everything(counts)), jax.tree.leaves(jax.vmap(everything)(counts)), strict=True
@@ -247,9 +197,3 @@ def test_masses_feed_the_conjunctive_rule():
     folded = ju.belief.conjunctive_fold(masses)
     q_neg = np.prod(np.asarray(masses)[:, [1, 3]].sum(-1))
     np.testing.assert_allclose(folded[1] + folded[3], q_neg, rtol=1e-6)
-
-
-@pytest.mark.parametrize("function", [plausibility, uncertainty, degrees_of_preference, mass])
-def test_three_classes_are_refused(function):
-    with refuses(ValueError, "OneVsRest"):
-        function(jnp.ones(3))
