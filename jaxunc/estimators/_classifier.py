@@ -375,7 +375,7 @@ class CountedForest(ProbabilityClassifier):
         if not is_taken(model, fitted=fitted):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
-                "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or a "
+                "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or an "
                 "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a combiner instead: "
                 "jaxunc.bind(forest, combiner)."
             )
