@@ -118,7 +118,7 @@ def outside_traces() -> AbstractContextManager[None]:
 
 @functools.cache
 def _no_trace() -> object:
-    """What JAX says of a thread in which nothing is traced."""
+    """Return what JAX says of a thread in which nothing is traced."""
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(get_opaque_trace_state()))
     thread.start()

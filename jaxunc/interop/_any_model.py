@@ -33,7 +33,7 @@ _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
 class ModelFile(NamedTuple):
-    """What a file of another library holds."""
+    """The model that a file of another library holds, not yet imported."""
 
     library: str  # the library whose format it is
     model: Forest | AdditiveTrees
@@ -122,7 +122,7 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """What a file that begins so is, if it is a model in a format that is not read."""
+    """Return the kind of a file that begins so, if it is a model in a format that is not read."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)

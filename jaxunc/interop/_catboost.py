@@ -232,7 +232,7 @@ def _tree(tests: list, left: np.ndarray, right: np.ndarray, place: np.ndarray, v
 
 
 class Test(NamedTuple):
-    """What a node tests: whether a column is above a border, or is one category, which goes right."""
+    """The test of a node: whether a column is above a border, or is one category, which goes right."""
 
     column: int
     border: float

@@ -1,4 +1,4 @@
-"""What importers are given: files as bytes, as documents whose parts are checked where they are read, and versions.
+"""Models as importers are given them: files as bytes, as documents whose parts are checked when read, and versions.
 
 `content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
 form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.

@@ -1,4 +1,4 @@
-"""What every exporter asks of a model, and its trees as comparisons with numbers, for libraries that write them so.
+"""Checks of models that are exported, and its trees as comparisons with numbers, for libraries that write them so.
 
 `plain_nodes` turns the test of a node, an integer at or below a threshold, back into a number (`PlainNodes`), and the
 nodes that share children, which are a test of intervals, into one node again (`PlainSet`).

@@ -170,7 +170,7 @@ def _listed(given: Any) -> list[int | str] | None:
 
 
 class _Facts(NamedTuple):
-    """What a file says of the columns of its frame."""
+    """The columns of a frame, as far as the file tells them."""
 
     names: tuple[str, ...]
     ranges: list[str]  # what values each column had in training

@@ -248,7 +248,7 @@ def _check_by_asking(tree: Any) -> None:
 
 
 class _Paths:
-    """What each node's parent asks of the instances that come to it."""
+    """The test of each node's parent, which instances pass on their way to it."""
 
     def __init__(self, tree: Any, left: np.ndarray, right: np.ndarray, inner: np.ndarray):
         self.feature, self.n_features = np.asarray(tree.feature), int(tree.n_features)

@@ -113,7 +113,7 @@ def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
-    """What the model adds to its trees: its answer for some instance, less theirs."""
+    """Return the number that the model adds to its trees: its answer for some instance, less theirs."""
     init = model.init_
     if not (isinstance(init, str) and init == "zero"):
         if not isinstance(init, DummyClassifier | DummyRegressor):

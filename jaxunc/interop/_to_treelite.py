@@ -36,7 +36,7 @@ _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
 
 
 class _Additive(NamedTuple):
-    """What trees add up, and what becomes of it."""
+    """The values that trees add up, and the link of their sum."""
 
     values: np.ndarray  # ``[trees nodes each]``, float64
     base: np.ndarray
@@ -208,7 +208,7 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
 
 
 class _Known(NamedTuple):
-    """What is known of a number: it lies above one key and not above another, or it may be missing."""
+    """The range of a number that the tests above leave open: above one key, not above another, perhaps missing."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
@@ -294,7 +294,7 @@ class _Unfolded:
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _own(self, at: int, known: dict[int, _Known]) -> _Known | None:
-        """What is known of the number that a node tests; None at leaves, and where a comparison stays as it is."""
+        """Return the range of the number that a node tests; None at leaves, and where a comparison stays as it is."""
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in known):
             return None

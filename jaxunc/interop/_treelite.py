@@ -67,7 +67,7 @@ class TreeliteModel(NamedTuple):
 
 
 class _Statistics(NamedTuple):
-    """What the nodes of a tree say of the instances that it was grown on, None where not every leaf says it."""
+    """Statistics of the instances that a tree was grown on, by node; None where not every leaf says it."""
 
     data_count: np.ndarray | None
     sum_hess: np.ndarray | None  # their weights
@@ -274,7 +274,7 @@ def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]
 def _leaf_values(
     what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, read: TreeliteModel, outputs: np.ndarray
 ) -> np.ndarray:
-    """What leaves hold, ``[nodes outputs of the tree]``."""
+    """Return the values of leaves, ``[nodes outputs of the tree]``."""
     content, first, end = vectors
     size = (end - first).astype(np.int64)[is_leaf]
     if not size.any():
@@ -331,7 +331,7 @@ def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndar
 
 
 def _link(read: TreeliteModel) -> tuple[str, float]:
-    """What sums mean, and what they are multiplied by before."""
+    """Return the link of sums, and what they are multiplied by before."""
     name = read.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")

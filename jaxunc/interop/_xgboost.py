@@ -173,7 +173,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _attributes(learner: dict) -> dict:
-    """What a file says of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
+    """Return all that a file says of a model besides its trees; before XGBoost 2.0 estimators wrote theirs into a text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         own = json.loads(attributes.get("scikit_learn", "{}"))
@@ -208,7 +208,7 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
-    """What is added to the sums: the base score as the link would have made it."""
+    """Return the number added to the sums: the base score as the link would have made it."""
     text = part(params, "base_score", kind=(str, int, float))
     try:
         given = np.array([float(one) for one in str(text).strip("[]").split(",")], np.float32)

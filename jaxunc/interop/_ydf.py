@@ -100,7 +100,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
 
 
 class _Test(NamedTuple):
-    """What a node tests."""
+    """The test of a node."""
 
     column: int = 0
     compare: int = AT_MOST

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class OfArrow(Protocol):
-        """What frames of Polars, Arrow and others hand their data on by."""
+        """The protocol by which frames of Polars, Arrow and others hand on their data."""
 
         def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 

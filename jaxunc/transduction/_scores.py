@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
     @property
     def differs(self):
-        """Whether the change does anything, as 0 or 1: 0 if what is left out comes back."""
+        """Return 1 where the change does anything, else 0: 0 if what is left out comes back."""
         return 1 if self.lost is None else _as_integer(self.gained != self.lost)
 
     @property

@@ -20,7 +20,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 class _Sums(NamedTuple):
-    """What is added for each output, and what the sums mean."""
+    """Numbers added for each output, and the meaning of sums."""
 
     values: list[np.ndarray]
     outputs: list[np.ndarray]  # the outputs that each tree's values count for
@@ -142,7 +142,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 
 
 def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """What `to_onnx` says of sums, and the names of columns."""
+    """Return what `to_onnx` wrote of sums, and the names of columns."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -232,7 +232,7 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
 
 
 def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What leaves add, ``[nodes outputs of the tree]``, and these outputs."""
+    """Return the values that leaves add, ``[nodes outputs of the tree]``, and these outputs."""
     if read.output.min() < 0 or read.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
     order = np.argsort(read.of_tree, kind="stable")
@@ -261,7 +261,7 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """What sums mean after the graph's last nodes."""
+    """Return the meaning of sums after the graph's last nodes."""
     link, n_outputs = sums.link, len(sums.base)
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:

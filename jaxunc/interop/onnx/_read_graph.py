@@ -1,4 +1,4 @@
-"""What an ONNX graph holds: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
+"""Parts of an ONNX graph: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
 
 `find_trees` finds the node and what is around it, `read_nodes` and `read_ensemble` read the trees of the operators'
 two forms, and `with_sets` gives back their sets to the trees of files that `to_onnx` made.
@@ -160,7 +160,7 @@ def _target(cast: Any) -> int:
 
 
 def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """What scores go through on their way to the outputs; None stands for labels."""
+    """Return the nodes that scores go through on their way to the outputs; None stands for labels."""
     known: dict[str, tuple[str, ...] | None] = {}
     if labels:
         known[labels] = None

@@ -101,7 +101,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """What the operator itself makes of known values."""
+    """Return the operator's own result for known values."""
     made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
     return [np.asarray(one) for one in (made if equation.primitive.multiple_results else [made])]
 
@@ -181,7 +181,7 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
 
 
 def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """What keeps an axis and mixes its entries."""
+    """Return operators that keep an axis and mix its entries."""
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
