@@ -173,7 +173,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _attributes(learner: dict) -> dict:
-    """Return all that a file says of a model besides its trees; before XGBoost 2.0 estimators wrote theirs into a text."""
+    """Return what a file says of a model besides its trees; before XGBoost 2.0 estimators wrote theirs into a text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         own = json.loads(attributes.get("scikit_learn", "{}"))
