@@ -1,6 +1,7 @@
 """Importer of ensembles of trees from ONNX files."""
 
 import json
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def _proto(model: Any) -> Any:
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
-        import onnx  # pyright: ignore[reportMissingImports]
+        onnx: Any = import_module("onnx")
     except ImportError as error:
         needed = 'files of ONNX are read by the package onnx: pip install "jaxunc[onnx]".'
         raise ImportError(needed, name="onnx") from error

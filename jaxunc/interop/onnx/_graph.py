@@ -9,6 +9,7 @@ side of each set it lies. So a forest has no node twice, however many intervals 
 import json
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Graph:
     """Nodes and constants of a graph. Values are known by their names."""
 
     def __init__(self) -> None:
-        import onnx  # pyright: ignore[reportMissingImports]
+        onnx: Any = import_module("onnx")
 
         self._onnx = onnx
         self._nodes: list[Any] = []

@@ -6,6 +6,7 @@ two forms, and `with_sets` gives back their sets to the trees of files that `to_
 
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -75,7 +76,7 @@ class Attributes:
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    from onnx import numpy_helper  # pyright: ignore[reportMissingImports]
+    numpy_helper: Any = import_module("onnx.numpy_helper")
 
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
         raise ValueError(
