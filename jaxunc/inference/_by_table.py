@@ -6,7 +6,7 @@ compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or b
 
 import dataclasses
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -81,7 +81,7 @@ class TableCall(NamedTuple):
     """
 
     spec: Spec
-    arrays: tuple
+    arrays: tuple[Any, ...]
     n_trees: int
     shapes: Shapes
 

@@ -332,7 +332,9 @@ class BoundSample:
         block_size: int,
         progress: Callable[[PairsProgress], object] | None = None,
     ):
-        self.sample, self.combiner, self.progress = sample, combiner, progress
+        self.sample: Presorted = sample
+        self.combiner: Combiner | None = combiner
+        self.progress: Callable[[PairsProgress], object] | None = progress
         limits = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
         self.settings: dict[str, Any] = limits | {"algorithm": algorithm, "block_size": block_size}
         self._induced = settings_of(sample, candidates, min_samples_leaf)

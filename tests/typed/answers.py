@@ -11,12 +11,13 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.combiners import Calibrated, LearnedPool, Stack
-from jaxunc.decisions import CautiousAnswer, CautiousReport
+from jaxunc.combiners import Calibrated, Explanation, LearnedPool, Preference, Stack, Together, Uncertainty  # pyright: ignore[reportPrivateImportUsage]
+from jaxunc.decisions import CautiousAnswer, CautiousReport  # pyright: ignore[reportPrivateImportUsage]
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from jaxunc.intervals import Interval
-from jaxunc.learning import FitResult, SelectionResult, StackResult
-from jaxunc.tables import InstancesLike, LabelsLike
+from jaxunc.learning import FitResult, SelectionResult, StackResult  # pyright: ignore[reportPrivateImportUsage]
+from jaxunc.parallel import ShardedForest  # pyright: ignore[reportPrivateImportUsage]
+from jaxunc.tables import InstancesLike, LabelsLike  # pyright: ignore[reportPrivateImportUsage]
 
 everything = load_breast_cancer(return_X_y=True)
 X, y = everything[0][:80], everything[1][:80]
@@ -24,22 +25,22 @@ model = RandomForestClassifier(5, random_state=0).fit(X, y)
 forest = ju.from_sklearn(model)
 counts: jax.Array = jnp.asarray(np.array([[3, 1], [0, 4]]))
 
-# Rules, called
+# Combiners, called
 assert_type(forest, ju.Forest)
 assert_type(ju.Mean()(counts), jax.Array)
 assert_type(ju.Mean().probability(counts), jax.Array)
 assert_type(ju.Mean().answer(counts), ju.combiners.Answer)
-assert_type(ju.GeneralizedVote(1.0)(counts), ju.combiners.Preference)
+assert_type(ju.GeneralizedVote(1.0)(counts), Preference)
 assert_type(ju.AveragedIntervals(1.0).answer(counts), Interval)
-assert_type(ju.UncertaintyDecomposition()(counts), ju.combiners.Uncertainty)
-assert_type(ju.ExplainedVote(1.0)(counts), ju.combiners.Explanation)
+assert_type(ju.UncertaintyDecomposition()(counts), Uncertainty)
+assert_type(ju.ExplainedVote(1.0)(counts), Explanation)
 assert_type(CautiousReport(1.0)(counts), CautiousAnswer)
 assert_type(ju.OneVsRest(ju.DempsterRule()).log_probability(counts), jax.Array)
 assert_type(ju.Weighted(ju.Mean(), [1.0, 2.0]).probability(counts), jax.Array)
-assert_type(ju.Weighted(ju.GeneralizedVote(1.0), [1.0, 2.0])(counts), ju.combiners.Preference)
-assert_type(ju.combiners.Together(mean=ju.Mean(), vote=ju.Vote())(counts), dict[str, jax.Array])
-assert_type(ju.combiners.Together(mean=ju.Mean(), vote=ju.Vote()).answer(counts), dict[str, ju.combiners.Answer])
-assert_type(ju.combiners.Together(mean=ju.Mean(), report=CautiousReport(1.0))(counts), dict[str, Any])
+assert_type(ju.Weighted(ju.GeneralizedVote(1.0), [1.0, 2.0])(counts), Preference)
+assert_type(Together(mean=ju.Mean(), vote=ju.Vote())(counts), dict[str, jax.Array])
+assert_type(Together(mean=ju.Mean(), vote=ju.Vote()).answer(counts), dict[str, ju.combiners.Answer])
+assert_type(Together(mean=ju.Mean(), report=CautiousReport(1.0))(counts), dict[str, Any])
 
 # Bound
 assert_type(ju.bind(forest, ju.Mean()), ju.BoundForest[ju.combiners.Answer])
@@ -52,7 +53,7 @@ assert_type(ju.bind(forest, CautiousReport(1.0))(X), CautiousAnswer)
 assert_type(ju.bind(forest, {"mean": ju.Mean(), "vote": ju.Vote()}).probability(X), dict[str, jax.Array])
 assert_type(ju.counting.leave_one_out(ju.count_leaves(forest, X, y), ju.Mean(), X, y), ju.combiners.Answer)
 sharded = ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree")))
-assert_type(sharded, ju.parallel.ShardedForest[ju.combiners.Answer])
+assert_type(sharded, ShardedForest[ju.combiners.Answer])
 assert_type(sharded.probability(X), jax.Array)
 
 # Data and labels that people have
@@ -82,10 +83,10 @@ combined = CombinedForestClassifier(RandomForestClassifier(5), combiner="mean").
 assert_type(combined, CombinedForestClassifier)
 assert_type(combined.predict_proba(X), NDArray[Any])
 assert_type(combined.forest_, ju.Forest)
-assert_type(combined.predict_uncertainty(X), ju.combiners.Uncertainty)
+assert_type(combined.predict_uncertainty(X), Uncertainty)
 cautious = CautiousForestClassifier(RandomForestClassifier(30, random_state=0)).fit(X, y)
 assert_type(cautious.combiner_, CautiousReport)
-assert_type(cautious.explain(X), ju.combiners.Explanation)
+assert_type(cautious.explain(X), Explanation)
 
 
 # A rule of one's own
