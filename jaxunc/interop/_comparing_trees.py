@@ -161,9 +161,9 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
     for node in np.flatnonzero(changes).tolist():
         kind, value = int(compare[node]), tree.value[[node]]
         if kind < EQUAL:
-            first, behind = np.array([-np.inf]), value if _IS_STRICT[kind] else np.nextafter(value, np.inf)
+            first, behind = np.array([-np.inf]), value if _IS_STRICT[kind] else next_above(value)
         else:
-            first, behind = tree.sets[node] if kind >= IN_SET else (value, np.nextafter(value, np.inf))
+            first, behind = tree.sets[node] if kind >= IN_SET else (value, next_above(value))
         is_outside = kind in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[kind])
         compare[node] = NOT_IN_SET if is_outside else IN_SET
         if is_code[node]:
@@ -190,6 +190,12 @@ def _bounds(tree: ComparingTree) -> _Bounds:
     return parts[0] if len(parts) == 1 else _Bounds(*map(np.concatenate, zip(*parts, strict=True)))
 
 
+def next_above(numbers: np.ndarray) -> np.ndarray:
+    """Return the float64 above each number: infinity above the largest."""
+    with np.errstate(over="ignore"):
+        return np.nextafter(numbers, np.inf)
+
+
 def _order_keys(bounds: _Bounds) -> np.ndarray:
     if not bounds.strict.any():
         return order_key_at_or_below(bounds.number)
@@ -202,7 +208,8 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
     is_code = _has_levels(columns)[bounds.feature]
     none_left = bounds.strict & (bounds.number == -np.inf)
     # A strict bound is the number before it; both zeros are one cut.
-    number = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
+    with np.errstate(over="ignore"):  # below the least number lies minus infinity
+        number = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
     if np.any((number == -np.inf) & ~none_left & ~is_code):
         raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
     cuts, codes = list(columns.cuts or ()), number.copy()

@@ -144,7 +144,8 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
     if cuts is None:
         behind, _ = _numbers(trees, features, np.minimum(key + 1, _BEYOND), all_inner, wide=False)
     else:
-        behind = np.nextafter(upper, np.inf)
+        with np.errstate(over="ignore"):  # above the largest number lies infinity
+            behind = np.nextafter(upper, np.inf)
     # Codes between cuts, and beyond them, bound intervals without numbers.
     has_more = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none[:-1])[: len(key)]
     is_piece = np.append(~none & has_more, not len(key) or upper[-1] < np.inf)

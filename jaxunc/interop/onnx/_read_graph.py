@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._comparing_trees import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, UNEQUAL, ComparingTree
+from .._comparing_trees import (
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
+    EQUAL,
+    IN_SET,
+    NOT_IN_SET,
+    UNEQUAL,
+    ComparingTree,
+    next_above,
+)
 from .._exported import PlainSet
 from ._graph import SETS
 
@@ -362,7 +373,7 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
         own = np.unique(group[~np.isnan(group)])
         if np.any(np.isinf(own)):
             raise ValueError("the ONNX trees test whether a number is infinite, which is not imported.")
-        found[node] = (own, np.nextafter(own, np.inf))
+        found[node] = (own, next_above(own))
     return found
 
 
@@ -380,7 +391,7 @@ def _read_sets(said: str, n_features: int) -> list[PlainSet]:
             whole = type(feature) is int and type(first_left) is type(missing_left) is bool
             if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
                 raise ValueError("a set is none of a column, or its bounds do not rise")
-            sets.append(PlainSet(feature, ends, np.nextafter(ends, np.inf), first_left, missing_left))
+            sets.append(PlainSet(feature, ends, next_above(ends), first_left, missing_left))
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"the model's metadata {SETS} are damaged: {error}. Is the file whole?") from error
     return sets
