@@ -270,9 +270,9 @@ def test_bound_forests_are_differentiable():
 @pytest.mark.once
 def test_what_is_known_inside_a_traced_program_is_answered_there():
     """Data and forests that a program closes over have values: they are answered while it is traced."""
-    forest, X = forest_with_all_leaves(2), toy_data(2)[0]
+    forest, known, X = forest_with_all_leaves(2), bound("mean", 2), toy_data(2)[0]
     answers = {
-        "bound": lambda: bound("mean", 2).probability(X),
+        "bound": lambda: known.probability(X),
         "leaf_index": lambda: ju.leaf_index(forest, X),
         "leaf_counts": lambda: ju.leaf_counts(forest, X),
         "count_leaves": lambda: ju.count_leaves(forest, X, toy_data(2)[1]).counts,

@@ -115,14 +115,15 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
     """While one thread loads, others neither fail nor load it too: each gets a scorer of the new file."""
     state, begun, loads = [0], threading.Event(), []
 
-    def load(*_: Any, **__: Any) -> int:
-        begun.set()
-        time.sleep(0.02)
-        loads.append(state[0])
-        return state[0]
+    class Loaded(_batch_predictor.Scoring):
+        def __init__(self, *_: Any, **__: Any) -> None:
+            begun.set()
+            time.sleep(0.02)
+            loads.append(state[0])
+            self.number = state[0]
 
     monkeypatch.setattr(_batch_predictor, "state_of", lambda _: (state[0],))
-    monkeypatch.setattr(_batch_predictor, "Scoring", load)
+    monkeypatch.setattr(_batch_predictor, "Scoring", Loaded)
     asked = (str(saved), None, 1.0, 0.5, ())
     with ThreadPoolExecutor(8) as threads:
         for state[0] in range(3):
@@ -130,7 +131,7 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
             first = threads.submit(_batch_predictor._loaded, *asked)
             assert begun.wait(10)
             others = [threads.submit(_batch_predictor._loaded, *asked) for _ in range(7)]
-            assert [one.result() for one in (first, *others)] == [state[0]] * 8
+            assert [one.result().number for one in (first, *others)] == [state[0]] * 8
     assert loads == [0, 1, 2]
 
 
