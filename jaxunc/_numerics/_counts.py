@@ -80,13 +80,13 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             present = np.flatnonzero(seen)
             place = np.cumsum(seen, dtype=np.int32) - 1
             return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), place[number]
-    # Column by column: rows that are equal so far share a number, which stays below rows times values.
-    group = np.zeros(len(rows), np.int64)
-    for column in rows.T:
-        values, index = np.unique(column, return_inverse=True)
-        _, group = np.unique(group * len(values) + index, return_inverse=True)
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    return rows[first], inverse
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = np.any([column[1:] != column[:-1] for column in ordered.T], axis=0)
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.cumsum(is_new) - 1
+    return ordered[is_new], place
 
 
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:

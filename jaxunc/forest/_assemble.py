@@ -122,6 +122,7 @@ def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
     ordered by theirs.
     """
     is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
+    children = np.stack([tree.left, tree.right], axis=1)
     longest, levels, level = np.zeros(len(tree.left), np.int64), [], np.array([0])
     while True:
         longest[level] = len(levels)
@@ -129,7 +130,7 @@ def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
         if not level.size:
             break
         levels.append(level)
-        level = np.stack([tree.left[level], tree.right[level]], axis=1).ravel()
+        level = children[level].ravel()
         level = level if is_tree else np.unique(level)
     inner = np.concatenate(levels) if levels else np.zeros(0, np.int64)
     if is_tree:
