@@ -36,7 +36,30 @@ def _room_page(room: str) -> str:
     lines += [f".. py:currentmodule:: {PREFIX}{room}", ""]
     for name in module.__all__:
         lines += [name, "-" * len(name), "", *_directive(module, name), ""]
+    if answered := _results(module):
+        lines += ["What these answer", "-----------------", "", "Types that are read, and not made by hand.", ""]
+        for name in answered:
+            lines += [name, "~" * len(name), "", f".. autoclass:: {module.__name__}.{name}", "   :members:", ""]
     return "\n".join(lines)
+
+
+def _results(module: ModuleType) -> list[str]:
+    """The classes of a room that are not public, and that a public function or method of any room returns."""
+    public = [
+        getattr(importlib.import_module(PREFIX + room), name) for room in ROOMS for name in _exported(PREFIX + room)
+    ]
+    returned = set(re.findall(r"\w+", " ".join(chain.from_iterable(map(_returns, public)))))
+    own = {name: value for name, value in vars(module).items() if inspect.isclass(value) and name in returned}
+    is_ours = {name for name, value in own.items() if _room_of(value.__module__) == module.__name__}
+    return sorted(is_ours - set(module.__all__))
+
+
+def _returns(value: Any) -> list[str]:
+    """What a function returns, or each public method of a class, as it is annotated."""
+    members = [one for name, one in vars(value).items() if name[0] != "_"] if inspect.isclass(value) else [value]
+    functions = [inspect.unwrap(getattr(one, "fget", None) or getattr(one, "__func__", one)) for one in members]
+    told = [getattr(one, "__annotations__", {}).get("return", "") for one in functions if callable(one)]
+    return [one if isinstance(one, str) else getattr(one, "__name__", str(one)) for one in told]
 
 
 def _directive(module: ModuleType, name: str) -> list[str]:

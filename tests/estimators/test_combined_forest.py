@@ -168,7 +168,7 @@ def test_a_fitted_forest_knows_its_columns():
 def test_class_weights_weigh_the_counts(counts):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), np.arange(400) % 5 == 0
-    forest = RandomForestClassifier(10, min_samples_leaf=20, class_weight="balanced", random_state=0)
+    forest = RandomForestClassifier(10, min_samples_leaf=20, class_weight="balanced_subsample", random_state=0)
     model = CombinedForestClassifier(forest, "mean", counts=counts, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.forest_.prior, 0.5, atol=1e-6)
     assert 0.3 < model.predict_proba(X)[:, 1].mean() < 0.7, "a fifth of the instances, weighted to a half"
