@@ -110,7 +110,7 @@ def attributes() -> set[str]:
     found = set()
     for room in ROOMS:
         module = importlib.import_module(PREFIX + room)
-        for name in module.__all__:
+        for name in (*module.__all__, *_results(module)):
             value = getattr(module, name)
             if inspect.isclass(value):
                 members = [one for one in dir(value) if not inspect.isroutine(getattr(value, one, None))]
