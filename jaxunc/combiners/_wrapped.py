@@ -27,7 +27,8 @@ class Weighted(Combiner[AnswerT]):
     Parameters
     ----------
     rule
-        A combiner whose merges are sums.
+        A combiner whose merges are sums. That of Dempster's rule is one, of logarithms: the weight is an exponent
+        there. For discounting see its ``reliability``.
     weights
         One weight per tree, ≥ 0, shape ``[trees]``.
 

@@ -20,12 +20,12 @@ from jaxunc._numerics import cores
 from jaxunc.combiners import Answer, LearnedPool, Mean
 from jaxunc.counting import (
     as_groups,
-    calibration_split,
     copies_of,
     count_leaves,
     counted_forest,
     first_of_each,
     has_bags,
+    held_out_split,
 )
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
@@ -158,7 +158,7 @@ def _grow(
     if settings.counts == "held_out":
         try:
             grown_on, counted_on = (
-                (X[part], y[part], None) for part in calibration_split(y, 0.2, seed, as_groups(groups, len(y)))
+                (X[part], y[part], None) for part in held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
             )
         except ValueError as error:
             raise ValueError(

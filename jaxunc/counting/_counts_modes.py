@@ -85,8 +85,10 @@ def counted_forest(
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
-    if counts != "oob":
+    if counts in ("train", "held_out"):
         return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
+    if counts != "oob":
+        raise NotImplementedError(f"counts={counts!r}: nothing says which instances these are.")
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
     alone = mask_of_each(model, len(y), X, y)
     position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
@@ -102,7 +104,7 @@ def counted_forest(
     return Counted(counted.with_prior(prior), mask, weights)
 
 
-def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
+def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of a fitting part and of a calibration part, with every class in both.
 
     Rows of one group (a number for each row) go into the same part.

@@ -31,9 +31,9 @@ from jaxunc.combiners import (
 from jaxunc.counting import (
     COUNTS,
     as_groups,
-    calibration_split,
     check_counts_mode,
     counted_forest,
+    held_out_split,
     leave_one_out,
     of_classes,
     rows_together,
@@ -410,7 +410,7 @@ class CountedForest(ProbabilityClassifier):
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
             take = lambda part: tuple(None if one is None else one[part] for one in (X, y, sample_weight))  # noqa: E731
-            grown, counted = calibration_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
+            grown, counted = held_out_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
             grown_on, counted_on, apart = take(grown), take(counted), apart[counted]
         model = cast(Any, clone(model))
         if self.random_state is not None and "random_state" in model.get_params():

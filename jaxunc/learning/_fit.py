@@ -100,7 +100,7 @@ def fit_combiner(
         ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (one less the
         softened u65 of sets). Or a function of (answer, y, weight) → a number to minimise.
     optimizer
-        Any of optax's; default L-BFGS with a line search, which needs 20 to 60 evaluations.
+        Any of optax's. Default: an L-BFGS of our own on the host, in float64, which needs 20 to 60 evaluations.
     n_steps
         At most so many; default 100, of another optimiser 500.
     validation

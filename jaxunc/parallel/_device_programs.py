@@ -2,10 +2,11 @@
 
 * `place` puts trees on devices: on each those of its place along 'tree'.
 * `InstanceShards` distributes instances along 'data', and collects the answers.
-* `merge_chunk` walks a device's instances through its trees, and joins the carries; `finish_chunk` finishes.
+* `merge_on_mesh` walks a device's instances through its trees, and joins the carries; `finish_chunk` finishes.
 * `join_shards` joins the carries of neighbouring trees in the trees' order. A plain `psum` would add rounded sums and
   lose what was kept of their rounding; it knows neither exact sums in two limbs nor collected planes. So the carries
   travel as they are, as one array of 32-bit words, in one collective, and every merge's own `join` puts them together.
+  A sum of floats is so rounded once more for each part of the trees; without such parts nothing changes.
 """
 
 import itertools
@@ -170,7 +171,7 @@ class Program(NamedTuple):
 
 
 @jit(static_argnums=0)
-def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
+def merge_on_mesh(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
     """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
@@ -210,9 +211,9 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
 
 
 @jit(static_argnums=(0, 2))
-def merge_and_finish(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
+def merge_and_finish_on_mesh(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
     """Merge and finish in one program, for accelerators."""
-    return finish_chunk(program.grid, combiner, readout, merge_chunk(program, *inputs))
+    return finish_chunk(program.grid, combiner, readout, merge_on_mesh(program, *inputs))
 
 
 def _in_front(parts: PyTree) -> PyTree:

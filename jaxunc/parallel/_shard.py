@@ -34,8 +34,8 @@ from ._device_programs import (
     Placed,
     Program,
     finish_chunk,
-    merge_and_finish,
-    merge_chunk,
+    merge_and_finish_on_mesh,
+    merge_on_mesh,
     on_every_device,
     place,
     stretch_of,
@@ -162,7 +162,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
+        return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
@@ -183,8 +183,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             inputs = (placed.arrays, placed.totals, x, in_mask, number)
             program = self._program(placed, part)
             if placed.spec.walk == "levels":
-                return merge_and_finish(program, self._combiner, readout, *inputs)
-            return finish_chunk(grid, self._combiner, readout, merge_chunk(program, *inputs))
+                return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)
+            return finish_chunk(grid, self._combiner, readout, merge_on_mesh(program, *inputs))
 
         return shards.collected(parts, self._one_ahead(score, parts, shards))
 

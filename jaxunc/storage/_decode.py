@@ -227,14 +227,15 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
             raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
     if made is Columns:
         return _columns(fields)
-    # Past the constructor, which may take other arguments than the fields. What it would have checked is checked below.
+    # Past the constructor, which may take other arguments than the fields. What it would have checked is checked
+    # below; nodes of trees by `Decoder`, where it is known which forest they belong to.
     value = object.__new__(made)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
     if isinstance(value, Combiner):
         _check_combiner(value)
-    if isinstance(value, Trees | Forest):
-        _check_labels(value)
+    if isinstance(value, Forest):
+        _check_class_labels(value)
     if isinstance(value, AdditiveTrees):
         check_additive(value)
     return value
@@ -274,8 +275,8 @@ def _columns(fields: dict[str, Any]) -> Columns:
     return Columns(**fields)
 
 
-def _check_labels(value: Trees | Forest) -> None:
-    if isinstance(value, Forest) and not all(isinstance(label, str | int | float) for label in value.class_labels):
+def _check_class_labels(forest: Forest) -> None:
+    if not all(isinstance(label, str | int | float) for label in forest.class_labels):
         raise ValueError("the file's class labels are not texts or numbers.")
 
 

@@ -1,4 +1,8 @@
-"""Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared."""
+"""Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared.
+
+The three algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
+`jaxunc.estimators.TransductiveClassifier`.
+"""
 
 from ._certainty import (
     ALGORITHMS,

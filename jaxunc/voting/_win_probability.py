@@ -1,5 +1,7 @@
 """Probabilities of each class to win a vote: `win_probability` given votes, two more if one knew how a tree votes.
 
+Whether a vote stops is decided by the class in the lead alone: `_leader_probability`.
+
 Below them the two special functions that they need, in forms that keep their digits in float32: I_x(a, b), the
 regularised incomplete beta function, and the probability that one gamma variable exceeds all others.
 """

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.counting import as_groups, calibration_split, check_unseen, copies_of, leave_one_out, oob_mask, together
+from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, oob_mask, together
 from jaxunc.counting._counts_modes import as_many_trees
 from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
@@ -121,7 +121,7 @@ def test_groups_of_any_kind_are_the_same_and_are_counted():
     with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
         oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
     with refuses(ValueError, "puts all of 1 groups"):
-        calibration_split(y, 0.2, 0, np.zeros(30, int))
+        held_out_split(y, 0.2, 0, np.zeros(30, int))
 
 
 def test_few_trees_without_a_row_have_their_cause_named():

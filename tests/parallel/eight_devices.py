@@ -150,7 +150,7 @@ def test_batches_of_any_size_and_kind_share_programs():
     with compilations() as names:
         for n in (0, 1, 3, 1023, 5000, 20_000):
             check_close(sharded.probability(X[:n]), whole[:n])
-    assert sum(name == "jit(merge_chunk)" for name in names) <= 4  # of 1, 8, 512 and 2048 rows
+    assert sum(name == "jit(merge_on_mesh)" for name in names) <= 4  # of 1, 8, 512 and 2048 rows
     with compilations() as again:
         for n in (2, 1024, 4999, 19_999):
             assert sharded.probability(X[:n]).shape == (n, 2)
