@@ -78,11 +78,11 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. On a CPU those are 1, 8, 64, 256, 512, 2048 and 8192
-    instances: a server that asks once for each power of two compiles nothing later. (A JAX array that lies on an
+    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 512, 2048
+    and 8192 instances: a server that asks once for each compiles nothing later. (A JAX array that lies on an
     accelerator stays there, and is cut by small programs for its number of instances.)
 
-    For few rows JAX's own dispatch counts. The program of one row runs in the thread that calls;
+    For few rows JAX's own dispatch counts. Simple programs of up to 16 rows run in the thread that calls;
     ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, has all others do so.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's

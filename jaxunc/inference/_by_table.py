@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
@@ -92,14 +91,13 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
     on_host = spec.walk == "blocks"
 
     def score(part: Part) -> PyTree:
-        number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
-        rows = part.of(values), part.of(mask)
+        rows, number = (part.of(values), part.of(mask)), part.number
         # On the host as two programs: finishing does not depend on the size of the forest, and many combiners take
         # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
         if on_host and not are_few(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
-        return merge_and_finish(spec, combiner, readout, arrays, *rows)
+        return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
 
     # An accelerator takes parts one after the other, and threads share none: the larger, the better.
     parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
@@ -129,10 +127,13 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 
 
 @partial(HostProgram, static_argnums=(0, 2))
-def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask) -> PyTree:
-    """The answers of a chunk in one program."""
+def merge_and_finish(
+    spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
+) -> PyTree:
+    """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
     plan, tables, scalars, totals = arrays
-    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask)
+    blocks = None if n_blocks is None else (1, n_blocks)
+    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask, blocks)
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.

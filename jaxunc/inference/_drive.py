@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -50,6 +50,11 @@ class Part(NamedTuple):
         return max(1, -(-(self.stop - self.start) // self.chunk.block))
 
     @property
+    def number(self) -> np.int32 | None:
+        """The same for programs, which trace it; None where the call is one block."""
+        return None if self.chunk.rows == self.chunk.block else np.int32(self.n_blocks)
+
+    @property
     def is_full(self) -> bool:
         """Whether there is no padding."""
         return self.stop - self.start == self.chunk.rows
@@ -82,10 +87,10 @@ class Shapes(NamedTuple):
     """For what is left, ascending."""
 
 
-SMALL = (1, 8, 64, 256, 512)
-"""Instances of the small shapes on a CPU. One runs in the thread that calls. Up to 64 all trees are walked at once, at
-a price that hardly depends on the number of instances: so steps are wide there. Beyond, time grows with instances,
-padding among them, and steps are narrower. What lies between 512 and 2048 goes through several calls of 512."""
+SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Instances of the small shapes on a CPU: powers of two, so that who asks for so many has nothing to cut off, which
+takes longer than eight rows. Up to 16 go one by one, in the thread that calls, and padding is not walked. Up to 64 all
+trees are walked at once. What lies between 512 and 2048 goes through several calls of 512."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int) -> Shapes:
@@ -94,7 +99,7 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int) -> Shapes:
     if walk == "levels":
         least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (least,))
-    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
+    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
     return Shapes(Chunk(BLOCKS[0], size), Chunk(most * BLOCKS[0], size), small)
 
 
@@ -176,8 +181,19 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
 
 
 def spread(threads: int) -> Callable[[Callable, Iterable], Iterable]:
-    """A ``map``, over several threads if there are several."""
-    return _pool(threads).map if threads > 1 else map
+    """A ``map``, over several threads if there are several. The caller's is one of them: to wake others takes time."""
+    return partial(_shared, _pool(threads - 1)) if threads > 1 else map
+
+
+def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
+    parts = list(parts)
+    futures = [pool.submit(function, part) for part in parts[1:]]
+    answers = {0: function(parts[0])} if parts else {}
+    # From the end, where no other thread has begun: what is taken back is the caller's.
+    for i in range(len(parts) - 1, 0, -1):
+        if futures[i - 1].cancel():
+            answers[i] = function(parts[i])
+    return [answers[i] if i in answers else futures[i - 1].result() for i in range(len(parts))]
 
 
 def _trimmed(answer: PyTree, part: Part) -> PyTree:

@@ -34,6 +34,7 @@ from ._walk import (
     unrolled_depth,
     walk_few,
     walk_levels,
+    walk_one,
     walk_pairs,
     walk_tree,
 )
@@ -155,7 +156,7 @@ def planned_leaf_index(
 ):
     """`leaf_index` by a plan that is made already, with missing values; of a part only the blocks that are filled."""
     walk = walk or default_walk()
-    number = None if part is None or part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+    number = None if part is None else part.number
     block = None if part is None or number is None else part.chunk.block
     return _leaf_index(plan, X, number, block=block, walk=walk, depth=unrolled_depth(walk, trees))
 
@@ -164,7 +165,7 @@ def planned_leaf_index(
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
     """Find the leaves of all blocks, or of so many of this size."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]
-    size = block or block_size(walk, n_trees, 2 * x.shape[1])
+    size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
     def one(out, start, _):
         rows = min(size, n)
@@ -174,7 +175,8 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             leaves = walk_levels(plan, keys, depth) - first
         elif are_few(rows, n_trees):
             first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
-            leaves = jax.vmap(node_at)(plan, walk_few(plan, keys) - first).T
+            place = walk_one(plan, keys)[0][:, None] if rows == 1 else walk_few(plan, keys)
+            leaves = jax.vmap(node_at)(plan, place - first).T
         else:
             rows_of_keys = by_column(keys)
             leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731

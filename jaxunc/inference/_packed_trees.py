@@ -43,6 +43,7 @@ from ._walk import (
     unrolled_depth,
     walk_few,
     walk_levels,
+    walk_one,
     walk_tree,
 )
 
@@ -137,7 +138,7 @@ class PackedTrees(eqx.Module):
         merging = spec.layout.planes if mask is None else spec.layout.both
         # Missing values have each column twice (`make_plan`), which a block has to hold.
         columns = X.shape[1] * (1 + spec.missing)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns), n), None)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), n), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
         # A collected plane is the only one with a second axis: its length is how many trees the carry holds already.
         seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
@@ -178,10 +179,13 @@ class PackedTrees(eqx.Module):
 
     def _few(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, then scan over the values of their leaves, in the order of the trees."""
-        place = walk_few(self.plan, keys)
-        scalars = [jnp.broadcast_to(s[:, None], place.shape) for s in self.scalars]
+        if len(keys) == 1:
+            found = [one[:, None] for one in walk_one(self.plan, keys, self.tables)[1]]
+        else:
+            place = walk_few(self.plan, keys)
+            found = [take(table.reshape(-1), place) for table in self.tables]
+        scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, len(keys))) for s in self.scalars]
         in_mask = None if mask is None else mask.T
-        found = [take(table.reshape(-1), place) for table in self.tables]
 
         def visit(tree):
             found, scalars, in_mask = tree

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Int32, Int64, Shaped
 
 from jaxunc._checks import is_concrete
@@ -185,18 +186,20 @@ def descend(
 ) -> Int32[Array, "..."]:
     """One test: the place, within its tree of ``n_places``, that follows the one stored at ``place``.
 
-    ``key_of`` has the key of a column for each instance. ``again``: the nodes as another value, from which the column
-    is then read (`walk_levels` says why).
+    ``key_of`` has the key of a column for each instance. ``again``: the nodes as another value, from which the second
+    half is then read (`walk_levels` and `walk_one` say why).
     """
+    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # noqa: E731  (where XLA counts, it is free)
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
+    if again is not None:
+        word = split_bits(take(again, place), jnp.int32, jnp.uint32)[1]
     if feature is None:
-        upper = word if again is None else split_bits(take(again, place), jnp.int32, jnp.uint32)[1]
-        column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
+        column, child = as_integer(word >> child_bits), word & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), word
     # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
-    return child.astype(jnp.int32) + (key_of(column) > threshold).astype(jnp.int32)
+    return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@
 * *levels* (GPU, TPU): all trees at once, one level per kernel; blocks are as large as the memory allows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import jax
@@ -27,8 +27,8 @@ SPLIT_BYTES = 2**19
 FEW, FEW_PAIRS = 64, 2**17
 """Instances of a block, and those times trees, up to which all trees are walked at once on a CPU."""
 
-LEAST_ENTERED = 32
-"""Instances of such a block from which on the tests at the top are worth a loop over the trees."""
+LEAST_TOGETHER = 32
+"""Instances from which on they are walked together; fewer one by one (`walk_one`)."""
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
 """Trees that one instance walks at a time, and columns whose keys are made at a time. XLA on CPU runs a program in the
@@ -63,13 +63,16 @@ def unrolled_depth(walk: Walk, trees: Trees) -> int:
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
-    """Instances that are walked at a time."""
+def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0]) -> int:
+    """Instances that are walked at a time, of so many in all."""
     if walk == "levels":
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    if n_instances < LEAST_TOGETHER:
+        return 1
     # Above, 12 bytes a tree (a node's place, and the 8 bytes gathered for it) and 4 a column for its key. Here trees
     # come one by one: only the keys and the state of one walk count.
-    return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
+    size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
+    return min(size, n_instances)
 
 
 def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"]:
@@ -104,34 +107,57 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
 def walk_few(plan: Plan, keys: Int32[Array, "block columns"]) -> Int32[Array, "trees block"]:
     """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
 
-    All trees go down together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree. For
-    one instance as many go as leave the program a cheap one (`CHEAP_TREES`).
+    All trees go down together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree.
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
-    rows = by_column(keys) if block >= LEAST_ENTERED else keys.T
+    rows = by_column(keys)
     nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     instance = jnp.arange(block, dtype=jnp.int32)
     key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
+    start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
+    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
+    entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
+    return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), one, entered)
 
-    def down(first, size, place, depth):
-        start = (first + jnp.arange(size, dtype=jnp.int32)[:, None]) * n_places
-        one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
-        return start + lax.fori_loop(0, jnp.max(depth, initial=0), one, place)
 
-    if block >= LEAST_ENTERED:
-        place, depth = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1], plan.top.rest
-        return down(0, n_trees, place, depth)
-    size = min(n_trees, CHEAP_TREES if block == 1 else n_trees)
-    roots = jnp.full((size, block), plan.n_exits, jnp.int32)
-    if size == n_trees:
-        return down(0, n_trees, roots, plan.depth)
+def walk_one(
+    plan: Plan, keys: Int32[Array, "1 columns"], tables: Sequence[Array] = ()
+) -> tuple[Int32[Array, "trees"], list[Array]]:
+    """The place of the leaf of every tree for one instance, in the flat ``[trees places]`` arrays, and tables there.
 
-    def group(out, first, _):
-        depth = lax.dynamic_slice_in_dim(plan.depth, first, size)
-        return lax.dynamic_update_slice_in_dim(out, down(first, size, roots, depth), first, 0)
+    As many trees go down together as leave the program a cheap one (`CHEAP_TREES`). What XLA on CPU writes by an update
+    in place it never splits over threads: so are places and values written, in loops that it cannot see the end of. The
+    number of levels so far is in the same array as the places, so that all is one chain of operations. The two halves
+    of a node are read from two values, else the larger one is read apart, and split.
+    """
+    n_trees, n_places = plan.nodes.shape
+    n_groups = -(-n_trees // CHEAP_TREES)
+    size = -(-n_trees // n_groups)
+    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
+    again = lax.optimization_barrier(nodes)
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    key_of = lambda column: take(flat_keys, column)  # noqa: E731
+    flat = [table.reshape(-1) for table in tables]
 
-    return over_blocks(group, jnp.zeros((n_trees, block), jnp.int32), n_trees, size)
+    def group(i, out):
+        first = jnp.minimum(i * size, n_trees - size)
+        start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
+        depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
+
+        def down(state):
+            place = start + descend(nodes, feature, n_places, state[:size], key_of, again)
+            return lax.dynamic_update_slice(state, place, (0,)).at[size].add(1)
+
+        roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
+        place = lax.while_loop(lambda state: state[size] < depth, down, roots)[:size]
+        found = [place, *(take(table, place) for table in flat)]
+        return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, found, strict=True)]
+
+    room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
+    known = jnp.minimum(plan.depth[0], 0)  # zero, which the compiler does not know: a loop of one turn it would open
+    place, *found = lax.fori_loop(0, n_groups + known, group, room)
+    return place, found
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:

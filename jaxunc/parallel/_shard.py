@@ -161,7 +161,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
-        number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
         return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
@@ -179,7 +179,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         def score(part: Part) -> PyTree:
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
-            number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+            number = part.number
             inputs = (placed.arrays, placed.totals, x, in_mask, number)
             program = self._program(placed, part)
             if placed.spec.walk == "levels":
@@ -228,7 +228,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return values, mask, calls
 
     def _program(self, placed: Placed, part: Part) -> Program:
-        block = None if part.chunk.rows == part.chunk.block else part.chunk.block
+        block = None if part.number is None else part.chunk.block
         return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> list[Part]:

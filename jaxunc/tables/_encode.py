@@ -71,6 +71,8 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
+    if type(data) is np.ndarray and _is_plain(data, columns):
+        return Encoded(data, False)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
@@ -105,6 +107,19 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
             "refuses too. Clip it, or make it NaN if it stands for a missing value."
         )
     return Encoded(values, bool(numpy.isnan(values).any()))
+
+
+MOST_PLAIN = 2**12
+"""Values of an array up to which it is small."""
+
+
+def _is_plain(data: np.ndarray, columns: Columns) -> bool:
+    """Whether a small array is what encoding would make of it: a service's few rows, where each step counts."""
+    if data.dtype != np.float32 or data.size > MOST_PLAIN or not data.flags.c_contiguous:
+        return False
+    if data.ndim != 2 or data.shape[1] != columns.number or columns.looks_up:
+        return False
+    return bool(np.isfinite(data).all())
 
 
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:

@@ -9,6 +9,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import KFold
 
 import jaxunc as ju
+from jaxunc.inference import cut
+from jaxunc.inference._by_table import merge_and_finish
+from jaxunc.inference._walk import SPLIT_BYTES
 from tests._compilations import compilations
 from tests._forests import padded, toy_data, toy_forest
 
@@ -158,3 +161,18 @@ def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():
     assert answer.sharding.spec[0] == "data"
     y = jnp.zeros(64, int)
     assert jax.jit(ju.metrics.accuracy)(answer, y) == ju.metrics.accuracy(np.asarray(answer), y)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n", [1, 4, 16])
+def test_few_instances_stay_in_the_thread_that_calls(n, missing):
+    """XLA on CPU hands a program over that counts 1000 operations, and an operation that touches more than 512 KB."""
+    forest = padded(toy_forest(2, TREES), 4096)
+    call = ju.bind(forest, ju.Mean())._engine(missing).call()
+    chunk = cut(n, call.shapes, 1)[0]
+    x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
+    given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
+    program = merge_and_finish.jitted.lower(call.spec, *given).compile()
+    assert call.arrays[0].nodes.nbytes > 3 * SPLIT_BYTES, "else nothing would be split"
+    assert program.cost_analysis()["flops"] < 1000
+    assert "outer_dimension_partitions" not in program.as_text()
