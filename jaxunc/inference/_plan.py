@@ -182,22 +182,23 @@ def descend(
     n_places: int,
     place: Int32[Array, "..."],
     key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
-    again: Int64[Array, "places"] | None = None,
+    *,
+    for_child: Int64[Array, "places"] | None = None,
+    for_column: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
     """One test: the place, within its tree of ``n_places``, that follows the one stored at ``place``.
 
-    ``key_of`` has the key of a column for each instance. ``again``: the nodes as another value, from which the second
-    half is then read (`walk_levels` and `walk_one` say why).
+    ``key_of`` has the key of a column for each instance. ``for_child``, ``for_column``: the nodes as other values, from
+    which these are read (`walk_levels` and `walk_one` say why).
     """
-    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # noqa: E731  (where XLA counts, it is free)
+    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # noqa: E731  (free, where XLA counts)
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
-    if again is not None:
-        word = split_bits(take(again, place), jnp.int32, jnp.uint32)[1]
+    of = lambda own: word if own is None else split_bits(take(own, place), jnp.int32, jnp.uint32)[1]  # noqa: E731
     if feature is None:
-        column, child = as_integer(word >> child_bits), word & jnp.uint32(2**child_bits - 1)
+        column, child = as_integer(of(for_column) >> child_bits), of(for_child) & jnp.uint32(2**child_bits - 1)
     else:
-        column, child = take(feature, place), word
+        column, child = take(feature, place), of(for_child)
     # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
     return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
 

@@ -146,8 +146,8 @@ def walk_one(
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
 
         def down(state):
-            place = start + descend(nodes, feature, n_places, state[:size], key_of, again)
-            return lax.dynamic_update_slice(state, place, (0,)).at[size].add(1)
+            below = descend(nodes, feature, n_places, state[:size], key_of, for_child=again, for_column=again)
+            return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
 
         roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
         place = lax.while_loop(lambda state: state[size] < depth, down, roots)[:size]
@@ -193,7 +193,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
     def one(place):
-        return lax.optimization_barrier(descend(nodes, feature, n_places, start + place, key_of, again))
+        return lax.optimization_barrier(descend(nodes, feature, n_places, start + place, key_of, for_column=again))
 
     place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
     if depth < 0:
