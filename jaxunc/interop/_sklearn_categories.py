@@ -187,18 +187,15 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
     for level in _levels(nodes, paths, labels, most):
         for node in level:
             here[node] = _codes_at(node, paths, left, here, found, len(labels[int(paths.feature[node])]))
-        asked = np.repeat(level, [len(here[node]) for node in level])
+        sizes = [len(here[node]) for node in level]
+        asked = np.repeat(level, sizes)
         rows = paths.reaching(asked)
         rows[np.arange(len(asked)), paths.feature[asked]] = np.concatenate([here[node] for node in level])
         goes_left = _child_towards(tree.apply(rows), asked, paths.parent) == left[asked]
-        for node in level:
-            own = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
-            own[here[node]] = goes_left[asked == node]
-            found[node] = own
-            for child, codes in (
-                (left[node], here[node][own[here[node]]]),
-                (right[node], here[node][~own[here[node]]]),
-            ):
+        for node, is_left in zip(level, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
+            found[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
+            found[node][here[node]] = is_left
+            for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
                 paths.value[child] = codes[0] if len(codes) else np.nan
     place, table = np.full(len(left), -1), np.zeros((len(found), max(map(len, found.values()), default=0)), bool)
     for i, (node, own) in enumerate(found.items()):
