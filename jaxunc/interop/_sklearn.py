@@ -53,7 +53,7 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     model
         A fitted ``DecisionTreeClassifier``, ``ExtraTreeClassifier``, ``RandomForestClassifier``,
         ``ExtraTreesClassifier`` or ``BaggingClassifier`` of trees (feature subsets included). Two classes or more,
-        labels of any type, missing values, class and sample weights.
+        labels of any type, missing values, categories (``categorical_features``), class and sample weights.
     prior
         Class probabilities for combiners that measure evidence against a prior, in the order of ``model.classes_``.
         Default: the class frequencies of the samples that the trees were grown on. With class or sample weights
@@ -71,8 +71,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
         If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
-        Also if its trees test categories by a random hash, as extra trees do, have arrays by node that this version
-        does not know, or send an instance elsewhere than their thresholds say, where they are stored in another form.
+        Also if its trees test categories by a random hash, as extra trees do, or such that scikit-learn does not tell
+        which values they are. Also if trees have arrays by node that this version does not know, or send an instance
+        elsewhere than their thresholds say, where they are stored in another form.
 
     Warns
     -----
@@ -84,6 +85,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     -----
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
+
+    Which categories go left at a test, the tree is asked for each of them. They are levels of their column; a number is
+    the category of its word, too. An unknown one goes where missing values go, as there.
     """
     members = list(_member_trees(model))  # which checks the model
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])

@@ -50,8 +50,12 @@ def _of_encoder(owner: Any) -> Labels | None:
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
         return None
-    known = (tuple(value for value in np.asarray(own).tolist() if value == value) for own in categories)  # NaN is none
+    known = (tuple(value for value in np.asarray(own).tolist() if not _is_nan(value)) for own in categories)
     return dict(zip(np.flatnonzero(nominal).tolist(), known, strict=True))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
 
 
 def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
@@ -65,10 +69,11 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
     if not levels:
         return columns
-    if holding := [j for j, own in levels.items() if None in own]:
+    others = ((j, value) for j, own in levels.items() for value in own if not isinstance(value, str | int | float))
+    for j, value in others:
         raise ValueError(
-            f"the categories of column {holding[0]} hold None, which scikit-learn tells from NaN; fit the model to "
-            "words and NaN alone."
+            f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model to words "
+            "or numbers, NaN where one is missing."
         )
     for estimator, where in members:
         numeric = np.setdiff1d(np.asarray(estimator.tree_.feature), [-2, *labels_of(model, estimator)]).tolist()

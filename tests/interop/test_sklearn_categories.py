@@ -256,7 +256,7 @@ REFUSED = {
     "hash": (by_hash, r"by a random hash, as extra trees do.*OrdinalEncoder.*a random forest"),
     "untold": (without_encoder, r"test categories of the columns \[1, 3\].*does not tell"),
     "other order": (other_order, "does not tell which values have which codes"),
-    "None": (with_none, "column 1 hold None"),
+    "None": (with_none, "categories of column 1 hold None, which is no word"),
 }
 
 
