@@ -63,8 +63,8 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
         If ``model`` is of another kind.
     ValueError
         If ``model`` is not fitted, its loss is unknown, or its ``init`` is no constant: a model of its own, whose
-        answers are no leaf's. If trees (not histogram-based ones) test categories by a hash or are of an unknown form, as
-        `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
+        answers are no leaf's. If trees (not histogram-based ones) test categories by a hash or are of an unknown form,
+        as `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
         has no public one.
 
     Warns

@@ -13,6 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
+from jaxunc.counting import oob_mask
 from jaxunc.estimators import CombinedForestClassifier
 from tests._refusal import refuses
 
@@ -198,6 +199,27 @@ def test_classifiers_of_jaxunc():
     counted = ju.count_leaves(ju.from_any(model).trees, frame[300:], y[300:])
     answer = ju.bind(counted, ju.Mean()).probability(asked)
     np.testing.assert_allclose(held.predict_proba(asked), answer, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["bag", "its bag" if HAS_CATEGORIES else "forest"])
+def test_out_of_bag_counts(kind):
+    """Counts are those of rows that a tree was not shown, in the leaves where the library itself has them."""
+    frame, y, _ = rows(2)
+    X: Any = in_numbers(frame.astype({"word": object})) if "bag" in kind else frame
+    model = MODELS[kind](1).fit(X, y)
+    mask = oob_mask(model, len(y), X=X, y=y)
+    forest = ju.count_leaves(ju.from_any(model), X, y, tree_mask=mask)
+    ours, table = np.asarray(ju.leaf_index(forest, X)), np.asarray(forest.count_table)
+    for t, (member, shown) in enumerate(zip(model.estimators_, model.estimators_samples_, strict=True)):
+        unseen = np.setdiff1d(np.arange(len(y)), shown)
+        np.testing.assert_array_equal(np.flatnonzero(mask[:, t]), unseen)
+        theirs = member.apply(X) if "bag" in kind else model.apply(X)[:, t]
+        counts = np.zeros((theirs.max() + 1, 2))
+        np.add.at(counts, (theirs[unseen], y[unseen]), 1)
+        np.testing.assert_array_equal(table[np.asarray(forest.code)[t, ours[:, t]]], counts[theirs])
+    with refuses(ValueError, "are not the rows that this"):
+        oob_mask(model, len(y), X=X[::-1], y=y)
 
 
 @pytest.fixture
