@@ -29,7 +29,7 @@ READ = (
     "weighted_n_node_samples", "value",
 )  # fmt: skip
 """Arrays by node that importers read."""
-UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})  # public arrays by node whose meaning is known
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind", "left_cat_bitset"})  # arrays whose meaning is known
 STORED = frozenset({
     "left_child",
     "right_child",

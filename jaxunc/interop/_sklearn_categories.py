@@ -114,14 +114,14 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of values and of their codes, numbers at the tree's thresholds and around them."""
+    """Rows of values and of their codes, each in several; numbers lie at the tree's thresholds and around them."""
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
     feature, threshold = np.asarray(tree.feature), np.asarray(tree.threshold)
     for j in range(codes.shape[1]):
         if j in labels:
-            codes[:, j] = rng.integers(0, max(1, len(labels[j])), n_rows)
+            codes[:, j] = rng.permutation(np.arange(n_rows) % max(1, len(labels[j])))
         elif len(own := threshold[(feature == j) & np.isfinite(threshold)]):
             codes[:, j] = rng.choice(own, n_rows) + rng.integers(-1, 2, n_rows)
     rows = codes.astype(object)
