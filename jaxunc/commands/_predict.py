@@ -23,7 +23,7 @@ _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "Aver
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json), treelite or ONNX"
+    libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json, .cbm), treelite or ONNX"
     add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
     add("--output", required=True, metavar="FOLDER", help="where the answers go")

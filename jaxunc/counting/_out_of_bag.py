@@ -6,6 +6,7 @@ The bags of YDF's forests are drawn anew by its learner, and compared with what 
 """
 
 import importlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from jaxunc.tables import (
     as_labels,
     class_positions,
     encode_rows,
+    fit_columns,
     is_sparse,
     plain_table,
 )
@@ -202,9 +204,9 @@ def check_grown_on(
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
-    names = getattr(model, "feature_names_in_", None)
+    names, leaf_of = getattr(model, "feature_names_in_", None), _leaves_by_categories(model, X)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
-    values = encode_rows(X, columns).values
+    values = encode_rows(X, columns if leaf_of is None else fit_columns(X)).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     position = class_positions(tuple(np.asarray(model.classes_).tolist()), y)
     if len(position) != len(values):
@@ -217,7 +219,10 @@ def check_grown_on(
         own = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
         if hasattr(model, "estimators_features_"):
             own = own[:, model.estimators_features_[t]]
-        node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
+        if leaf_of is None:
+            node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
+        else:
+            node = leaf_of(t)[inside]
         cell, number = node * n_classes + position[inside], tree.tree_.node_count
         leaves = tree.tree_.children_left < 0
         weights = (None, times[inside], times[inside] * weight[inside])
@@ -231,6 +236,20 @@ def check_grown_on(
                 "bag: for rows that were held out take 'held_out'."
             )
     return values, position
+
+
+def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
+    """Return how to ask for the leaves of all rows in a tree, where trees test categories; None where none does.
+
+    Such trees (scikit-learn 1.10) know codes alone, so that is asked which turns values into them.
+    """
+    if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
+        return None
+    if hasattr(model, "apply"):
+        leaves = np.asarray(model.apply(X))
+        return lambda t: leaves[:, t]
+    rows = np.asarray(X)
+    return lambda t: model.estimators_[t].apply(rows[:, model.estimators_features_[t]])
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest
 
-from ._catboost import from_catboost, from_catboost_document
+from ._catboost import OWN_FORMAT, from_catboost, from_catboost_document
 from ._documents import BINARY_XGBOOST, BYTE_ORDER_MARK, GIVEN, content_of, is_binary_xgboost, read_document
 from ._lightgbm import from_lightgbm
 from ._treelite import from_treelite
@@ -18,12 +18,11 @@ from .onnx import from_onnx
 
 TAKEN = (
     "fitted forests and boosted trees of scikit-learn, models of XGBoost, LightGBM, CatBoost, YDF, treelite and ONNX, "
-    "and files: XGBoost's .json and .ubj, LightGBM's .txt, CatBoost's .json, treelite's serialize, .onnx"
+    "and files: XGBoost's .json and .ubj, LightGBM's .txt, CatBoost's .json and .cbm, treelite's serialize, .onnx"
 )
 """What `from_any` takes, for messages."""
 _HEAD = 64
 _OTHER_FILES = {
-    b"CBM1": "CatBoost's own format; write it by model.save_model(path, format='json', pool=pool)",
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
     b"\x1f\x8b": "compressed by gzip; decompress it first",
@@ -48,9 +47,9 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     ----------
     model
         A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
-        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A text that begins as JSON
-        or LightGBM's models do is the model itself, any other a path. A `Forest` or an `AdditiveTrees` is returned as
-        it is.
+        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, .cbm), treelite or ONNX. A text that begins as
+        JSON or LightGBM's models do is the model itself, any other a path. A `Forest` or an `AdditiveTrees` is returned
+        as it is.
 
     Returns
     -------
@@ -135,6 +134,8 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))
     if head.lstrip().startswith(b"{"):
         return _from_document
+    if head.startswith(OWN_FORMAT):
+        return lambda content: ModelFile("CatBoost", from_catboost(content))
     # treelite's major version as an integer, and a small minor one.
     if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
         return lambda content: ModelFile("treelite", from_treelite(content))

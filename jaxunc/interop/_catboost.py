@@ -4,9 +4,11 @@ Trees are oblivious (`_oblivious`), each level one test, or branch as others do 
 the tests of a file mean.
 """
 
+import subprocess
+import sys
 import tempfile
 from functools import lru_cache
-from os import PathLike
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost
 
 from ._comparing_trees import AT_MOST, MOST_COLUMNS, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
-from ._documents import integer, numbers, part, read_document, version_in, warn_if_newer
+from ._documents import GIVEN, content_of, integer, numbers, part, read_document, version_in, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("RMSE", "MAE", "Quantile", "MultiQuantile", "Huber", "Expectile", "MAPE", "Lq"), "identity"),
@@ -31,6 +33,20 @@ _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass",
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
 _DEEPEST, _EXACT = 30, 2**53
+OWN_FORMAT = b"CBM1"
+"""How files of CatBoost's own format begin, .cbm."""
+_TO_JSON, _SECONDS, _REFUSED = (
+    """
+import sys, catboost
+try:
+    catboost.CatBoost().load_model(sys.argv[1], format="cbm").save_model(sys.argv[2], format="json")
+except Exception as error:
+    print(error)
+    sys.exit(3)
+""",
+    600,
+    3,
+)
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -40,8 +56,9 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     ----------
     model
         A JSON file that ``save_model(path, format="json")`` wrote, its bytes, or a fitted ``CatBoost``,
-        ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for files. A model keeps the trees that
-        it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration.
+        ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for these files. One of its own format
+        (.cbm) is read by CatBoost itself, in a process of its own: a damaged one can end that. A model keeps the trees
+        that it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration.
     pool
         The ``Pool`` of training, for a live model that tests categories: CatBoost keeps hashes, and the pool has the
         words. For a file ``save_model`` takes it.
@@ -60,7 +77,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     ValueError
         If the model is not fitted, the file is damaged, or the model has parts that are not imported: statistics of
         categories (CTR tables), text and embedding features, losses of ranking and survival, with uncertainty, or one's
-        own. They are named. Also if categories are tested and their words are not known.
+        own. They are named. Also if categories are tested and their words are not known, or if a file has CatBoost's
+        own format, and CatBoost is not installed or cannot read it.
 
     Warns
     -----
@@ -85,12 +103,38 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
         raise TypeError(
             "pool is for live models; a file has the words if save_model(path, 'json', pool=pool) wrote it."
         )
-    if not isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+    if not isinstance(model, GIVEN):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a fitted CatBoost, CatBoostClassifier or CatBoostRegressor, or a "
             "file of save_model(path, format='json')."
         )
-    return from_catboost_document(read_document(model, "CatBoost"))
+    content = content_of(model)
+    if content.startswith(OWN_FORMAT):
+        content = _as_json(content)
+    return from_catboost_document(read_document(content, "CatBoost"))
+
+
+def _as_json(content: bytes) -> bytes:
+    """Return a file of CatBoost's own format as JSON, which CatBoost writes."""
+    what = "the model is in CatBoost's own format"
+    if find_spec("catboost") is None:
+        raise ValueError(
+            f"{what}, which CatBoost alone reads: pip install catboost, or write it by model.save_model(path, "
+            "format='json', pool=pool)."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder, "model.cbm"), Path(folder, "model.json")
+        paths[0].write_bytes(content)
+        # Damaged files end the process that reads them. -P: no module of the folder that one happens to be in.
+        command = [sys.executable, "-P", "-c", _TO_JSON, *map(str, paths)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"{what}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
+        if done.returncode == 0:
+            return paths[1].read_bytes()
+        said = " ".join(done.stdout.split()) if done.returncode == _REFUSED else "it ended; is the file whole?"
+        raise ValueError(f"{what}, and CatBoost makes no JSON of it: {said:.300}")
 
 
 def _saved(model: Any, pool: Any) -> bytes:

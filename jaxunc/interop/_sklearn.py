@@ -20,6 +20,7 @@ from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns, NumbersLike
 
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
+from ._sklearn_categories import CodesLeft, Members, ask_codes, labels_of, nodes_with_sets, with_categories, with_sets
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
@@ -28,7 +29,7 @@ READ = (
     "weighted_n_node_samples", "value",
 )  # fmt: skip
 """Arrays by node that importers read."""
-UNDERSTOOD = frozenset({*READ, "impurity", "split_kind"})  # public arrays by node whose meaning is known
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind", "left_cat_bitset"})  # arrays whose meaning is known
 STORED = frozenset({
     "left_child",
     "right_child",
@@ -52,7 +53,7 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     model
         A fitted ``DecisionTreeClassifier``, ``ExtraTreeClassifier``, ``RandomForestClassifier``,
         ``ExtraTreesClassifier`` or ``BaggingClassifier`` of trees (feature subsets included). Two classes or more,
-        labels of any type, missing values, class and sample weights.
+        labels of any type, missing values, categories (``categorical_features``), class and sample weights.
     prior
         Class probabilities for combiners that measure evidence against a prior, in the order of ``model.classes_``.
         Default: the class frequencies of the samples that the trees were grown on. With class or sample weights
@@ -70,8 +71,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
         If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
-        Also if its trees test sets of categories (``categorical_features``), have arrays by node that this version
-        does not know, or send an instance elsewhere than their thresholds say, where they are stored in another form.
+        Also if its trees test categories by a random hash, as extra trees do, or such that scikit-learn does not tell
+        which values they are. Also if trees have arrays by node that this version does not know, or send an instance
+        elsewhere than their thresholds say, where they are stored in another form.
 
     Warns
     -----
@@ -83,13 +85,17 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     -----
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
+
+    Which categories go left at a test, the tree is asked for each of them. They are levels of their column; a number is
+    the category of its word, too. An unknown one goes where missing values go, as there.
     """
     members = list(_member_trees(model))  # which checks the model
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
     classes = np.asarray(model.classes_)
-    trees = [tree_of(estimator, columns, _counts(estimator, len(classes))) for estimator, columns in members]
+    columns = columns_of(model, members)
+    trees = [tree_of(model, columns, *member, _counts(member[0], len(classes))) for member in members]
     roots = np.stack([tree.leaf_values[0] for tree in trees])
-    forest = forest_of(trees, columns_of(model), tuple(classes.tolist()), roots)
+    forest = forest_of(trees, columns, tuple(classes.tolist()), roots)
     return forest if prior is None else forest.with_prior(prior)
 
 
@@ -136,24 +142,30 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
     return counts
 
 
-def tree_of(estimator: Any, columns: np.ndarray | None, leaf_values: np.ndarray) -> ComparingTree:
-    """Return one tree, with features as the whole ensemble numbers them; a ValueError if it may be read wrongly."""
-    tree = estimator.tree_
+def tree_of(
+    model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
+) -> ComparingTree:
+    """Return one tree of a model, with features as the whole numbers them; a ValueError if it may be read wrongly."""
+    tree, labels = estimator.tree_, labels_of(model, estimator)
     _refuse_what_is_unknown(tree)
-    _refuse_categories(estimator, columns)
-    if _stored_fields(tree) != STORED:
-        _check_by_asking(tree)
+    nodes, codes = nodes_with_sets(estimator, labels, where), None
+    if len(nodes) or _stored_fields(tree) != STORED:
+        paths = _Paths(tree)
+        codes = ask_codes(tree, paths, nodes, labels, PROBES)
+        _check_by_asking(tree, paths, codes)
     # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
-    feature = tree.feature if columns is None else columns[np.maximum(tree.feature, 0)]
+    feature = tree.feature if where is None else where[np.maximum(tree.feature, 0)]
     compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
     children = tree.children_left, tree.children_right
-    return ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+    made = ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+    return made if codes is None else with_sets(made, codes, labels, where, columns)
 
 
-def columns_of(model: Any) -> Columns:
+def columns_of(model: Any, members: Members) -> Columns:
     """Return the columns that a model was fitted to."""
     names = getattr(model, "feature_names_in_", None)
-    return Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+    columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+    return with_categories(columns, model, members)
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
@@ -201,29 +213,8 @@ def _refuse_what_is_unknown(tree: Any) -> None:
         )
 
 
-def _refuse_categories(estimator: Any, columns: np.ndarray | None) -> None:
-    """Raise a ValueError if a node tests whether a value is in a set of categories."""
-    tree = estimator.tree_
-    inner = np.asarray(tree.children_left) >= 0
-    tested = np.where(inner, tree.feature, 0)
-    # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
-    found = np.asarray(tree.threshold) == -np.inf
-    if (kinds := getattr(tree, "split_kind", None)) is not None:
-        found = found | (np.asarray(kinds) != 0)
-    if (nominal := getattr(estimator, "is_categorical_", None)) is not None:
-        found = found | np.asarray(nominal)[tested]
-    if (found & inner).any():
-        own = np.unique(tested[found & inner])
-        places = own.tolist() if columns is None else np.unique(columns[own]).tolist()
-        raise ValueError(
-            f"model's trees test categories of the columns {places[:5]} ({len(places)} in all): which of them go left "
-            "scikit-learn does not say publicly. Fit it without categorical_features, on columns that are encoded "
-            "(OrdinalEncoder, OneHotEncoder), or take HistGradientBoosting, whose categories are imported."
-        )
-
-
-def _check_by_asking(tree: Any) -> None:
-    """Raise a ValueError unless a tree sends instances where its public thresholds say.
+def _check_by_asking(tree: Any, paths: "_Paths", codes: CodesLeft) -> None:
+    """Raise a ValueError unless a tree sends instances where its public thresholds say, and codes where it said.
 
     At every test it is asked about both sides, with the values that led there and with other tests' too, and about NaN.
     """
@@ -231,14 +222,13 @@ def _check_by_asking(tree: Any) -> None:
     inner = np.flatnonzero(left >= 0)
     if not len(inner):
         return
-    paths = _Paths(tree, left, right, inner)
     size = max(1, PROBES // int(tree.n_features))
     children = np.concatenate([left[inner], right[inner]])
     for make, nodes in ((paths.reaching, children), (paths.mixed, children), (paths.missing, inner)):
         for start in range(0, len(nodes), size):
             own = nodes[start : start + size]
             rows = make(own)
-            differs = np.flatnonzero(np.asarray(tree.apply(rows)) != _leaves(tree, rows))
+            differs = np.flatnonzero(np.asarray(tree.apply(rows)) != _leaves(tree, rows, codes))
             if len(differs):
                 raise ValueError(
                     "model's trees store their nodes in a form that this version of jaxunc does not know, and on the "
@@ -250,12 +240,17 @@ def _check_by_asking(tree: Any) -> None:
 class _Paths:
     """The test of each node's parent, which instances pass on their way to it."""
 
-    def __init__(self, tree: Any, left: np.ndarray, right: np.ndarray, inner: np.ndarray):
+    def __init__(self, tree: Any):
+        left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
+        inner = np.flatnonzero(left >= 0)
         self.feature, self.n_features = np.asarray(tree.feature), int(tree.n_features)
         self.parent, self.value = np.full(len(left), -1), np.zeros(len(left), np.float32)
         self.parent[left[inner]] = self.parent[right[inner]] = inner
         below = _largest_at_or_below(np.asarray(tree.threshold)[inner])
-        self.value[left[inner]], self.value[right[inner]] = below, np.nextafter(below, np.float32(np.inf))
+        above = np.where(below == np.inf, np.float32(np.nan), np.nextafter(below, np.float32(np.inf)))
+        self.value[left[inner]], self.value[right[inner]] = below, above  # behind infinity comes what is missing
+        self.asks = self.parent >= 0
+        self.asks[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
 
     def reaching(self, nodes: np.ndarray) -> np.ndarray:
         """Return an instance for each node that comes to it, where thresholds decide; 0 where nothing is asked."""
@@ -263,7 +258,7 @@ class _Paths:
         while (above := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
             path.append(above)
         for own in reversed(path):  # what is asked last counts
-            here = np.flatnonzero((own >= 0) & (self.parent[own] >= 0))
+            here = np.flatnonzero((own >= 0) & self.asks[own])
             rows[here, self.feature[self.parent[own[here]]]] = self.value[own[here]]
         return rows
 
@@ -285,13 +280,14 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     return np.where(narrow.astype(np.float64) > thresholds, np.nextafter(narrow, np.float32(-np.inf)), narrow)
 
 
-def _leaves(tree: Any, rows: np.ndarray) -> np.ndarray:
-    """Return the leaves of instances by what is public of a tree."""
+def _leaves(tree: Any, rows: np.ndarray, codes: CodesLeft) -> np.ndarray:
+    """Return the leaves of instances by what is public of a tree, and where codes go."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
     node, every = np.zeros(len(rows), np.int64), np.arange(len(rows))
     while (moving := left[node] >= 0).any():
         value = rows[every, np.maximum(feature[node], 0)]
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])
+        goes_left = codes.where_tested(node, value, goes_left)
         node = np.where(moving, np.where(goes_left, left[node], right[node]), node)
     return node

@@ -63,8 +63,8 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
         If ``model`` is of another kind.
     ValueError
         If ``model`` is not fitted, its loss is unknown, or its ``init`` is no constant: a model of its own, whose
-        answers are no leaf's. If trees (not histogram-based ones) test categories or are of an unknown form, as
-        `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
+        answers are no leaf's. If trees (not histogram-based ones) test categories by a hash or are of an unknown form,
+        as `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
         has no public one.
 
     Warns
@@ -86,16 +86,16 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
-    columns = columns_of(model)
     if isinstance(model, _BOOSTED):
-        return _boosted(model, columns)
+        return _boosted(model)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
     warn_if_missing_is_lost(model, [member.tree_ for member in members])
-    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * (1 / len(members))) for member in members]
+    columns, share = columns_of(model, [(member, None) for member in members]), 1 / len(members)
+    trees = [tree_of(model, columns, member, None, member.tree_.value[:, :, 0] * share) for member in members]
     return ensemble_of(trees, columns, np.zeros(trees[0].leaf_values.shape[1]), "identity", averaged=True)
 
 
-def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
+def _boosted(model: Any) -> AdditiveTrees:
     is_classifier = isinstance(model, GradientBoostingClassifier)
     known = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
     if model.loss not in known:
@@ -105,7 +105,8 @@ def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
     # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
     scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
     factor = model.learning_rate * scale
-    trees = [tree_of(member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
+    columns = columns_of(model, [(member, None) for member in members.ravel()])
+    trees = [tree_of(model, columns, member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
     link = "identity" if not is_classifier else "logistic" if n_outputs == 1 else "softmax"
     labels = tuple(np.asarray(model.classes_).tolist()) if is_classifier else None
     base = _base(model, members) * scale

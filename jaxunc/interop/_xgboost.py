@@ -42,7 +42,8 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     Returns
     -------
     AdditiveTrees
-        Its ``raw`` is XGBoost's margin. Of several targets each is an output. Columns have the names of training;
+        Its ``raw`` is XGBoost's margin. Of several targets each is an output. Leaves that hold vectors
+        (``multi_strategy="multi_output_tree"``) hold a value for each output. Columns have the names of training;
         those of categories have their levels, where the file knows them (XGBoost 3.1 on), and else hold codes.
 
     Raises
@@ -51,9 +52,9 @@ def from_xgboost(model: Any) -> AdditiveTrees:
         If ``model`` is of another kind.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        boosters, DART, vector leaves, several quantiles of XGBoost 3.4, objectives of ranking and survival. They are
-        named. Also if the estimator's ``missing`` is a number, or if categories are words outside of ASCII, of which
-        XGBoost 3.1 to 3.3 keep a part.
+        boosters, several quantiles of XGBoost 3.4, objectives of ranking and survival. They are named. Also if the
+        estimator's ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3
+        keep a part.
 
     Warns
     -----
@@ -143,33 +144,49 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
-    if name != "gbtree":
-        raise ValueError(f"the model's booster is {name!r:.60}; from_xgboost imports 'gbtree', whose trees add up.")
+    if name not in ("gbtree", "dart"):
+        raise ValueError(f"the model's booster is {name!r:.60}; from_xgboost imports 'gbtree' and 'dart'.")
     if objective not in _LINKS:
         raise ValueError(f"the objective is {objective!r:.60}; from_xgboost imports {', '.join(sorted(_LINKS))}.")
     params = part(learner, "learner_model_param")
     n_features = integer(params, "num_feature")
     n_classes, n_targets = integer(params, "num_class"), integer(params, "num_target") if "num_target" in params else 1
     n_outputs = max(1, n_classes, n_targets)
-    model = part(booster, "model")
+    model = part(booster, "model") if name == "gbtree" else part(booster, "gbtree", "model")
     columns = _columns(learner, model, n_features, version)
     given = part(model, "trees", kind=list)
     if not given:
         raise ValueError("the model has no trees.")
-    if "weight_drop" in model and np.any(numbers(model, "weight_drop", np.float64) != 1):
-        raise ValueError("the model's trees have weights (DART: rate_drop, one_drop); from_xgboost imports none.")
     if objective == "reg:expectileerror" and n_outputs > 1:
         raise ValueError("the model has several expectiles, whose trees add differences; fit a model for each.")
     if objective == "reg:quantileerror" and n_outputs > 1 and version >= _SORTED:
         raise ValueError("the model has several quantiles, which XGBoost sorts from 3.4 on; fit a model for each.")
-    trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
-    parallel = _parallel_trees(learner, model, n_outputs)
+    trees = [_tree(f"tree {t}", tree, columns, n_outputs) for t, tree in enumerate(given)]
+    if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
+        raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
+    trees = _weighted(trees, booster if name == "dart" else model)
+    each = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
+    parallel = _parallel_trees(learner, model, each)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))
-    base, per_stage = _base(params, objective, n_outputs, version), n_outputs * parallel
-    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=classes)
+    base = _base(params, objective, n_outputs, version)
+    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=each * parallel, class_labels=classes)
+
+
+def _weighted(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
+    """The trees with leaves times the weights that DART gave them, which are in models of any booster from 3.4 on."""
+    if "weight_drop" not in model:
+        return trees
+    weights = numbers(model, "weight_drop", np.float64)
+    if len(weights) != len(trees):
+        raise ValueError(f"the model has {len(weights)} weights of DART for {len(trees)} trees.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [
+            tree._replace(leaf_values=(weight * tree.leaf_values).astype(np.float32))
+            for tree, weight in zip(trees, weights, strict=True)
+        ]
 
 
 def _attributes(learner: dict) -> dict:
@@ -183,7 +200,10 @@ def _attributes(learner: dict) -> dict:
 
 
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
-    """How many trees an iteration adds for each output. XGBoost before 1.6 does not say: its lists of trees do."""
+    """How many trees an iteration adds for each output, or for all: 1 if leaves hold vectors.
+
+    XGBoost before 1.6 does not say: its lists of trees do.
+    """
     info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
     attributes = _attributes(learner)
     if "num_parallel_tree" in params:
@@ -272,16 +292,20 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
     return Levels(found, has_missing=True) if found else None
 
 
-def _tree(what: str, tree: Any, columns: Columns) -> ComparingTree:
+def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
     part({what: tree}, what)
-    if integer(tree, "tree_param", "size_leaf_vector") > 1:
-        raise ValueError("the model has leaves that hold vectors (multi_output_tree); grow one tree for each output.")
     left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
     missing_left = numbers(tree, "default_left", np.int64) != 0
     kind = numbers(tree, "split_type", np.int64) if "split_type" in tree else np.zeros(len(left), np.int64)
     if any(len(one) != len(left) for one in (right, feature, split, missing_left, kind)):
         raise ValueError(f"{what} has {len(left)} nodes, but arrays of other lengths.")
+    values = split[:, None]
+    if (width := integer(tree, "tree_param", "size_leaf_vector")) > 1:
+        if width != n_outputs:
+            raise ValueError(f"{what} has leaves that hold {width} numbers; the model has {n_outputs} outputs.")
+        values = _vectors(what, tree, left < 0, right, width)
+        right = np.where(left < 0, -1, right)
     is_set = (kind == 1) & (left >= 0)
     sets = {}
     for node, codes in _codes_of_sets(what, tree, np.flatnonzero(is_set).tolist()).items():
@@ -291,7 +315,21 @@ def _tree(what: str, tree: Any, columns: Columns) -> ComparingTree:
         own = [] if levels is None or missing_left[node] else [len(levels.values)]
         sets[node] = set_of_codes(np.union1d(codes, own))
     compare = np.where(is_set, NOT_IN_SET, BELOW)
-    return ComparingTree(feature, compare, split.astype(np.float64), left, right, missing_left, sets, split[:, None])
+    return ComparingTree(feature, compare, split.astype(np.float64), left, right, missing_left, sets, values)
+
+
+def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
+    """The values of the nodes' leaves, where these hold vectors (``multi_output_tree``)."""
+    # From XGBoost 3.2 on leaves have a list of their own, in which the right child of a leaf is its place. Before it
+    # each node had a vector. Since then those may be of the gradients that were reduced to find splits.
+    name = "leaf_weights" if "leaf_weights" in tree else "base_weights"
+    place = np.where(is_leaf, right if name == "leaf_weights" else np.arange(len(right)), 0)
+    vectors = numbers(tree, name, np.float32)
+    if len(vectors) % width or place.min() < 0 or (place.max() + 1) * width > len(vectors):
+        raise ValueError(
+            f"{what} has {name} of {len(vectors)} numbers, which are no vectors of {width} for its leaves."
+        )
+    return vectors.reshape(-1, width)[place]
 
 
 def _codes_of_sets(what: str, tree: dict, places: list[int]) -> dict[int, np.ndarray]:

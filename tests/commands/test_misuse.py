@@ -150,7 +150,10 @@ MODELS = [
     ("predict treelite.bin held.csv --output p", "7 columns for the model's 4, which knows no names"),
     ("predict cut.json held.csv --output p", "XGBoost model is neither JSON|the given model is neither JSON"),
     ("predict cut.txt held.csv --output p", "LightGBM model's last lines, behind its trees, are missing"),
-    ("predict model.cbm held.csv --output p", "CatBoost's own format; write it by model.save_model"),
+    (
+        "predict model.cbm held.csv --output p",
+        "CatBoost's own format, (which CatBoost alone reads|and CatBoost makes no)",
+    ),
     ("predict forest.joblib held.csv --output p", "forest.joblib is a pickle, which runs whatever code"),
     ("predict regressor.txt held.csv --output p", "regressor.txt holds a model that predicts numbers"),
     ("inspect cut.json", "neither JSON"),

@@ -128,7 +128,10 @@ OTHERS = {
     "list": (b"[1, 2]", "is no model that is known"),
     "object": (b'{"a": 1}', "a document with 'a' at its top, and no model of XGBoost or CatBoost"),
     "nothing": (b"{}", "a document with nothing at its top"),
-    "catboost": (b"CBM1 and so on", r"CatBoost's own format; write it by model.save_model\(path, format='json'"),
+    "catboost": (
+        b"CBM1 and so on",
+        "in CatBoost's own format, (which CatBoost alone reads: pip install|and CatBoost makes no)",
+    ),
     "pickle": (b"\x80\x04K\x01.", "a pickle, which runs whatever code it holds"),
     "archive": (b"PK\x03\x04", "an archive"),
     "old": (b"binf\0\0", "of an old XGBoost; write it by booster.save_model"),

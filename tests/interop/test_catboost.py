@@ -263,10 +263,50 @@ def test_other_models(tmp_path):
         from_catboost(3)
     with pytest.raises(FileNotFoundError):
         from_catboost(tmp_path / "none.json")
-    path = tmp_path / "model.cbm"
-    catboost.CatBoostRegressor(**SMALL).fit(*data()).save_model(str(path))
-    with pytest.raises(ValueError, match="neither JSON"):
-        from_catboost(path)
+
+
+OWN_FORMAT = {
+    "number": lambda X, y: catboost.CatBoostRegressor(**SMALL).fit(X, y),
+    "classes": lambda X, y: catboost.CatBoostClassifier(**SMALL, grow_policy="Depthwise").fit(
+        X, np.digitize(y, [0, 1])
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_FORMAT)
+def test_own_format(kind, tmp_path):
+    X, y = data()
+    model, path = OWN_FORMAT[kind](X, y), tmp_path / "of_any.name"
+    model.save_model(str(path))
+    made, known = ju.from_any(path), from_catboost(model)
+    assert jax.tree.all(jax.tree.map(np.array_equal, made, known))
+    assert made.class_labels == known.class_labels
+    np.testing.assert_allclose(made.raw(X).squeeze(), model.predict(X, prediction_type="RawFormulaVal"), atol=1e-5)
+
+
+def test_own_format_without_words(tmp_path):
+    frame, y, nominal = categories()
+    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20).fit(frame, y, cat_features=nominal)
+    model.save_model(str(tmp_path / "model.cbm"))
+    with refuses(ValueError, r"hashes alone; save it by save_model\(path, format='json', pool=pool\)"):
+        ju.from_any(tmp_path / "model.cbm")
+
+
+NOT_READ = {
+    "not installed": ("find_spec", lambda name: None, r"pip install catboost, or write it by model.save_model.*'json'"),
+    "ends": ("_TO_JSON", "import os; os.abort()", "makes no JSON of it: it ended; is the file whole"),
+    "says why": ("_TO_JSON", "print('no\\ntrees'); raise SystemExit(3)", "makes no JSON of it: no trees"),
+    "hangs": ("_SECONDS", 0.01, "did not read it in 0.01 s"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_own_format_that_is_not_read(name, monkeypatch):
+    part, value, said = NOT_READ[name]
+    monkeypatch.setattr(f"jaxunc.interop._catboost.{part}", value)
+    for read in (from_catboost, ju.from_any):
+        with refuses(ValueError, said):
+            read(b"CBM1" + bytes(100))
 
 
 @lru_cache

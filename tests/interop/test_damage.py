@@ -45,10 +45,11 @@ def _of_lightgbm():
     return small_file()
 
 
-def _of_xgboost(form):
-    from .test_xgboost import data, xgboost
+def _of_xgboost(form, leaves="numbers"):
+    from .test_xgboost import VECTORS, data, xgboost
 
-    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*data(np.random.default_rng(0), 200))
+    further = VECTORS if leaves == "vectors" else {}
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, **further).fit(*data(np.random.default_rng(0), 200))
     return bytes(model.get_booster().save_raw(form))
 
 
@@ -78,6 +79,7 @@ MADE = {
     "lightgbm, categories": (ju.from_lightgbm, LINES, _of_lightgbm),
     "xgboost, classes, json": (ju.from_xgboost, JSON, _of_xgboost, "json"),
     "xgboost, classes, ubj": (ju.from_xgboost, BINARY, _of_xgboost, "ubj"),
+    "xgboost, vectors": (ju.from_xgboost, JSON, _of_xgboost, "json", "vectors"),
     **{f"treelite, {kind}": (ju.from_treelite, BINARY, _of_treelite, kind) for kind in KINDS_OF_TREELITE},
     **{f"onnx, {kind}": (ju.from_onnx, BINARY, _of_onnx, f"TreeEnsemble{kind}") for kind in OPERATORS},
 }

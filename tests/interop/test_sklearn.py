@@ -187,7 +187,8 @@ class FutureTree:
         state = dict(self._tree.__getstate__())
         old = state["nodes"].dtype
         fields = [(self._renamed.get(name, name), old.fields[name][0]) for name in old.names]
-        state["nodes"] = np.zeros(len(state["nodes"]), [*fields, *((name, "<u4", (8,)) for name in self._added)])
+        added = [(name, "<u4", (8,)) for name in self._added if name not in old.names]
+        state["nodes"] = np.zeros(len(state["nodes"]), [*fields, *added])
         return state
 
 
@@ -251,11 +252,15 @@ BY_KIND = {**FORMS["with categories, as scikit-learn 1.10"], "split_kind": lambd
 BY_THRESHOLD = {"added": ("left_cat_bitset",), "threshold": lambda tree: with_first(tree.threshold, -np.inf)}
 
 
-@pytest.mark.parametrize("sign", [BY_KIND, BY_THRESHOLD], ids=["kind", "threshold"])
-def test_categories_are_refused(sign):
+@pytest.mark.parametrize(
+    ("sign", "said"),
+    [(BY_KIND, "by a random hash"), (BY_THRESHOLD, "which values these are")],
+    ids=["kind", "threshold"],
+)
+def test_categories_are_refused(sign, said):
     model, _ = grown()
     feature = model.estimators_[0].tree_.feature[0]
-    with pytest.raises(ValueError, match=rf"test categories of the columns \[{feature}\].*OrdinalEncoder"):
+    with pytest.raises(ValueError, match=rf"test categories of the columns \[{feature}\].*{said}.*OrdinalEncoder"):
         ju.from_sklearn(with_trees(model, **sign))
 
 

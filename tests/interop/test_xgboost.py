@@ -43,6 +43,9 @@ def check(model: Any, booster: Any, X: Any, **iterations) -> AdditiveTrees:
     return made
 
 
+VECTORS = {"multi_strategy": "multi_output_tree", "tree_method": "hist"}
+# From 3.4 on dropout is a setting of any trees, and the names of other boosters warn.
+DART = {"rate_drop": 0.5, "one_drop": 1, **({} if VERSION >= (3, 4) else {"booster": "dart"})}
 ESTIMATORS = {
     "binary": lambda y: (xgboost.XGBClassifier(n_estimators=30), y > 0),
     "classes": lambda y: (xgboost.XGBClassifier(n_estimators=8), y),
@@ -52,6 +55,14 @@ ESTIMATORS = {
     "targets": lambda y: (xgboost.XGBRegressor(n_estimators=10), np.stack([y, -y], axis=1)),
     "counts": lambda y: (xgboost.XGBRegressor(n_estimators=10, objective="count:poisson"), y),
     "leaf-wise": lambda y: (xgboost.XGBClassifier(n_estimators=10, grow_policy="lossguide", max_leaves=20), y > 0),
+    "dropout": lambda y: (xgboost.XGBClassifier(n_estimators=8, **DART), y),
+    "dropout of forests": lambda y: (
+        xgboost.XGBRegressor(n_estimators=8, num_parallel_tree=2, normalize_type="forest", **DART),
+        y * 10.0,
+    ),
+    "vectors of classes": lambda y: (xgboost.XGBClassifier(n_estimators=8, **VECTORS), y),
+    "vectors in forests": lambda y: (xgboost.XGBClassifier(n_estimators=3, num_parallel_tree=4, **VECTORS), y),
+    "vectors of targets": lambda y: (xgboost.XGBRegressor(n_estimators=8, **VECTORS), np.stack([y, -2.5 * y], axis=1)),
 }
 
 
@@ -121,16 +132,11 @@ def test_refusals(rng, tmp_path):
         from_xgboost(xgboost.XGBClassifier())
     with refuses(TypeError, "pass a Booster"):
         from_xgboost(y)
-    # From 3.4 on dropout is a setting of any trees, and the names of other boosters warn.
-    named = {} if VERSION >= (3, 4) else {"booster": "dart"}
     for settings, said in (
-        ({**named, "rate_drop": 0.5, "one_drop": 1}, "dart|DART"),
         *([({"booster": "gblinear"}, "gblinear")] if VERSION < (3, 4) else []),
         ({"objective": "survival:cox"}, "survival:cox"),
-        ({"multi_strategy": "multi_output_tree", "tree_method": "hist"}, "vectors"),
     ):
-        target = np.stack([y, y], axis=1) if "multi_strategy" in settings else y + 1
-        model = xgboost.XGBRegressor(n_estimators=2, **settings).fit(X, target)
+        model = xgboost.XGBRegressor(n_estimators=2, **settings).fit(X, y + 1)
         with refuses(ValueError, said):
             from_xgboost(model)
     document = json.loads(xgboost.XGBRegressor(n_estimators=2).fit(X, y).get_booster().save_raw("json"))
@@ -145,6 +151,97 @@ def test_refusals(rng, tmp_path):
     for path in (tmp_path / "model.json", Path(__file__)):
         with refuses(ValueError, "XGBoost model"):
             from_xgboost(path)
+
+
+def vector_trees(document: dict) -> list[dict]:
+    return document["learner"]["gradient_booster"]["model"]["trees"]
+
+
+@pytest.mark.parametrize("objective", ["multi:softprob", "binary:logistic", "reg:squarederror", "reg:gamma"])
+def test_vector_leaves(objective, rng, tmp_path):
+    """Answers are XGBoost's, from both forms of a file, also with a base score for each output."""
+    X, y = data(rng)
+    labels = {"multi:softprob": y, "binary:logistic": np.stack([y > 0, y > 1, y == 1], axis=1)}
+    labels = labels.get(objective, np.stack([y + 1, 3.0 - y, 0.5 + y * y], axis=1))
+    further = {"num_class": 3} if objective == "multi:softprob" else {}
+    for base in ({}, {"base_score": [0.2, 0.3, 0.5]} if VERSION >= (3, 2) else {"base_score": 0.3}):
+        matrix = xgboost.DMatrix(X, labels)
+        settings = {**VECTORS, "objective": objective, "max_depth": 4, **further, **base}
+        booster = xgboost.train(settings, matrix, 5)
+        made = check(booster, booster, X)
+        assert (made.values.shape[2], made.trees_per_stage, made.n_trees) == (3, 1, 5)
+        np.testing.assert_allclose(made.predict(X), booster.predict(matrix), atol=1e-6, rtol=1e-5)
+        first = booster.predict(matrix, output_margin=True, iteration_range=(0, 2))
+        np.testing.assert_allclose(made.first_stages(2).raw(X), first, atol=1e-5)
+        booster.save_model(tmp_path / "model.ubj")
+        assert jax.tree.all(jax.tree.map(np.array_equal, from_xgboost(tmp_path / "model.ubj"), made))
+        again = from_xgboost(edited(booster, before_leaf_weights))
+        np.testing.assert_array_equal(again.raw(X), made.raw(X))
+
+
+def before_leaf_weights(document: dict) -> None:
+    """Write vectors as XGBoost before 3.2: one for each node."""
+    for tree in vector_trees(document):
+        if "leaf_weights" in tree:
+            width, right = int(tree["tree_param"]["size_leaf_vector"]), tree["right_children"]
+            leaves = np.reshape(tree.pop("leaf_weights"), (-1, width))
+            is_leaf = np.array(tree["left_children"]) < 0
+            tree["base_weights"] = np.where(is_leaf[:, None], leaves[np.where(is_leaf, right, 0)], 7.0).ravel().tolist()
+            tree["right_children"] = np.where(is_leaf, -1, right).tolist()
+
+
+def test_vector_leaves_behind_categories(rng):
+    """Tests of numbers that are written as tests of sets; XGBoost itself grows such trees up to 3.1 and from 3.4 on."""
+    X = np.stack([rng.integers(0, 9, 600), rng.standard_normal(600)], axis=1).astype(np.float32)
+    targets = np.stack([X[:, 0] % 3, (X[:, 0] - X[:, 1]) ** 2], axis=1)
+    grown = xgboost.train({**VECTORS, "max_depth": 4}, xgboost.DMatrix(X, targets), 4)
+
+    def as_categories(document: dict) -> None:
+        document["learner"]["feature_types"] = ["c", "float"]
+        document["learner"]["feature_names"] = ["a", "b"]
+        for tree in vector_trees(document):
+            tested = [i for i, left in enumerate(tree["left_children"]) if left >= 0 and tree["split_indices"][i] == 0]
+            sets = [list(range(max(0, int(np.ceil(tree["split_conditions"][i]))), 9)) for i in tested]
+            tree["split_type"] = [int(i in tested) for i in range(len(tree["left_children"]))]
+            sizes = [len(codes) for codes in sets]
+            tree["categories_nodes"], tree["categories_sizes"] = tested, sizes
+            tree["categories_segments"] = np.cumsum([0, *sizes])[:-1].tolist()
+            tree["categories"] = [code for codes in sets for code in codes]
+
+    content = edited(grown, as_categories)
+    booster = xgboost.Booster(model_file=bytearray(content))
+    X[::7, 0] = np.nan
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    matrix = xgboost.DMatrix(frame, feature_types=["c", "float"])
+    made = from_xgboost(content)
+    assert made.columns.nominal == (True, False)
+    np.testing.assert_allclose(made.raw(frame), booster.predict(matrix, output_margin=True), atol=2e-5)
+    np.testing.assert_allclose(made.raw(X), made.raw(frame))
+
+
+DAMAGED_VECTORS = {
+    "too few": ("leaf_weights", lambda own: own[:-2], "no vectors of 2"),
+    "odd": ("leaf_weights", lambda own: own[:-1], "no vectors of 2"),
+    "place": ("right_children", lambda own: [*own[:-1], 10**6], "no vectors of 2"),
+    "other width": ("tree_param", lambda own: {**own, "size_leaf_vector": "3"}, "hold 3 numbers; the model has 2"),
+    "one number": ("tree_param", lambda own: {**own, "size_leaf_vector": "0"}, "beside ones whose leaves hold vectors"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED_VECTORS)
+def test_damaged_vectors(name, rng):
+    X = two_classes(rng)[0]
+    booster = xgboost.train({**VECTORS, "max_depth": 2}, xgboost.DMatrix(X, X[:, :2]), 2)
+    part, change, said = DAMAGED_VECTORS[name]
+    if VERSION < (3, 2) and part != "tree_param":
+        part = "base_weights"
+
+    def damage(document: dict) -> None:
+        tree = vector_trees(document)[1]
+        tree[part] = change(tree[part])
+
+    with refuses(ValueError, said):
+        from_xgboost(edited(booster, damage))
 
 
 def edited(model: Any, edit: Callable[[dict], Any]) -> bytes:
@@ -272,8 +369,13 @@ def test_what_newer_files_hold(rng):
     model = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, y), 3)
     booster = lambda d: d["learner"]["gradient_booster"]["model"]
     check(edited(model, lambda d: booster(d).update(weight_drop=[1.0] * 3)), model, X)
-    with refuses(ValueError, "trees have weights .DART"):
-        from_xgboost(edited(model, lambda d: booster(d).update(weight_drop=[1.0, 0.5, 1.0])))
+    weighted, each = (
+        from_xgboost(edited(model, lambda d: booster(d).update(weight_drop=[1, 0.5, 2]))),
+        from_xgboost(model),
+    )
+    np.testing.assert_allclose(weighted.values, np.array([1, 0.5, 2])[:, None, None] * each.values, rtol=1e-6)
+    with refuses(ValueError, "2 weights of DART for 3 trees"):
+        from_xgboost(edited(model, lambda d: booster(d).update(weight_drop=[1.0, 0.5])))
     two = xgboost.train({}, xgboost.DMatrix(X, np.stack([y, -y], axis=1)), 2)
     with refuses(ValueError, "several expectiles"):
         from_xgboost(edited(two, lambda d: d["learner"]["objective"].update(name="reg:expectileerror")))

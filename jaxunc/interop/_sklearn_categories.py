@@ -1,0 +1,267 @@
+"""Sets of categories that scikit-learn's trees test, from its version 1.10 on.
+
+Trees see codes. Which of them go left at a test, each tree is asked (`ask_codes`). What values have these codes tells
+`sklearn.tree.export_dict`, or else the model's encoder (`labels_of`). Whether that is so, the model is asked.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn.tree
+
+from jaxunc.tables import Columns, Levels
+
+from ._comparing_trees import IN_SET, NOT_IN_SET, ComparingTree, set_of_codes
+
+Members = Sequence[tuple[Any, np.ndarray | None]]
+"""The single trees of a model, each with the columns of the data that it sees (None: all)."""
+Labels = dict[int, tuple[Any, ...]]
+"""The values of a tree's nominal columns in the order of their codes, by the tree's own numbers of columns."""
+_HASH = 2  # the kind of a split by a hash, in ``split_kind``
+_ROWS_PER_LABEL, _MOST_ROWS = 4, 1024
+_REMEDY = "Fit it without categorical_features, on columns that are encoded (OrdinalEncoder, OneHotEncoder), or take"
+
+
+def labels_of(model: Any, estimator: Any) -> Labels:
+    """Return what is told of the values behind a tree's codes; none where nothing is."""
+    if getattr(estimator, "is_categorical_", None) is None:
+        return {}
+    # Trees of a forest are grown on codes, which have no values there.
+    of_forest = _of_encoder(model) if model is not estimator else None
+    return of_forest or _exported(estimator) or _of_encoder(estimator) or {}
+
+
+def _exported(estimator: Any) -> Labels | None:
+    export = getattr(sklearn.tree, "export_dict", None)
+    if export is None:
+        return None
+    try:
+        told = export(estimator, max_depth=0).get("categorical_features", [])
+        return {int(one["feature"]): tuple(one["categories"]) for one in told}
+    except (AttributeError, KeyError, TypeError, ValueError):  # it writes no dates, and nothing of what has no encoder
+        return None
+
+
+def _of_encoder(owner: Any) -> Labels | None:
+    categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
+    nominal = getattr(owner, "is_categorical_", None)
+    if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
+        return None
+    known = (tuple(value for value in np.asarray(own).tolist() if not _is_nan(value)) for own in categories)
+    return dict(zip(np.flatnonzero(nominal).tolist(), known, strict=True))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
+    """Return the columns with the levels of those that are nominal; a ValueError if values have other codes than told.
+
+    Trees of a bag may know different values: a level that a tree does not know is missing there.
+    """
+    levels: dict[int, dict[Any, None]] = {}
+    for estimator, where in members:
+        for feature, values in labels_of(model, estimator).items():
+            levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
+    if not levels:
+        return columns
+    others = ((j, value) for j, own in levels.items() for value in own if not isinstance(value, str | int | float))
+    for j, value in others:
+        raise ValueError(
+            f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model to words "
+            "or numbers, NaN where one is missing."
+        )
+    for estimator, where in members:
+        numeric = np.setdiff1d(np.asarray(estimator.tree_.feature), [-2, *labels_of(model, estimator)]).tolist()
+        if both := sorted({_column(feature, where) for feature in numeric} & set(levels)):
+            raise ValueError(
+                f"the model's trees test categories of the columns {both[:5]}, and others of it numbers of the same "
+                "columns: categorical_features counts the columns that a tree is shown. Fit it without max_features."
+            )
+    _check_labels(model, members)
+    each = range(columns.number)
+    known = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
+    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=known)
+
+
+def _column(feature: int, where: np.ndarray | None) -> int:
+    return feature if where is None else int(where[feature])
+
+
+def _check_labels(model: Any, members: Members) -> None:
+    """Raise a ValueError unless rows of values reach the leaves that rows of their codes reach."""
+    is_forest = model is not members[0][0] and hasattr(model, "apply")
+    for t, (estimator, _) in enumerate(members):
+        rows, codes = _rows(estimator.tree_, labels_of(model, estimator))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            try:
+                found = np.asarray(model.apply(rows))[:, t] if is_forest else np.asarray(estimator.apply(rows))
+                agrees = np.array_equal(found, estimator.tree_.apply(codes))
+            except (ValueError, TypeError, IndexError, AttributeError):
+                agrees = False
+        if not agrees:
+            raise ValueError(
+                "model's trees test categories, and this scikit-learn does not tell which values have which codes. "
+                f"{_REMEDY} HistGradientBoosting, whose categories are imported."
+            )
+        if is_forest and t >= 2:  # all trees of a forest see the same codes
+            return
+
+
+def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of values and of their codes, each in several; numbers lie at the tree's thresholds and around them."""
+    rng = np.random.default_rng(0)
+    n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
+    codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
+    feature, threshold = np.asarray(tree.feature), np.asarray(tree.threshold)
+    for j in range(codes.shape[1]):
+        if j in labels:
+            codes[:, j] = rng.permutation(np.arange(n_rows) % max(1, len(labels[j])))
+        elif len(own := threshold[(feature == j) & np.isfinite(threshold)]):
+            codes[:, j] = rng.choice(own, n_rows) + rng.integers(-1, 2, n_rows)
+    rows = codes.astype(object)
+    for j, values in labels.items():
+        of_code = np.empty(max(1, len(values)), object)
+        of_code[: len(values)] = values
+        rows[:, j] = of_code[codes[:, j].astype(np.int64)]
+    return rows, codes
+
+
+def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
+    """Return the nodes that test categories; a ValueError if they do so by a hash, or their values are not told."""
+    tree = estimator.tree_
+    inner = np.asarray(tree.children_left) >= 0
+    tested = np.where(inner, tree.feature, 0)
+    # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
+    kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
+    found = np.asarray(tree.threshold) == -np.inf
+    if kinds is not None:
+        found = found | (np.asarray(kinds) != 0)
+    if nominal is not None:
+        found = found | np.asarray(nominal)[tested]
+    nodes = np.flatnonzero(found & inner)
+    by_hash = nodes[np.asarray(kinds)[nodes] == _HASH] if kinds is not None else nodes[:0]
+    if len(by_hash):
+        raise ValueError(
+            f"model's trees test categories of the columns {_named(tested[by_hash], where)} by a random hash, as extra "
+            f"trees do, which is not imported. {_REMEDY} a random forest, whose sets of categories are."
+        )
+    untold = nodes[~np.isin(tested[nodes], list(labels))]
+    if len(untold):
+        raise ValueError(
+            f"model's trees test categories of the columns {_named(tested[untold], where)}: which values these are "
+            f"this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
+        )
+    return nodes
+
+
+def _named(features: np.ndarray, where: np.ndarray | None) -> str:
+    places = sorted({_column(feature, where) for feature in features.tolist()})
+    return f"{places[:5]} ({len(places)} in all)"
+
+
+class CodesLeft(NamedTuple):
+    """Which codes go left at the tests of a tree's categories."""
+
+    place: np.ndarray  # of each node in the table; -1 where it tests none
+    table: np.ndarray  # bool [places codes]
+
+    def where_tested(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+        """Return whether these values go left at these nodes: ``otherwise`` where categories are not tested."""
+        if not len(self.table):
+            return otherwise
+        is_code = (self.place[node] >= 0) & ~np.isnan(value)
+        code = np.where(is_code, value, 0).astype(np.int64)
+        return np.where(is_code, self.table[self.place[node], code], otherwise)
+
+
+def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
+    """Return whether each code goes left at these nodes, as the tree itself sends it; ``most`` values at a time.
+
+    A code that does not come to a node goes where missing values go. The paths behind the nodes become known.
+    """
+    found: dict[int, np.ndarray] = {}
+    here: dict[int, np.ndarray] = {}
+    missing_left = np.asarray(tree.missing_go_to_left) != 0
+    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
+    for level in _levels(nodes, paths, labels, most):
+        for node in level:
+            here[node] = _codes_at(node, paths, left, here, found, len(labels[int(paths.feature[node])]))
+        sizes = [len(here[node]) for node in level]
+        asked = np.repeat(level, sizes)
+        rows = paths.reaching(asked)
+        rows[np.arange(len(asked)), paths.feature[asked]] = np.concatenate([here[node] for node in level])
+        goes_left = _child_towards(tree.apply(rows), asked, paths.parent) == left[asked]
+        for node, is_left in zip(level, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
+            found[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
+            found[node][here[node]] = is_left
+            for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
+                paths.value[child] = codes[0] if len(codes) else np.nan
+    place, table = np.full(len(left), -1), np.zeros((len(found), max(map(len, found.values()), default=0)), bool)
+    for i, (node, own) in enumerate(found.items()):
+        place[node], table[i, : len(own)] = i, own
+    return CodesLeft(place, table)
+
+
+def _levels(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
+    """Yield nodes of one depth that can be asked at a time, those above first."""
+    depth, above = np.zeros(len(nodes), np.int64), paths.parent[nodes]
+    while (further := above >= 0).any():
+        depth, above = depth + further, np.where(further, paths.parent[above], -1)
+    size = max(1, most // (paths.n_features * max(map(len, labels.values()), default=1)))
+    for one in np.unique(depth):
+        own = nodes[depth == one].tolist()
+        yield from (own[start : start + size] for start in range(0, len(own), size))
+
+
+def _codes_at(
+    node: int,
+    paths: Any,
+    left: np.ndarray,
+    here: Mapping[int, np.ndarray],
+    found: Mapping[int, np.ndarray],
+    number: int,
+) -> np.ndarray:
+    """Return the codes that come to a node: those that the last test of its column sends there."""
+    child, above = node, int(paths.parent[node])
+    while above >= 0 and paths.feature[above] != paths.feature[node]:
+        child, above = above, int(paths.parent[above])
+    if above < 0:
+        return np.arange(number)
+    return here[above][found[above][here[above]] == (left[above] == child)]
+
+
+def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Return the child of each node that is on the way to a leaf; a ValueError if the node itself is not."""
+    child = np.asarray(leaves)
+    while (moving := parent[child] != nodes).any():
+        if np.any(moving & (child == 0)):
+            raise ValueError(
+                "model's trees send an instance elsewhere than their thresholds say, on the way to a test of "
+                "categories. Upgrade jaxunc, or fit with another scikit-learn."
+            )
+        child = np.where(moving, parent[child], child)
+    return child
+
+
+def with_sets(
+    tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
+) -> ComparingTree:
+    """Return the tree with sets of the columns' codes at these nodes, given where its own codes go."""
+    compare, sets, places = tree.compare.copy(), {}, {}
+    for feature, values in labels.items():
+        own, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
+        known = columns.levels[column] if columns.levels is not None else None
+        places[column] = np.array([own.get(value, -1) for value in (known.values if known else ())], np.int64)
+    for node in np.flatnonzero(codes.place >= 0).tolist():
+        own = codes.table[codes.place[node]]
+        place, missing_left = places[int(tree.feature[node])], bool(tree.missing_left[node])
+        # What is no category of the tree's goes where missing values go: the set holds those of the other side.
+        compare[node] = NOT_IN_SET if missing_left else IN_SET
+        sets[node] = set_of_codes(np.flatnonzero((place >= 0) & (own[place] != missing_left)))
+    return tree._replace(compare=compare, sets=sets)
