@@ -135,16 +135,17 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
     """Return the nodes that test categories; a ValueError if they do so by a hash, or their values are not told."""
     tree = estimator.tree_
-    inner = np.asarray(tree.children_left) >= 0
-    tested = np.where(inner, tree.feature, 0)
+    inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
     # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
     kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
-    found = np.asarray(tree.threshold) == -np.inf
+    found = tree.threshold == -np.inf
     if kinds is not None:
         found = found | (np.asarray(kinds) != 0)
     if nominal is not None:
-        found = found | np.asarray(nominal)[tested]
+        found = found | np.asarray(nominal)[np.where(inner, tested, 0)]
     nodes = np.flatnonzero(found & inner)
+    if not len(nodes):
+        return nodes
     by_hash = nodes[np.asarray(kinds)[nodes] == _HASH] if kinds is not None else nodes[:0]
     if len(by_hash):
         raise ValueError(
