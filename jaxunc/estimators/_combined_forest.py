@@ -274,15 +274,15 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.voting.fit_vote_prior) and pass it."
             )
-        if not same_trees(taken_forest(self.estimator_), self.forest_):
+        if not same_trees(taken_forest(self._grown_model), self.forest_):
             raise ValueError(
                 "prior='fitted' reads the bags of estimator_, which was fitted again since: its trees are not those "
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
+        unseen = oob_mask(self._grown_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        each = mask_of_each(self.estimator_, len(position), X, y)
+        each = mask_of_each(self._grown_model, len(position), X, y)
         check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
@@ -324,7 +324,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
     def _learn(self, sample: CountedSample) -> None:
         """Learn the pool, and bind it to the counts that it reads. (It learns how sure pure leaves are: no warning.)"""
-        model, weight = self.estimator_, sample.sample_weight
+        model, weight = self._grown_model, sample.sample_weight
         if not has_own_counts(sample.grown):
             # All counts are of rows that the trees do not know: each row is answered without its own.
             model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
