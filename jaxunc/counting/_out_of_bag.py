@@ -137,7 +137,9 @@ def oob_mask(
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):
         found = expected if expected is not None else f"at least {largest + 1}"
-        raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+        raise ValueError(
+            f"n={n}, but model was fitted on {found} instances; pass these, or take 'held_out' for other ones."
+        )
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:

@@ -67,8 +67,8 @@ from jaxunc.tables import (
 from ._pipelines import (
     Opened,
     Steps,
+    as_fitted,
     check_model,
-    check_types,
     column_types,
     columns_read,
     fit_transformers,
@@ -441,10 +441,13 @@ class CountedForest(ProbabilityClassifier):
 
     def _made(self, X: Any) -> Any:
         """Return raw rows as the pipeline makes them for its forest; a TypeError for columns of another type."""
+        return transformed(self._steps, self._raw(X))
+
+    def _raw(self, X: Any) -> Any:
         X, names = known_to_sklearn(X), getattr(self, "feature_names_in_", None)
-        if names is not None and self._raw_types is not None:
-            check_types(X, names.tolist(), self._raw_types, self._columns_read)
-        return transformed(self._steps, X)
+        if names is None or self._raw_types is None:
+            return X
+        return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
 
     def _made_numbers(self, X: Any, allows_nan: bool) -> Any:
         return validated(self, self._made(X), reset=False, made=True, **self._data_checks(allows_nan))
@@ -554,7 +557,7 @@ class CountedForest(ProbabilityClassifier):
 
     def _instances(self, X) -> Any:
         if getattr(self, "_steps", None):
-            if n_rows(X := known_to_sklearn(X)) == 0:  # which most transformers refuse
+            if n_rows(X) == 0 and n_rows(self._raw(X)) == 0:  # which most transformers refuse
                 return np.zeros((0, self.forest_.n_features), np.float32)
             if self.forest_.trees.columns.looks_up:
                 return self._made(X)

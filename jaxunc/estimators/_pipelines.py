@@ -13,8 +13,6 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from jaxunc._checks import warn
-from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Forest
 from jaxunc.interop import is_read, library_of, way_round
 
 Steps = list[tuple[str, Any]]
@@ -47,12 +45,13 @@ def opened(estimator: Any) -> Opened:
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
     while True:
+        # Searches of any library have a best estimator; thresholds are found for one.
+        parts = ("best_estimator_", *(("estimator_",) * isinstance(model, _THRESHOLDS)))
+        found = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
         if isinstance(model, FrozenEstimator):
             model, fitted = model.estimator, True
-        elif fitted and isinstance(model, BaseEstimator) and hasattr(model, "best_estimator_"):  # any search
-            model = model.best_estimator_
-        elif fitted and isinstance(model, _THRESHOLDS) and hasattr(model, "estimator_"):
-            model = model.estimator_
+        elif fitted and found:
+            model = found[0]
         else:
             return model, fitted
 
@@ -90,7 +89,7 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
         )
     if whole is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
-    if fitted or not isinstance(forest, BaseEstimator):
+    if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
     where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
     if (rounds := _rounds(forest)) is not None and rounds != 1:
@@ -99,7 +98,7 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
             "the same question (random forests, XGBRFClassifier, boosting_type='rf'). Fitted, it is taken by "
             "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y)."
         )
-    if rounds is None and not is_read(forest):
+    if rounds is None and isinstance(forest, BaseEstimator) and not is_read(forest):
         raise TypeError(f"{where}; from_sklearn imports no such model. {way_round(forest)}")
 
 
@@ -109,7 +108,10 @@ def _name(model: Any) -> str:
 
 def _rounds(model: Any) -> int | None:
     """Return how many stages an unfitted model has whose leaves hold values; None for others."""
-    library, params = library_of(model), model.get_params(deep=False)
+    library = library_of(model)
+    if library == "catboost":
+        return 1000
+    params = model.get_params(deep=False)
     if library == "xgboost":
         is_forest = "RF" in _name(model)
         return 1 if is_forest else params.get("n_estimators") or 100
@@ -195,24 +197,33 @@ def family(kind: str) -> str | None:
     return _FAMILIES.get(kind, "dates" if kind.startswith(("Date", "Time", "Duration")) else None)
 
 
-def check_types(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence[int]) -> None:
-    """Raise a TypeError if a column that is read holds words, numbers or dates where others were fitted on.
+def as_fitted(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence[int]) -> Any:
+    """Return a frame whose columns are of the kinds that the pipeline was fitted on; a TypeError if some are others.
 
-    What a column is called, and that one is missing, is the transformers' to refuse.
+    A column of pandas that is all missing becomes one of the kind that it had, since encoders fail on others. What a
+    column is called, and that one is missing, is the transformers' to refuse, which take no frame without rows.
     """
     frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
-        return
-    given = set(frame.columns)
+        return X
+    given, changed = set(frame.columns), {}
     for j in read:
-        if names[j] not in given or (expected := family(types[j])) is None:
+        if names[j] not in given:
+            if not len(frame):
+                raise ValueError(f"columns are missing: {sorted({names[j] for j in read} - given)}")
             continue
-        found = family(_type_of(frame[names[j]]))
-        if found not in (None, expected):
+        if (expected := family(types[j])) is None:
+            continue
+        kind = _type_of(frame[names[j]])
+        if family(kind) not in (None, expected):
             raise TypeError(
-                f"X's column {names[j]!r} holds {found}, and held {expected} when the pipeline was fitted. Pass "
+                f"X's column {names[j]!r} holds {family(kind)}, and held {expected} when the pipeline was fitted. Pass "
                 f"{expected}, such as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
+        known = kind != _MAY_BE_ANY or expected == "dates" or not hasattr(X, "iloc")
+        if not known and frame[names[j]].null_count() == len(frame) > 0:
+            changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
+    return X.assign(**changed) if changed else X
 
 
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:

@@ -134,9 +134,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
     """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
     name = type(model).__name__
     if not isinstance(model, _MODELS):
-        raise TypeError(
-            f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}"
-        )
+        raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
