@@ -167,8 +167,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         Parameters
         ----------
         X
-            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; of a pipeline its raw columns. Only a fitted forest read in-bag by a
-            combiner that does not learn needs none.
+            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; of a pipeline its raw columns. Only a
+            fitted forest read in-bag by a combiner that does not learn needs none.
         y
             Their labels.
         sample_weight

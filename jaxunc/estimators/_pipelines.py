@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
@@ -92,6 +92,11 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
     where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
+    if isinstance(forest, BaseEstimator) and is_regressor(forest):
+        raise TypeError(
+            f"{where} that predicts numbers; pass one of classes. For sums of a regressor: "
+            "jaxunc.from_any(model).predict(X)."
+        )
     if (rounds := _rounds(forest)) is not None and rounds != 1:
         raise TypeError(
             f"{where}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "

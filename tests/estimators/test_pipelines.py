@@ -344,7 +344,7 @@ REFUSED = [
     (lambda: pipeline(GradientBoostingClassifier()), "last step is a GradientBoostingClassifier, a boosted model"),
     (lambda: HistGradientBoostingClassifier(), r"boosted model, .* jaxunc.from_any\(model\)"),
     (lambda: AdaBoostClassifier(), "Its trees correct each other: take a random forest"),
-    (lambda: RandomForestRegressor(), "RandomForestRegressor; from_sklearn imports no such model. .*from_sklearn_val"),
+    (lambda: RandomForestRegressor(), "RandomForestRegressor that predicts numbers"),
     (lambda: GridSearchCV(forest(), {}), r"search around the estimator of jaxunc: GridSearchCV\("),
     (lambda: CalibratedClassifierCV(forest()), "Pass the model that it calibrates"),
     (lambda: FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
