@@ -184,7 +184,8 @@ def known_to_sklearn(X: Any) -> Any:
 def column_types(X: Any) -> tuple[str, ...] | None:
     """Return the type of each column of raw rows, as narwhals calls it; None for what has no columns with types."""
     if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
-        return ("Boolean" if X.dtype.kind == "b" else X.dtype.name.replace("i", "I").replace("f", "F"),) * X.shape[1]
+        name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
+        return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
     frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
     return tuple(_type_of(frame[name]) for name in frame.columns) if isinstance(frame, nw.DataFrame) else None
 

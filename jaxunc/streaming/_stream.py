@@ -127,6 +127,8 @@ def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> It
 
 def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     """Return a chunk's rows as the model's trees test them."""
+    if scoring.raw_rows is not None:
+        return scoring.raw_rows(chunk)
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not scoring.takes_missing:
         raise ValueError(
