@@ -318,8 +318,10 @@ class CountedForest(ProbabilityClassifier):
     forest_: Forest
     combiner_: Any
     bound_: BoundForest
-    _steps: Steps
-    _raw_types: tuple[str, ...] | None
+    _steps: Steps = ()
+    """Transformers of a pipeline before its forest."""
+    _raw_types: tuple[str, ...] | None = None
+    """Types of its raw columns, as narwhals names them."""
 
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
@@ -556,7 +558,7 @@ class CountedForest(ProbabilityClassifier):
         return own
 
     def _instances(self, X) -> Any:
-        if getattr(self, "_steps", None):
+        if self._steps:
             if n_rows(X) == 0 and n_rows(self._raw(X)) == 0:  # which most transformers refuse
                 return np.zeros((0, self.forest_.n_features), np.float32)
             if self.forest_.trees.columns.looks_up:

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from jaxunc._checks import warn
 from jaxunc.interop import is_read, library_of, way_round
 
-Steps = list[tuple[str, Any]]
+Steps = Sequence[tuple[str, Any]]
 """Transformers by their names, in their order."""
 _THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 _MAY_BE_ANY = "Object"
@@ -72,7 +72,7 @@ def steps_of(whole: Any) -> Steps:
 
     They are the steps themselves, no copies.
     """
-    found: Steps = []
+    found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
         whole, _ = _unwrapped(whole.steps[-1][1], fitted=True)

@@ -367,7 +367,9 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
     names = fitted.get("feature_names_in_")
     if names is not None and names.shape != (number,):
         raise broken(name, "feature_names_in_")
-    if (types := fitted.get("_raw_types")) is not None and (len(types) != number or not all(isinstance(one, str) for one in types)):
+    if (types := fitted.get("_raw_types")) is not None and (
+        len(types) != number or not all(isinstance(one, str) for one in types)
+    ):
         raise broken(name, "_raw_types")
     if needs_forest:
         forest = fitted["forest_"]

@@ -18,8 +18,8 @@ from jaxunc.inference import bind
 from jaxunc.interop import library_of
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
-from ._decode import KEPT, broken, checked
 from . import _transformers
+from ._decode import KEPT, broken, checked
 from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklearn_class
 
 
@@ -44,7 +44,7 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
-    if steps and getattr(value, "_steps", None):
+    if steps and getattr(value, "_steps", ()):
         fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
     if isinstance(value.bound_, BoundSample):
         own, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
