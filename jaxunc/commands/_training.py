@@ -90,7 +90,13 @@ def counts_of_rows(fitted: Any, X: pd.DataFrame, y: np.ndarray) -> tuple[str, st
         try:
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
             return "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
-        except OtherRowsError:
+        except OtherRowsError as error:
+            if getattr(forest, "_n_samples", None) == len(y):
+                raise ValueError(
+                    f"DATA has as many rows as the forest was fitted on, {len(y)}, which are not as it saw them: in "
+                    "another order, or by a step that makes other rows when it is fitted (TargetEncoder). Pass them as "
+                    "they went into fit; or other rows; or add --counts held_out, if it was fitted on none of these."
+                ) from error
             return "held_out", f"the {len(y)} rows are not those that the forest was fitted on: they count as held out"
     try:
         check_held_out(forest, from_sklearn(forest), rows, y)

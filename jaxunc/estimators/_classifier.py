@@ -71,6 +71,7 @@ from ._pipelines import (
     check_model,
     column_types,
     columns_read,
+    copies_of_steps,
     fit_transformers,
     known_to_sklearn,
     n_rows,
@@ -332,7 +333,7 @@ class CountedForest(ProbabilityClassifier):
             vars(self).pop(name, None)
         whole, model, fitted = self._opened()
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
-        self._steps, self._raw_types = steps_of(whole), None
+        self._steps, self._raw_types = copies_of_steps(whole) if fitted else steps_of(whole), None
         X = known_to_sklearn(X) if self._steps else X
         if fitted:
             warn_of_threshold(self.estimator)
@@ -452,7 +453,19 @@ class CountedForest(ProbabilityClassifier):
         return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
 
     def _made_numbers(self, X: Any, allows_nan: bool) -> Any:
-        return validated(self, self._made(X), reset=False, made=True, **self._data_checks(allows_nan))
+        return self._numbers(self._made(X), allows_nan)
+
+    def _numbers(self, made: Any, allows_nan: bool) -> Any:
+        """Return rows that a pipeline has made as numbers; a ValueError for words among them."""
+        try:
+            return validated(self, made, reset=False, made=True, **self._data_checks(allows_nan))
+        except ValueError as error:
+            if "convert string to float" not in str(error):
+                raise
+            raise ValueError(
+                f"the pipeline's steps {[name for name, _ in self._steps]} leave words for the forest: {error}. Encode "
+                "them, such as by OneHotEncoder, or drop their columns."
+            ) from error
 
     def _made_by_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Return rows in which copies are looked for before it is known which of them the transformers learn from."""
@@ -460,8 +473,7 @@ class CountedForest(ProbabilityClassifier):
             return X
         whole = clone(whole)
         fit_transformers(whole, X, y, sample_weight)
-        rows = transformed(steps_of(whole), X)
-        return validated(self, rows, reset=False, made=True, **self._data_checks(self._allows_nan()))
+        return self._numbers(transformed(steps_of(whole), X), self._allows_nan())
 
     @property
     def _columns_read(self) -> tuple[int, ...]:
@@ -522,7 +534,7 @@ class CountedForest(ProbabilityClassifier):
         if self._steps:
             made = fit_transformers(whole, X, y, sample_weight)
             self._steps, names = steps_of(whole), getattr(made, "columns", None)
-            X = validated(self, made, reset=False, made=True, **self._data_checks(self._allows_nan()))
+            X = self._numbers(made, self._allows_nan())
             if counted_on is not None:
                 counted_on = (self._made_numbers(counted_on[0], self._allows_nan()), *counted_on[1:])
         model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))

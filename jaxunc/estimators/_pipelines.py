@@ -1,5 +1,6 @@
 """Pipelines around a forest: opened into transformers and the forest, fitted, and asked for the forest's rows."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
@@ -81,14 +83,14 @@ def steps_of(whole: Any) -> Steps:
 
 def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
     """Raise a TypeError unless the last step may be fitted, or taken as it is, before the work of fitting it."""
+    if whole is not forest and (forest is None or isinstance(forest, str)):
+        raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(whole) if hasattr(step, "fit_resample")]:
         raise TypeError(
             f"estimator is a pipeline whose step {samplers[0]!r} makes or drops rows, so counts of leaves would be of "
             "other rows than are given. Sample before fit, or take class_weight='balanced_subsample' in the forest; a "
             "fitted forest goes without it: FrozenEstimator(sklearn.pipeline.Pipeline(its other steps))."
         )
-    if whole is not forest and (forest is None or isinstance(forest, str)):
-        raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
     where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
@@ -128,6 +130,14 @@ def _rounds(model: Any) -> int | None:
     return None
 
 
+def copies_of_steps(whole: Any) -> Steps:
+    """Return the fitted transformers so that fitting the pipeline again changes no answer, where they can be copied."""
+    try:
+        return copy.deepcopy(steps_of(whole))
+    except Exception:  # someone's own, which holds what has no copy
+        return steps_of(whole)
+
+
 def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
     """Fit the transformers of a pipeline in place, and return the rows as its forest is to see them.
 
@@ -152,10 +162,16 @@ def _requested(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 
 
 def transformed(steps: Steps, X: Any) -> Any:
-    """Return rows as the transformers make them; a ValueError if they are not as many."""
+    """Return rows as the transformers make them; a ValueError if they are not as many, or a step is not fitted."""
     n = n_rows(X)
-    for _, step in steps:
-        X = step.transform(X)
+    try:
+        for _, step in steps:
+            X = step.transform(X)
+    except NotFittedError as error:
+        raise ValueError(
+            f"a step of {[name for name, _ in steps]} is not fitted, and the forest is: {error} Freeze the whole "
+            "fitted pipeline: FrozenEstimator(pipeline)."
+        ) from error
     check_rows(X, n, steps)
     return X
 
@@ -169,6 +185,8 @@ def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
 
 
 def n_rows(X: Any) -> int:
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}; pass the raw columns that the pipeline was fitted on.")
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -186,12 +204,24 @@ def column_types(X: Any) -> tuple[str, ...] | None:
     if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
         name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
         return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
+    frame = _frame_of(X)
+    return None if frame is None else tuple(_type_of(frame[name]) for name in frame.columns)
+
+
+def _frame_of(X: Any) -> Any:
+    """Return a frame whose columns have names of their own; None for others, which are the transformers' to refuse."""
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        return None
     frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
-    return tuple(_type_of(frame[name]) for name in frame.columns) if isinstance(frame, nw.DataFrame) else None
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _type_of(column: Any) -> str:
     if len(column) and column.null_count() == len(column):
+        return _MAY_BE_ANY
+    categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
+    if getattr(getattr(categories, "dtype", None), "kind", "O") in "iufb":  # of numbers, in pandas
         return _MAY_BE_ANY
     return str(column.dtype).partition("(")[0]
 
@@ -209,8 +239,8 @@ def as_fitted(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence
     A column of pandas that is all missing becomes one of the kind that it had, since encoders fail on others. What a
     column is called, and that one is missing, is the transformers' to refuse, which take no frame without rows.
     """
-    frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
+    frame = _frame_of(X)
+    if frame is None:
         return X
     given, changed = set(frame.columns), {}
     for j in read:

@@ -58,6 +58,7 @@ _WAYS = {
     "BaseEnsemble": _VALUES,
     "MetaEstimatorMixin": "It fits models for parts of the answer: pass a forest, which tells several classes apart by "
     "itself, or put it around the estimator of jaxunc.",
+    "ProbabilityClassifier": "An estimator of jaxunc needs nothing around it: it ends a pipeline itself.",
     "AdaBoostClassifier": "Its trees correct each other: take a random forest.",
 }
 """The way round for models that hold others, by the name of a class that they extend."""

@@ -357,11 +357,16 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
     kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
     needs_forest = has_forest(name)
-    needed = {"classes_", "n_features_in_", *(("forest_", "combiner_") if needs_forest else ())}
+    raw_rows = raw and "n_features_in_" not in fitted  # of texts, which have no columns
+    needed = {
+        "classes_",
+        *(() if raw_rows else ("n_features_in_",)),
+        *(("forest_", "combiner_") if needs_forest else ()),
+    }
     for attribute in sorted(needed | set(fitted)):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
-    number, classes = fitted["n_features_in_"], fitted["classes_"]
+    number, classes = fitted.get("n_features_in_", 1), fitted["classes_"]
     if classes.ndim != 1 or len(classes) < 2 or isinstance(number, bool) or number < 1:
         raise broken(name, "classes_ and n_features_in_")
     names = fitted.get("feature_names_in_")

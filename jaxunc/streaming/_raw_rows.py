@@ -23,6 +23,11 @@ class RawRows:
     """
 
     def __init__(self, model: Any):
+        if not hasattr(model, "n_features_in_"):
+            raise ValueError(
+                "the model's pipeline takes texts or the like, without columns, and what streams are tables; ask its "
+                "predict_proba."
+            )
         read = model._columns_read
         names = getattr(model, "feature_names_in_", None)
         types = model._raw_types or ("Object",) * model.n_features_in_

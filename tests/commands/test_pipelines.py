@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("pickled")
     table = RAW.assign(id=range(N), target=Y)
     table[OLD].to_csv(made / "old.csv", index=False)
+    table[OLD][::-1].to_csv(made / "turned.csv", index=False)
     table[NEW].to_parquet(made / "new.parquet")
     RAW[NEW].drop(columns="when").iloc[:, ::-1].to_csv(made / "nightly.csv", index=False)
     RAW[NEW].to_parquet(made / "nightly.parquet")
@@ -68,7 +69,7 @@ LEARNED = [
 
 
 @pytest.mark.parametrize(("model", "data", "counts", "said"), LEARNED)
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive(keep=1)
 def test_rows_are_used_as_what_they_are(model, data, counts, said, folder, tmp_path, capsys):
     fit(folder, model, data)
     told = capsys.readouterr()
@@ -87,6 +88,7 @@ def test_rows_are_used_as_what_they_are(model, data, counts, said, folder, tmp_p
         np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
 
 
+@pytest.mark.exhaustive
 def test_the_other_estimator_and_settings(folder, capsys):
     fit(folder, "pipe", "old.csv", "--estimator", "cautious", "--s", "2")
     model = ju.load(folder / "m")
@@ -104,6 +106,7 @@ def test_the_other_estimator_and_settings(folder, capsys):
     assert describe(folder / "m").columns == 5
 
 
+@pytest.mark.exhaustive
 def test_without_rows_text_is_refused(folder, tmp_path, capsys):
     fit(folder, "pipe", None, to="unread")
     assert "jaxunc predict takes Parquet and Arrow" in capsys.readouterr().err
@@ -113,6 +116,7 @@ def test_without_rows_text_is_refused(folder, tmp_path, capsys):
     assert "text files have no types" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_types_of_ones_own(folder, capsys):
     fit(folder, "own", "old.csv", to="owned")
     assert "jaxunc predict, which knows no others, cannot read it" in capsys.readouterr().err
@@ -124,11 +128,13 @@ REFUSED = [
     ("drops", "old.csv", [], "made 214 rows of 250, .*Drop or add rows before fit"),
     ("pipe", "old.csv", ["--counts", "held_out"], "these rows are the sample that the forest was grown on"),
     ("pipe", "new.parquet", ["--counts", "oob", "--combiner", "mean"], "fitted on 250 instances"),
+    ("pipe", "turned.csv", [], "has as many rows as the forest was fitted on, 250, .*add --counts held_out"),
     ("pipe", "old.csv", ["--drop", "job"], "columns are missing: .*job"),
 ]
 
 
 @pytest.mark.parametrize(("model", "data", "more", "said"), REFUSED)
+@pytest.mark.exhaustive(keep=2)
 def test_refusals(model, data, more, said, folder, capsys):
     with pytest.raises(SystemExit, match="2"):
         fit(folder, model, data, *more, to="none")
@@ -138,6 +144,7 @@ def test_refusals(model, data, more, said, folder, capsys):
     assert not (folder / "none").exists()
 
 
+@pytest.mark.exhaustive
 def test_nightly_columns_that_are_missing(folder, tmp_path, capsys):
     fit(folder, "pipe", "old.csv")
     RAW.drop(columns="job").to_csv(tmp_path / "bad.csv")

@@ -21,6 +21,7 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -131,7 +132,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.exhaustive(keep=5)
+@pytest.mark.exhaustive(keep=2)
 def test_answers_are_those_of_the_pipeline(name):
     own = PIPELINES[name]().fit(RAW, Y)
     for estimator in (PIPELINES[name](), FrozenEstimator(own)):
@@ -145,7 +146,7 @@ def test_answers_are_those_of_the_pipeline(name):
 
 
 @pytest.mark.parametrize("name", ["dense", "sparse", "pandas inside", "other when fitted", "nested"])
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive
 def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name):
     whole = PIPELINES[name]()
     before, last = (Pipeline([*whole[:-1].steps, *whole[-1][:-1].steps]), whole[-1][-1]) if name == "nested" else (
@@ -189,6 +190,7 @@ class Seen(BaseEstimator, TransformerMixin):
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 4])
+@pytest.mark.exhaustive(keep=1)
 def test_transformers_never_see_rows_that_are_held_out(groups):
     made = CombinedForestClassifier(make_pipeline(Seen(), forest()), counts="held_out", random_state=0)
     made.fit(RAW, Y, groups=groups)
@@ -200,6 +202,7 @@ def test_transformers_never_see_rows_that_are_held_out(groups):
         assert all(inside[groups == one].all() or not inside[groups == one].any() for one in groups)
 
 
+@pytest.mark.exhaustive
 def test_copies_are_looked_for_among_the_rows_that_come_to_the_forest():
     raw, y = pd.concat([RAW, RAW[:60]], ignore_index=True), np.r_[Y, Y[:60]]
     for counts in ("oob", "held_out"):
@@ -207,6 +210,7 @@ def test_copies_are_looked_for_among_the_rows_that_come_to_the_forest():
             CombinedForestClassifier(pipeline(), combiner="mean", counts=counts, random_state=0).fit(raw, y)
 
 
+@pytest.mark.exhaustive
 def test_weights_go_to_the_forest_and_to_steps_that_request_them():
     weight = RNG.uniform(0.5, 2, N)
     made = CombinedForestClassifier(pipeline(), combiner="probability").fit(RAW, Y, weight)
@@ -220,6 +224,7 @@ def test_weights_go_to_the_forest_and_to_steps_that_request_them():
         np.testing.assert_allclose(made.estimator_[1].mean_, expected.mean_)
 
 
+@pytest.mark.exhaustive
 def test_validation_searches_and_routing():
     made = CombinedForestClassifier(pipeline(forest(50)))
     assert cross_val_score(made, RAW, Y, cv=2).min() > 0.6
@@ -237,6 +242,7 @@ def test_validation_searches_and_routing():
         assert np.isclose(sum(float(one.forest_.n_samples) for one in found["estimator"]), sum(weights))
 
 
+@pytest.mark.exhaustive
 def test_copies_pickles_and_display():
     made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
     again = pickle.loads(pickle.dumps(made))
@@ -246,6 +252,7 @@ def test_copies_pickles_and_display():
     assert "OneHotEncoder" in made._repr_html_()
 
 
+@pytest.mark.exhaustive
 def test_memory_of_a_pipeline(tmp_path):
     made = [CombinedForestClassifier(pipeline(memory=str(tmp_path)), combiner="mean").fit(RAW, Y) for _ in range(2)]
     expected = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y).predict_proba(RAW)
@@ -282,6 +289,7 @@ REFUSED_ROWS = [
 
 
 @pytest.mark.parametrize(("rows", "error", "said"), REFUSED_ROWS)
+@pytest.mark.exhaustive(keep=2)
 def test_rows_of_other_columns(rows, error, said):
     made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
     refuses(error, said, made.predict, rows())
@@ -295,6 +303,7 @@ def test_a_column_that_is_all_missing_may_be_of_any_type():
     np.testing.assert_array_equal(one, made.predict_proba(RAW.assign(age=np.nan, job=RAW["job"].where(RAW["n"] < 0))))
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_whose_rows_are_counted_elsewhere():
     own = pipeline().fit(RAW[:160], Y[:160])
     made = CombinedForestClassifier(FrozenEstimator(own), counts="held_out").fit(RAW[160:], Y[160:])
@@ -323,6 +332,7 @@ FITTED = {
 
 @pytest.mark.parametrize("name", FITTED)
 @pytest.mark.filterwarnings("ignore:the threshold of")
+@pytest.mark.exhaustive(keep=2)
 def test_fitted_wrappers_are_opened(name):
     model = FITTED[name](pipeline(forest(10)))
     made = CombinedForestClassifier(model if name == "its last step" else FrozenEstimator(model)).fit(RAW, Y)
@@ -339,6 +349,8 @@ def test_a_threshold_is_left_with_a_warning():
 
 
 REFUSED = [
+    (lambda: Pipeline([]), "last step is None; make the last step a forest"),
+    (lambda: pipeline(CombinedForestClassifier()), "it ends a pipeline itself"),
     (lambda: Pipeline([("prep", columns()), ("last", "passthrough")]), "last step is 'passthrough'; make .* a forest"),
     (lambda: pipeline(LogisticRegression()), "its last step is a LogisticRegression; from_sklearn imports no such"),
     (lambda: pipeline(GradientBoostingClassifier()), "last step is a GradientBoostingClassifier, a boosted model"),
@@ -364,7 +376,40 @@ def test_refusals_come_before_the_fit(estimator, said, monkeypatch):
     refuses(TypeError, said, CombinedForestClassifier(estimator).fit, RAW, Y)
 
 
+def test_texts_have_no_columns(tmp_path):
+    words = [" ".join(RNG.choice(["one", "two", "three", "four"], 4)) for _ in range(N)]
+    y = np.array(["no", "yes"])[[("one" in text) * 1 for text in words]]
+    made = CombinedForestClassifier(make_pipeline(TfidfVectorizer(), forest(5)), combiner="mean").fit(words, y)
+    assert made.score(pd.Series(words), y) > 0.95
+    ju.save(tmp_path / "m", made)
+    np.testing.assert_array_equal(ju.load(tmp_path / "m").predict_proba(words), made.predict_proba(words))
+    refuses(ValueError, "takes texts or the like, without columns", lambda: list(ju.stream(made, RAW)))
+
+
+def test_a_pipeline_that_is_fitted_again_changes_no_answer():
+    own = pipeline(forest(5)).fit(RAW, Y)
+    made = CombinedForestClassifier(FrozenEstimator(own), combiner="mean").fit(RAW, Y)
+    before = made.predict_proba(RAW)
+    own.fit(RAW.assign(age=3 * RAW["age"] + 7, debt=1.0), Y)
+    np.testing.assert_array_equal(made.predict_proba(RAW), before)
+
+
+@pytest.mark.exhaustive
+def test_categories_of_numbers_are_numbers():
+    coded = RAW.assign(n=RAW["n"].astype("category"), job=RAW["job"].astype("category"))
+    made = [CombinedForestClassifier(pipeline(forest(5)), combiner="mean").fit(one, Y) for one in (RAW, coded)]
+    for rows in (RAW, coded):
+        np.testing.assert_array_equal(made[0].predict_proba(rows), made[1].predict_proba(rows))
+
+
 def test_refusals():
+    not_all = make_pipeline(columns(), FrozenEstimator(pipeline(forest(5)).fit(RAW, Y)[-1]))
+    with refuses(ValueError, r"a step of \['columntransformer'\] is not fitted, .*Freeze the whole fitted pipeline"):
+        CombinedForestClassifier(not_all, combiner="mean").fit(RAW, Y)
+    with refuses(ValueError, r"steps \['columntransformer'\] leave words for the forest: .*Encode them"):
+        CombinedForestClassifier(make_pipeline(columns("passthrough"), forest(3))).fit(RAW, Y)
+    made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
+    refuses(TypeError, "X is a NoneType; pass the raw columns", made.predict, None)
     with refuses(ValueError, r"\['dropsrows', .* made 205 rows of 240, .*Drop or add rows before fit"):
         CombinedForestClassifier(make_pipeline(DropsRows(), columns(), forest(3))).fit(RAW, Y)
     with refuses(ValueError, "not fitted"):
@@ -378,6 +423,7 @@ def test_refusals():
             make(pipeline(forest(3)).fit(RAW, Y))
 
 
+@pytest.mark.exhaustive
 def test_forests_of_other_libraries_at_the_end():
     xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
     y = (Y == "yes").astype(int)
@@ -391,6 +437,7 @@ def test_forests_of_other_libraries_at_the_end():
     refuses(TypeError, "CatBoostClassifier, a boosted model", CombinedForestClassifier(boosted).fit, RAW, y)
 
 
+@pytest.mark.exhaustive
 def test_pipelines_of_imbalanced_learn():
     imblearn = pytest.importorskip("imblearn.pipeline")
     sampling = pytest.importorskip("imblearn.under_sampling")
@@ -405,6 +452,7 @@ def test_pipelines_of_imbalanced_learn():
     assert made.score(RAW, Y) > 0.6
 
 
+@pytest.mark.exhaustive
 def test_classifiers_without_a_forest_end_a_pipeline():
     for last in (RandomDecisionTreesClassifier(5, random_state=0), TransductiveTreeClassifier()):
         made = make_pipeline(columns(OrdinalEncoder(encoded_missing_value=-1)), last).fit(RAW[:60], Y[:60])

@@ -25,7 +25,7 @@ OWN = {"nested": [OwnColumns], "other when fitted": [OtherWhenFitted]}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive(keep=1)
 def test_round_trips(name, tmp_path):
     made = CombinedForestClassifier(FrozenEstimator(PIPELINES[name]().fit(RAW, Y)), combiner="mean").fit(RAW, Y)
     ju.save(tmp_path / "m", made)

@@ -55,6 +55,7 @@ def shown(tables):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "arrow"])
+@pytest.mark.exhaustive(keep=1)
 def test_files(kind, model, tmp_path):
     path, expected = tmp_path / f"x.{kind}", model.predict_proba(RAW)
     other = RAW[RAW.columns[::-1]].drop(columns="when").assign(more="?")
@@ -75,6 +76,7 @@ def test_files(kind, model, tmp_path):
     assert found["n"].astype(int).tolist() == RAW["n"].tolist()
 
 
+@pytest.mark.exhaustive
 def test_memory_and_batches(model, tmp_path):
     expected = model.predict_proba(RAW)
     table = pa.Table.from_pandas(RAW, preserve_index=False)
@@ -88,6 +90,7 @@ def test_memory_and_batches(model, tmp_path):
     assert scorer(RAW[:0]).shape == (0, 3)
 
 
+@pytest.mark.exhaustive
 def test_a_chunk_that_is_all_missing(model, tmp_path):
     gaps = RAW.assign(job=RAW["job"].where(np.arange(N) > 60), age=RAW["age"].where(np.arange(N) > 60))
     expected = model.predict_proba(gaps)
@@ -105,6 +108,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("frame", "kind", "error", "said"), REFUSED)
+@pytest.mark.exhaustive(keep=1)
 def test_files_of_other_columns(frame, kind, error, said, model, tmp_path):
     path = tmp_path / f"bad.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
@@ -112,6 +116,7 @@ def test_files_of_other_columns(frame, kind, error, said, model, tmp_path):
         list(ju.stream(model, path))
 
 
+@pytest.mark.exhaustive
 def test_columns_whose_types_are_not_known(model, tmp_path):
     unread = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner="mean").fit()
     RAW.to_parquet(tmp_path / "x.parquet")
