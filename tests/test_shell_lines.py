@@ -54,6 +54,7 @@ def test_modules_that_are_run_exist():
     assert not [name for name in named if name != "build" and importlib.util.find_spec(name) is None]
 
 
+@pytest.mark.exhaustive
 def test_from_a_pickled_pipeline_to_a_nightly_file(tmp_path, monkeypatch, capsys):
     """The first section of `docs/how_to/use_a_pipeline.md`: all that is typed, in under 20 lines."""
     monkeypatch.chdir(tmp_path)

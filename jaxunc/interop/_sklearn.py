@@ -125,7 +125,7 @@ def way_round(model: Any) -> str:
     """Return what to do with a model that is none of these."""
     if isinstance(model, BaggingClassifier):
         return (
-            "Only bags of single decision trees are forests, and a forest is a bag already: "
+            "Of bags, only bags of single decision trees are forests, and a forest is one already: "
             "RandomForestClassifier(n_estimators, max_samples=share)."
         )
     return next((_WAYS[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _WAYS), _VALUES)

@@ -362,7 +362,7 @@ REFUSED = [
     (lambda: FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
     (lambda: VotingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
     (lambda: StackingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
-    (lambda: BaggingClassifier(forest()), r"a forest is a bag already: RandomForestClassifier\("),
+    (lambda: BaggingClassifier(forest()), r"a forest is one already: RandomForestClassifier\("),
     (lambda: OneVsRestClassifier(forest()), "a forest, which tells several classes apart by itself"),
     (lambda: FrozenEstimator(CalibratedClassifierCV(forest(5), cv=2).fit(RAW[["debt"]], Y)), "Pass the model that it"),
 ]
