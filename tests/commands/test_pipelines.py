@@ -144,6 +144,13 @@ def test_refusals(model, data, more, said, folder, capsys):
     assert not (folder / "none").exists()
 
 
+def test_compare_reads_no_raw_columns(folder, capsys):
+    fit(folder, "pipe", None, to="unread")
+    with pytest.raises(SystemExit):
+        main(["compare", str(folder / "new.parquet"), "--target", "target", "--model", str(folder / "unread")])
+    assert "takes raw columns through a pipeline" in capsys.readouterr().err
+
+
 @pytest.mark.exhaustive
 def test_nightly_columns_that_are_missing(folder, tmp_path, capsys):
     fit(folder, "pipe", "old.csv")

@@ -410,6 +410,9 @@ def test_refusals():
         CombinedForestClassifier(make_pipeline(columns("passthrough"), forest(3))).fit(RAW, Y)
     made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
     refuses(TypeError, "X is a NoneType; pass the raw columns", made.predict, None)
+    refuses(
+        TypeError, "of a pipeline, and only its forest can be exported: pass model.bound_", ju.interop.to_onnx, made
+    )
     with refuses(ValueError, r"\['dropsrows', .* made 205 rows of 240, .*Drop or add rows before fit"):
         CombinedForestClassifier(make_pipeline(DropsRows(), columns(), forest(3))).fit(RAW, Y)
     with refuses(ValueError, "not fitted"):
