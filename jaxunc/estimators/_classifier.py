@@ -17,7 +17,7 @@ from sklearn.utils import (
     get_tags,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, column_or_1d, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed, check_within, refuse_masked, warn
 from jaxunc._numerics import Pickled
@@ -409,7 +409,7 @@ class CountedForest(ProbabilityClassifier):
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
         """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
         if self._steps:
-            y = column_or_1d(labels_given(self, y))
+            y = _check_y(labels_given(self, y), estimator=self)
             if known is None:
                 self._take_raw_columns(X)
             else:
@@ -447,7 +447,7 @@ class CountedForest(ProbabilityClassifier):
         return transformed(self._steps, self._raw(X))
 
     def _raw(self, X: Any) -> Any:
-        X, names = known_to_sklearn(X), getattr(self, "feature_names_in_", None)
+        names = getattr(self, "feature_names_in_", None)
         if names is None or self._raw_types is None:
             return X
         return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
@@ -571,6 +571,7 @@ class CountedForest(ProbabilityClassifier):
 
     def _instances(self, X) -> Any:
         if self._steps:
+            X = known_to_sklearn(X)
             if n_rows(X) == 0 and n_rows(self._raw(X)) == 0:  # which most transformers refuse
                 return np.zeros((0, self.forest_.n_features), np.float32)
             if self.forest_.trees.columns.looks_up:

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from jaxunc._checks import warn
 from jaxunc.interop import is_read, library_of, way_round
+from jaxunc.tables import is_sparse
 
 Steps = Sequence[tuple[str, Any]]
 """Transformers by their names, in their order."""
@@ -191,12 +192,18 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return columns by name, and tables of Arrow, as frames of pandas, which transformers know; others as they are."""
-    if isinstance(X, Mapping):
+    """Return columns by name, and tables of Arrow, as frames of pandas, which transformers know; others as they are.
+
+    What is no more than an array to be becomes one.
+    """
+    if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
+        return np.asarray(X)
+    if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
         import pandas as pd
 
         return pd.DataFrame({str(name): column for name, column in X.items()})
-    return X.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
+    of_arrow: Any = X
+    return of_arrow.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
 
 
 def column_types(X: Any) -> tuple[str, ...] | None:

@@ -40,8 +40,8 @@ def stream(
     Parameters
     ----------
     model
-        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library, or a forest (for which
-        class frequencies are averaged).
+        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library (of a pipeline, the source
+        holds its raw columns), or a forest (for which class frequencies are averaged).
     source
         A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a frame of pandas,
         Polars or another kind, a dictionary of columns, an array ``[instances features]``, or an iterable of such.
