@@ -55,6 +55,31 @@ def test_modules_that_are_run_exist():
 
 
 @pytest.mark.exhaustive
+def test_from_a_pickled_pipeline_to_a_nightly_file(tmp_path, monkeypatch, capsys):
+    """The first section of `docs/how_to/use_a_pipeline.md`: all that is typed, in under 20 lines."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.normal(size=200), "age": rng.integers(20, 70, 200)})
+    table["job"] = rng.choice(["cook", "nurse", None], 200)
+    table["opened"] = pd.date_range("2020", periods=200)
+    table.loc[::9, "income"] = np.nan
+    table.assign(default=np.where(table["age"] > 40, "no", "yes")).to_csv("loans.csv", index=False)
+    table.iloc[:, ::-1].assign(id=range(200)).drop(columns="opened").to_csv("nightly.csv", index=False)
+    page = ROOT / "docs" / "how_to" / "use_a_pipeline.md"
+    (script,) = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(script, page.name, "exec"), {})
+    lines = [line for block in blocks(page) for line in block.splitlines()]
+    assert len([line for line in [*script.splitlines(), *lines] if line]) < 20
+    for line in lines[1:]:
+        command_line.main(shlex.split(line)[1:])
+    told = capsys.readouterr()
+    assert "each is read through the trees that were grown without it" in told.err
+    answers = pd.read_parquet("answers")
+    assert answers["id"].astype(int).tolist() == list(range(200))
+    assert np.mean(answers["class"] == np.where(table["age"] > 40, "no", "yes")) > 0.95
+
+
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 def test_from_a_table_to_answers(tmp_path, monkeypatch, capsys):
     """The block of `docs/files.md`, on a table as it names it."""

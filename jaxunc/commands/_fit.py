@@ -10,7 +10,7 @@ from ._arguments import integer_from, number, printed
 
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file and save it for jaxunc predict; or take over a "
-    "fitted scikit-learn forest."
+    "fitted scikit-learn forest, or a pipeline that ends in one."
 )
 ESTIMATORS = {
     "combined": {"forest", "combiner", "counts", "trees", "leaf_size", "depth", "seed"},
@@ -20,7 +20,7 @@ ESTIMATORS = {
 }
 """Options that each classifier takes."""
 TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}}
-"""Options that are left where the forest is fitted already."""
+"""Options that are left where the forest is fitted already; with DATA also ``counts``."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 
 
@@ -40,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
     add("--depth", type=integer_from(1), metavar="N", help="depth of the trees at most (default: no limit)")
     add("--seed", type=integer_from(0), metavar="N", help="seed of the forest (default: 0)")
-    add("--import", dest="pickled", metavar="FILE", help="take over a fitted scikit-learn forest, pickled or by joblib")
+    add(
+        "--import",
+        dest="pickled",
+        metavar="FILE",
+        help="take over a fitted scikit-learn forest or pipeline, pickled or by joblib",
+    )
     add("--trust", action="store_true", help="open the pickle of --import, which runs whatever code it holds")
 
 
@@ -57,11 +62,29 @@ def run(args: argparse.Namespace) -> None:
     check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
     model = _fitted(args) if args.pickled is None else _taken_over(args)
     save(args.output, model)
+    if getattr(model, "_steps", None):
+        _check_read(args.output, model)
     found = describe(args.output)
     kind = found.kind + (f", {found.combiner}" if found.combiner else "")
     classes = ", ".join(map(str, model.classes_[:10]))
     line = f"{args.output}: {kind}; {found.columns} columns, classes {classes}; {found.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
+
+
+def _check_read(path: str, model: Any) -> None:
+    """Say so if ``jaxunc predict`` cannot read the file, since it names types of one's own, or texts with it."""
+    from jaxunc.storage import load
+
+    if model._raw_types is None:
+        print(
+            f"jaxunc: {path}: the types of the raw columns are not known, and files of text have none: jaxunc predict "
+            "takes Parquet and Arrow. Add DATA --target COLUMN for text.",
+            file=sys.stderr,
+        )
+    try:
+        load(path)
+    except ValueError as error:
+        print(shown(f"jaxunc: {error} jaxunc predict, which knows no others, cannot read it."), file=sys.stderr)
 
 
 def interrupted(args: argparse.Namespace) -> str:
@@ -72,10 +95,12 @@ def interrupted(args: argparse.Namespace) -> str:
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
     imports = args.pickled is not None
-    if imports and (args.data is not None or args.target is not None or args.drop or args.words):
+    with_data = args.data is not None and args.target is not None
+    if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
         raise ValueError(
-            "--import takes over a forest that is fitted: it reads no DATA, --target, --drop or --words. Leave these "
-            "out, or --import."
+            "--import takes over what is fitted: without DATA it reads no --target or --drop, with DATA it needs "
+            "--target COLUMN, to learn a combiner from these rows, and it never needs --words. Leave these out, or "
+            "--import."
         )
     if not imports and (args.data is None or args.target is None):
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
@@ -86,7 +111,8 @@ def _check_options(args: argparse.Namespace) -> None:
             f"--import takes over scikit-learn's forests, and --estimator {args.estimator} has none; take combined or "
             "cautious."
         )
-    takes = (TAKEN_OVER if imports else ESTIMATORS)[args.estimator]
+    takes = TAKEN_OVER[args.estimator] if imports else ESTIMATORS[args.estimator]
+    takes = {*takes, "counts"} if imports and with_data else takes
     given = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
     if ignored := ", ".join(_option(name) for name in given if name not in takes):
         where = f"--estimator {args.estimator}" + " of a forest that --import takes over" * imports
@@ -155,10 +181,6 @@ def _forest(args: argparse.Namespace) -> Any:
 
 
 def _taken_over(args: argparse.Namespace) -> Any:
-    from sklearn.frozen import FrozenEstimator
-
-    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
-
     from ._training import check_combiner, unpickled
 
     if not args.trust:
@@ -168,8 +190,40 @@ def _taken_over(args: argparse.Namespace) -> Any:
         )
     fitted = unpickled(args.pickled)
     if args.combiner is not None:
-        check_combiner(args.combiner, len(fitted.classes_), learns=False)
+        check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
+    return _of_a_forest(args, fitted) if args.data is None else _of_rows(args, fitted)
+
+
+def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
+    from sklearn.frozen import FrozenEstimator
+
+    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+
     if args.estimator == "cautious":
         model = CautiousForestClassifier(FrozenEstimator(fitted), s=1.0 if args.s is None else args.s, counts="inbag")
         return model.fit()
     return CombinedForestClassifier(FrozenEstimator(fitted), combiner=args.combiner or "mixture").fit()
+
+
+def _of_rows(args: argparse.Namespace, fitted: Any) -> Any:
+    """Return a classifier of a fitted forest that learns or counts from rows, and says from which."""
+    from sklearn.frozen import FrozenEstimator
+
+    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+
+    from ._training import counts_of_rows, rows_of_a_fit
+
+    X, y, left_out = rows_of_a_fit(args.data, args.target, args.drop, fitted)
+    counts, said = args.counts or "inbag", None
+    if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious"):
+        counts, said = counts_of_rows(fitted, X, y)
+    for line in (left_out, said):
+        if line is not None:
+            print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+    if args.estimator == "cautious":
+        s = 1.0 if args.s is None else args.s
+        return CautiousForestClassifier(FrozenEstimator(fitted), s=s, counts=counts).fit(X, y)
+    if args.counts is None and counts == "oob":
+        counts = "inbag"  # out of bag counts are learned from beside them
+    combiner = args.combiner or ("learned" if counts == "held_out" else None)
+    return CombinedForestClassifier(FrozenEstimator(fitted), combiner=combiner, counts=counts).fit(X, y)

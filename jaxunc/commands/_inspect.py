@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
         "size": f"{found.n_bytes / 1e6:.2f} MB" + f" in {len(found.arrays)} arrays" * bool(found.arrays),
         "trees": None if found.n_trees is None else f"{found.n_trees}, {found.n_nodes} nodes each at most",
         "classes": None if found.class_labels is None else ", ".join(map(str, found.class_labels[:20])),
+        "pipeline": None if found.pipeline is None else ", ".join(map(str, found.pipeline[:20])),
         "columns": found.columns if found.column_names is None else ", ".join(found.column_names[:20]),
         "settings": ", ".join(f"{name}={value}" for name, value in found.parameters.items()) or None,
     }

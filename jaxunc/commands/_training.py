@@ -10,10 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pandas.api import types
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.frozen import FrozenEstimator
 
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
+from jaxunc.counting import OtherRowsError, has_bags, oob_mask
+from jaxunc.estimators import opened, steps_of, transformed
 from jaxunc.inference import bind
+from jaxunc.interop import from_sklearn, library_of
+from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.streaming import (
     as_frame,
     check_float32,
@@ -57,6 +62,47 @@ def training_data(
     _check_numbers(X, path)
     _check_words(X, words, path)
     return X, y, [*([left_out] if left_out else []), *_doubts(X, y)]
+
+
+def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple[pd.DataFrame, np.ndarray, str | None]:
+    """Return raw columns and classes of the rows that have a class, for a model that is fitted, and a warning or None.
+
+    Columns that it was not fitted on are left out, whatever they hold.
+    """
+    table, left_out = labelled_table(path, target, drop)
+    frame = as_frame(table)
+    X = cast(pd.DataFrame, frame.drop(columns=target))
+    names = [str(name) for name in getattr(opened(FrozenEstimator(fitted)).whole, "feature_names_in_", X.columns)]
+    X = cast(pd.DataFrame, X[[name for name in names if name in X.columns]]).copy()
+    for name in [name for name in X.columns if X[name].dtype == object]:
+        column = cast(pd.Series, X[name])
+        X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
+    return X, _classes(cast(pd.Series, frame[target]), path), left_out
+
+
+def counts_of_rows(fitted: Any, X: pd.DataFrame, y: np.ndarray) -> tuple[str, str]:
+    """Return whose counts are to be read, given these rows and a fitted model, and a sentence on it."""
+    whole, forest, _ = opened(FrozenEstimator(fitted))
+    rows = transformed(steps_of(whole), X)
+    if library_of(forest) != "sklearn":
+        return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
+    if has_bags(forest):
+        try:
+            oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
+            return "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
+        except OtherRowsError as error:
+            if getattr(forest, "_n_samples", None) == len(y):
+                raise ValueError(
+                    f"DATA has as many rows as the forest was fitted on, {len(y)}, which are not as it saw them: in "
+                    "another order, or by a step that makes other rows when it is fitted (TargetEncoder). Pass them as "
+                    "they went into fit; or other rows; or add --counts held_out, if it was fitted on none of these."
+                ) from error
+            return "held_out", f"the {len(y)} rows are not those that the forest was fitted on: they count as held out"
+    try:
+        check_held_out(forest, from_sklearn(forest), rows, y)
+        return "held_out", f"the {len(y)} rows count as held out"
+    except KnownRowsError:
+        return "inbag", "the forest was fitted on these rows and has no bags (bootstrap), so nothing is learned of them"
 
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
@@ -157,12 +203,13 @@ def unpickled(path: str) -> Any:
     except Exception as error:  # whatever the bytes make of the reader
         raise ValueError(
             f"--import={path!r} cannot be opened as a pickle ({type(error).__name__}: {str(error)[:200]}); pass a file "
-            "of joblib.dump or pickle.dump. A table goes without --import: jaxunc fit DATA --target COLUMN."
+            "of joblib.dump or pickle.dump. Modules of your own are found by PYTHONPATH=FOLDER. A table goes without "
+            "--import: jaxunc fit DATA --target COLUMN."
         ) from error
-    if not isinstance(model, ClassifierMixin):
+    if not (isinstance(model, BaseEstimator) and is_classifier(model)):
         raise ValueError(
             f"--import={path!r} holds a {type(model).__name__}; pass a fitted classifier of scikit-learn: a decision "
-            "tree, random forest, extra trees, or a bag of trees."
+            "tree, random forest, extra trees, a bag of trees, or a pipeline that ends in one."
         )
     if not hasattr(model, "classes_"):
         raise ValueError(

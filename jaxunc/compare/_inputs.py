@@ -229,7 +229,13 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     Raises a ValueError if a file cannot be read, the model is no classifier of trees, columns are missing, or the
     target holds what is no class of the model.
     """
-    found = answering(load_model(path))
+    loaded = load_model(path)
+    if getattr(loaded, "_steps", ()):
+        raise ValueError(
+            f"--model={str(path)!r} takes raw columns through a pipeline, and compare reads what comes to its forest: "
+            "jaxunc.save(path, model.bound_), and as DATA the rows that the steps before the forest make."
+        )
+    found = answering(loaded)
     if target is None:
         raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
     trees = found.trees if isinstance(found, AdditiveTrees) else getattr(found.forest, "trees", None)

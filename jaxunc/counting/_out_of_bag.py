@@ -37,6 +37,10 @@ between."""
 _KIND = "RandomForestModel"
 
 
+class OtherRowsError(ValueError):
+    """Rows are not those that a forest was grown on, in their order."""
+
+
 def oob_mask(
     model: Any,
     n: int,
@@ -139,7 +143,9 @@ def oob_mask(
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):
         found = expected if expected is not None else f"at least {largest + 1}"
-        raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+        raise OtherRowsError(
+            f"n={n}, but model was fitted on {found} instances; pass these, or take 'held_out' for other ones."
+        )
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
@@ -228,7 +234,7 @@ def check_grown_on(
         weights = (None, times[inside], times[inside] * weight[inside])
         bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in weights))
         if not _agrees(tree, leaves, bag):
-            raise ValueError(
+            raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
                 f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is "
                 "known by their positions alone, so with rows in another order labels leak. Pass X and y just as they "

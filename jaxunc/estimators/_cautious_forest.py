@@ -26,7 +26,8 @@ class CautiousForestClassifier(CountedForest):
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
         Default ``RandomForestClassifier()``. A fitted one is kept as it is in scikit-learn's
-        ``FrozenEstimator(forest)``, and so are those of other libraries: see `CombinedForestClassifier`.
+        ``FrozenEstimator(forest)``, and so are those of other libraries; a ``Pipeline`` that ends in one takes raw
+        columns: see `CombinedForestClassifier`.
     s
         How cautious to be, > 0: the strength of the imprecise Dirichlet model, in instances.
     mass
@@ -42,7 +43,7 @@ class CautiousForestClassifier(CountedForest):
     Attributes
     ----------
     estimator_
-        The fitted forest.
+        The fitted forest, or the fitted pipeline.
     forest_
         The `Forest` with the counts that were asked for.
     combiner_

@@ -8,10 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y, get_tags
+from sklearn.utils import (
+    _safe_indexing,
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    check_X_y,
+    get_tags,
+)
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, column_or_1d, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed, check_within, refuse_masked, warn
 from jaxunc._numerics import Pickled
@@ -56,6 +62,23 @@ from jaxunc.tables import (
     plain_pandas,
     plain_table,
     refuse_quantities,
+)
+
+from ._pipelines import (
+    Opened,
+    Steps,
+    as_fitted,
+    check_model,
+    column_types,
+    columns_read,
+    copies_of_steps,
+    fit_transformers,
+    known_to_sklearn,
+    n_rows,
+    opened,
+    steps_of,
+    transformed,
+    warn_of_threshold,
 )
 
 
@@ -183,17 +206,19 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     return None if np.all(weights == 1) else weights
 
 
-def validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
+def validated(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, **checks: Any) -> Any:
     """Return X as an array of numbers, or in rows of a sparse matrix, and its labels, as ``validate_data`` does.
 
-    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers.
+    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers. Rows that transformers have
+    ``made`` have other columns than the estimator.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else numbers_among_objects(plain_table(X))
     y = tuple(labels_given(estimator, labels) for labels in y)
-    if isinstance(X, Frame):
-        take_names(estimator, X, reset=reset)
+    if isinstance(X, Frame) or made:
+        if not made:
+            take_names(estimator, X, reset=reset)
         checks = {"estimator": estimator, **checks}
-        values: Any = array_of(X, "X")
+        values: Any = array_of(X, "X") if isinstance(X, Frame) else X
         return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
     return validate_data(estimator, X, *y, reset=reset, **checks)
 
@@ -294,6 +319,10 @@ class CountedForest(ProbabilityClassifier):
     forest_: Forest
     combiner_: Any
     bound_: BoundForest
+    _steps: Steps = ()
+    """Transformers of a pipeline before its forest."""
+    _raw_types: tuple[str, ...] | None = None
+    """Types of its raw columns, as narwhals names them."""
 
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
@@ -302,23 +331,32 @@ class CountedForest(ProbabilityClassifier):
         # Copies are looked for where labels are left out of counts, as they are to learn, too.
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
-        model, fitted = self._model()
+        whole, model, fitted = self._opened()
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
+        self._steps, self._raw_types = copies_of_steps(whole) if fitted else steps_of(whole), None
+        X = known_to_sklearn(X) if self._steps else X
         if fitted:
+            warn_of_threshold(self.estimator)
             grown = taken_forest(model)
-            self.estimator_, (X, y, sample_weight) = model, self._of_fitted(model, grown, X, y, sample_weight)
+            self.estimator_, (X, y, sample_weight) = whole, self._of_fitted(model, grown, X, y, sample_weight)
             looked_for = learns or self.counts == "oob"
             apart = self._apart(X, y, groups, grown.trees.columns, looked_for=looked_for)
         else:
             check_own_counts(self.counts, model)
             X, y, sample_weight = self._training_data(X, y, sample_weight)
             looked_for = learns or self.counts in ("oob", "held_out")
-            apart = self._apart(X, y, groups, looked_for=looked_for)
-            self.estimator_, (X, y, sample_weight), apart = self._grow(model, X, y, sample_weight, apart, combiner_for)
-            grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
+            given, later = (X, y), bool(self._steps) and self.counts != "held_out"
+            rows = self._made_by_all(whole, *given, sample_weight, groups) if self.counts == "held_out" else X
+            apart = None if later else self._apart(rows, y, groups, looked_for=looked_for)
+            self.estimator_, (X, y, sample_weight), apart = self._grow(whole, X, y, sample_weight, apart, combiner_for)
+            if later:  # copies are looked for among rows that are made alike, which those of the fit need not be
+                rows = self._made(given[0]) if groups is None and looked_for else X
+                apart = self._apart(rows, y, groups, looked_for=looked_for)
+            model = opened(self.estimator_).forest
+            grown = taken_forest(model)  # which refuses what is no forest of classifiers
         self._chosen, self._counted = self._choices(), self.counts
-        self.classes_ = classes_of(self.estimator_, grown)
-        counted = counted_forest(grown, self.estimator_, self.counts, X, y, sample_weight, groups=apart)
+        self.classes_ = classes_of(model, grown)
+        counted = counted_forest(grown, model, self.counts, X, y, sample_weight, groups=apart)
         self.forest_, mask, weights = counted
         self._check_prior()
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
@@ -327,31 +365,40 @@ class CountedForest(ProbabilityClassifier):
         """Return a number for each instance, the same within a group: as given, or copies where they are looked for."""
         if X is None:
             return None
-        together = None
-        if groups is not None or looked_for:
+        together = None if groups is None else as_groups(groups, len(y))
+        if groups is None and looked_for:
             values = encode_rows(X, Columns(X.shape[1]) if known is None else known).values
-            together = rows_together(values, np.unique(y, return_inverse=True)[1], groups)
+            together = rows_together(values, np.unique(y, return_inverse=True)[1])
         return np.arange(len(y)) if together is None else together
 
     def _bind(self, combiner: Combiner) -> None:
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
+    def _opened(self) -> Opened:
+        return opened(RandomForestClassifier() if self.estimator is None else self.estimator)
+
     def _model(self) -> tuple[Any, bool]:
-        """Return the forest to fit or a fitted one, and whether it is fitted."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return self.estimator.estimator, True
-        return RandomForestClassifier() if self.estimator is None else self.estimator, False
+        """Return the forest to fit or a fitted one, and whether it is fitted; of a pipeline its last step."""
+        return self._opened()[1:]
+
+    @property
+    def _grown_model(self) -> Any:
+        """The forest that was fitted: of a pipeline its last step."""
+        return opened(self.estimator_).forest
 
     def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
         """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
         check_own_counts(self.counts, model, grown)
         columns = grown.trees.columns
-        self.n_features_in_ = columns.number
         vars(self).pop("feature_names_in_", None)
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = model.feature_names_in_
-        elif columns.names is not None:
-            self.feature_names_in_ = np.array(columns.names, object)
+        if self._steps:
+            self._take_raw_columns(X, self._opened().whole)
+        else:
+            self.n_features_in_ = columns.number
+            if hasattr(model, "feature_names_in_"):
+                self.feature_names_in_ = model.feature_names_in_
+            elif columns.names is not None:
+                self.feature_names_in_ = np.array(columns.names, object)
         if X is None:
             return None, None, None
         counted_on = self._training_data(X, y, sample_weight, columns)
@@ -361,7 +408,14 @@ class CountedForest(ProbabilityClassifier):
 
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
         """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
-        if known is not None and known.looks_up:
+        if self._steps:
+            y = _check_y(labels_given(self, y), estimator=self)
+            if known is None:
+                self._take_raw_columns(X)
+            else:
+                X = self._made(X) if known.looks_up else self._made_numbers(X, self._allows_nan())
+            check_consistent_length(X, y)
+        elif known is not None and known.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(labels_given(self, y))
         else:
@@ -369,9 +423,68 @@ class CountedForest(ProbabilityClassifier):
         check_classification_targets(y)
         return X, y, checked_weights(sample_weight, y)
 
+    def _take_raw_columns(self, X: Any, whole: Any = None) -> None:
+        """Keep names, number and types of the columns that a pipeline takes: as it was fitted on, else as given."""
+        names = getattr(whole, "feature_names_in_", None)
+        types = None if X is None else column_types(X)
+        if X is None or names is not None:
+            if not hasattr(whole, "n_features_in_"):
+                raise ValueError(
+                    f"the first step of the pipeline, {self._steps[0][0]!r}, does not tell on which columns it was "
+                    "fitted; pass rows with their labels: fit(X, y)."
+                )
+            self.n_features_in_ = int(whole.n_features_in_)
+        else:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names)
+            by_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
+            types = tuple(by_name.get(name, "Object") for name in names.tolist()) if by_name else None
+        self._raw_types = types
+
+    def _made(self, X: Any) -> Any:
+        """Return raw rows as the pipeline makes them for its forest; a TypeError for columns of another type."""
+        return transformed(self._steps, self._raw(X))
+
+    def _raw(self, X: Any) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or self._raw_types is None:
+            return X
+        return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
+
+    def _made_numbers(self, X: Any, allows_nan: bool) -> Any:
+        return self._numbers(self._made(X), allows_nan)
+
+    def _numbers(self, made: Any, allows_nan: bool) -> Any:
+        """Return rows that a pipeline has made as numbers; a ValueError for words among them."""
+        try:
+            return validated(self, made, reset=False, made=True, **self._data_checks(allows_nan))
+        except ValueError as error:
+            if "convert string to float" not in str(error):
+                raise
+            raise ValueError(
+                f"the pipeline's steps {[name for name, _ in self._steps]} leave words for the forest: {error}. Encode "
+                "them, such as by OneHotEncoder, or drop their columns."
+            ) from error
+
+    def _made_by_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+        """Return rows in which copies are looked for before it is known which of them the transformers learn from."""
+        if not self._steps or groups is not None:
+            return X
+        whole = clone(whole)
+        fit_transformers(whole, X, y, sample_weight)
+        return self._numbers(transformed(steps_of(whole), X), self._allows_nan())
+
+    @property
+    def _columns_read(self) -> tuple[int, ...]:
+        """Positions of the columns that are read, among those that it was fitted on."""
+        names = getattr(self, "feature_names_in_", None)
+        return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
+
     def _check_forest_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        model, fitted = self._model()
+        whole, model, fitted = self._opened()
+        check_model(whole, model, fitted=fitted)
         if not is_taken(model, fitted=fitted):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
@@ -399,24 +512,35 @@ class CountedForest(ProbabilityClassifier):
         model, _ = self._model()
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
-    def _grow(self, model, X, y, sample_weight, apart, combiner_for: Callable[..., Combiner]):
+    def _grow(self, whole, X, y, sample_weight, apart, combiner_for: Callable[..., Combiner]):
         """Return a fitted copy of the model, and the data that its leaves count; ``apart`` numbers the groups."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
-        grown_on = counted_on = (X, y, sample_weight)
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(whole).forest))
+        grown_on, counted_on = (X, y, sample_weight), None
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
-            take = lambda part: tuple(None if one is None else one[part] for one in (X, y, sample_weight))  # noqa: E731
+            given = (X, y, sample_weight)
+            take = lambda part: tuple(None if one is None else _safe_indexing(one, part) for one in given)  # noqa: E731
             grown, counted = held_out_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
             grown_on, counted_on, apart = take(grown), take(counted), apart[counted]
-        model = cast(Any, clone(model))
+        whole = cast(Any, clone(whole))
+        model = opened(whole).forest
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
-        weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
-        return model.fit(*grown_on[:2], **weights), counted_on, apart
+        (X, y, sample_weight), names = grown_on, None
+        if self._steps:
+            made = fit_transformers(whole, X, y, sample_weight)
+            self._steps, names = steps_of(whole), getattr(made, "columns", None)
+            X = self._numbers(made, self._allows_nan())
+            if counted_on is not None:
+                counted_on = (self._made_numbers(counted_on[0], self._allows_nan()), *counted_on[1:])
+        model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+        if names is not None and library_of(model) == "sklearn":
+            model.feature_names_in_ = np.array(list(names), object)  # as the pipeline's own fit keeps them
+        return whole, (X, y, sample_weight) if counted_on is None else counted_on, apart
 
     def _check_prior(self) -> None:
         unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
@@ -446,6 +570,14 @@ class CountedForest(ProbabilityClassifier):
         return own
 
     def _instances(self, X) -> Any:
+        if self._steps:
+            X = known_to_sklearn(X)
+            if n_rows(X) == 0 and n_rows(self._raw(X)) == 0:  # which most transformers refuse
+                return np.zeros((0, self.forest_.n_features), np.float32)
+            if self.forest_.trees.columns.looks_up:
+                return self._made(X)
+            X = self._made_numbers(X, self._chosen["allows_nan"])
+            return X if is_sparse(X) else np.asarray(X)
         if self.forest_.trees.columns.looks_up:  # by words, or in float64
             return X
         checks = self._data_checks(self._chosen["allows_nan"])
@@ -456,7 +588,9 @@ class CountedForest(ProbabilityClassifier):
         tags = cast(Any, super()).__sklearn_tags__()
         chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
         tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
-        model, _ = self._model()
+        whole, model, _ = self._opened()
+        if whole is not model:  # of raw rows
+            tags.input_tags.allow_nan, model = True, whole
         tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
         return tags
 

@@ -44,7 +44,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
         an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or an
         `AdditiveTrees` that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of
-        bag. Unfitted ones of the first two are grown.
+        bag. Unfitted ones of the first two are grown. Or a ``Pipeline`` that ends in any of these, fitted (frozen) or
+        not: then ``fit`` and whatever predicts take raw columns (see the notes).
     combiner
         The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
@@ -68,7 +69,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Attributes
     ----------
     estimator_
-        The fitted forest.
+        The fitted forest, or the fitted pipeline.
     forest_
         The `Forest` with the counts that were asked for; a learned combiner's out-of-bag counts are among its
         ``count_sets``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
@@ -104,6 +105,16 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     class, the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as
     far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
     part: see `jaxunc.bind`.
+
+    **Pipelines.** ``fit`` fits the transformers and grows the forest on what they make; a frozen pipeline only
+    transforms. Counts, bags, copies and held-out rows are of the rows that come to the forest. With ``"held_out"`` no
+    transformer sees the part that is counted. Where an unfitted pipeline is cross-fitted (no bootstrap), transformers
+    have seen all rows. ``sample_weight`` goes to the forest, and with metadata routing to steps that request it.
+    ``n_features_in_`` and ``feature_names_in_`` are those of the raw columns. Columns that were words and are numbers
+    later, or the reverse, are refused; other columns than those that are read do not matter. Steps that drop or make
+    rows are refused. A transformer that makes other rows when it is fitted than later (``TargetEncoder``) hides which
+    rows a frozen forest was grown on: take held-out rows there. Fitted searches and thresholds in a
+    ``FrozenEstimator`` are opened; of the latter the threshold is left, with a warning.
 
     **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
     random forests (``benchmarks/studies/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
@@ -156,8 +167,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         Parameters
         ----------
         X
-            Instances ``[instances features]``, NumPy, pandas or a sparse matrix. Only a fitted forest read in-bag by a
-            combiner that does not learn needs none.
+            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; of a pipeline its raw columns. Only a
+            fitted forest read in-bag by a combiner that does not learn needs none.
         y
             Their labels.
         sample_weight
@@ -274,15 +285,15 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.voting.fit_vote_prior) and pass it."
             )
-        if not same_trees(taken_forest(self.estimator_), self.forest_):
+        if not same_trees(taken_forest(self._grown_model), self.forest_):
             raise ValueError(
                 "prior='fitted' reads the bags of estimator_, which was fitted again since: its trees are not those "
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
+        unseen = oob_mask(self._grown_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        each = mask_of_each(self.estimator_, len(position), X, y)
+        each = mask_of_each(self._grown_model, len(position), X, y)
         check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
@@ -324,7 +335,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
     def _learn(self, sample: CountedSample) -> None:
         """Learn the pool, and bind it to the counts that it reads. (It learns how sure pure leaves are: no warning.)"""
-        model, weight = self.estimator_, sample.sample_weight
+        model, weight = self._grown_model, sample.sample_weight
         if not has_own_counts(sample.grown):
             # All counts are of rows that the trees do not know: each row is answered without its own.
             model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}

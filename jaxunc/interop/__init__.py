@@ -14,7 +14,7 @@ from ._ydf import from_ydf
 from .onnx import from_onnx, to_onnx
 
 if TYPE_CHECKING:
-    from ._sklearn import from_sklearn
+    from ._sklearn import from_sklearn, is_read, way_round
     from ._sklearn_values import from_sklearn_values
 
 __all__ = [
@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 # scikit-learn is slow to import, and files of other libraries are read without it.
-_LATER = {"from_sklearn": "_sklearn", "from_sklearn_values": "_sklearn_values"}
+_LATER = {"from_sklearn": "_sklearn", "is_read": "_sklearn", "way_round": "_sklearn"}
+_LATER |= {"from_sklearn_values": "_sklearn_values"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 

@@ -22,6 +22,11 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
     """Return the bound forest of a model, or the ensemble that it is; others and traced ones are a TypeError."""
+    if getattr(model, "_steps", ()):
+        raise TypeError(
+            f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
+            "whose rows are those that the steps before it make (model.estimator_[:-1].transform(X))."
+        )
     model = getattr(model, "bound_", model)
     if not isinstance(model, ReadOuts | AdditiveTrees):
         raise TypeError(

@@ -23,6 +23,7 @@ from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 from ._sklearn_categories import CodesLeft, Members, ask_codes, labels_of, nodes_with_sets, with_categories, with_sets
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
+_MODELS = (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
 READ = (
     "children_left", "children_right", "feature", "threshold", "missing_go_to_left", "n_node_samples",
@@ -42,6 +43,26 @@ STORED = frozenset({
 })  # fmt: skip
 """Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
 PROBES = 2**22  # values of the instances that a tree is asked about at a time
+_VALUES = "Boosted trees and regressors, whose leaves hold values: jaxunc.from_sklearn_values(model)."
+_WAYS = {
+    "Pipeline": "A fitted pipeline on raw columns is taken whole by CombinedForestClassifier(FrozenEstimator(pipeline))"
+    " of jaxunc.estimators; or pass pipeline[-1], and pipeline[:-1].transform(X) as its data.",
+    "BaseSearchCV": "Fitted, pass its best_estimator_; or search around the estimator of jaxunc: GridSearchCV("
+    "CombinedForestClassifier(forest), {'estimator__max_depth': [4, 8]}).",
+    "BaseThresholdClassifier": "Pass the model whose threshold it sets (fitted, its estimator_); or put it around the "
+    "estimator of jaxunc.",
+    "CalibratedClassifierCV": "Pass the model that it calibrates: CombinedForestClassifier learns from out-of-bag rows "
+    "how sure leaves are; or put it around that: CalibratedClassifierCV(CombinedForestClassifier(forest)).",
+    "_BaseHeterogeneousEnsemble": "It mixes several models: pass one of its estimators_ that is a forest, or put the "
+    "estimator of jaxunc into the place of that one.",
+    "FrozenEstimator": "Pass the model inside: frozen.estimator.",
+    "BaseEnsemble": _VALUES,
+    "MetaEstimatorMixin": "It fits models for parts of the answer: pass a forest, which tells several classes apart by "
+    "itself, or put it around the estimator of jaxunc.",
+    "ProbabilityClassifier": "An estimator of jaxunc needs nothing around it: it ends a pipeline itself.",
+    "AdaBoostClassifier": "Its trees correct each other: take a random forest.",
+}
+"""The way round for models that hold others, by the name of a class that they extend."""
 ACCELERATED = ("sklearnex", "daal4py", "onedal")  # packages of scikit-learn-intelex
 
 
@@ -99,15 +120,28 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     return forest if prior is None else forest.with_prior(prior)
 
 
+def is_read(model: Any) -> bool:
+    """Return whether an unfitted model is of a kind that `from_sklearn` imports."""
+    bagged = getattr(model, "estimator", None) if isinstance(model, BaggingClassifier) else None
+    sampled = hasattr(model, "sampling_strategy") and isinstance(model, BaggingClassifier)  # of pipelines
+    return isinstance(model, _MODELS) and isinstance(bagged, DecisionTreeClassifier | None) and not sampled
+
+
+def way_round(model: Any) -> str:
+    """Return what to do with a model that is none of these."""
+    if isinstance(model, BaggingClassifier):
+        return (
+            "Of bags, only bags of single decision trees are forests, and a forest is one already: "
+            "RandomForestClassifier(n_estimators, max_samples=share)."
+        )
+    return next((_WAYS[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _WAYS), _VALUES)
+
+
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
     """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
     name = type(model).__name__
-    if not isinstance(model, (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)):
-        raise TypeError(
-            f"model is a {name}; from_sklearn imports {_SUPPORTED}. Boosted trees and regressors, whose leaves hold "
-            "values: jaxunc.from_sklearn_values(model). For a pipeline or a search, pass its fitted final estimator "
-            "and the transformed data."
-        )
+    if not isinstance(model, _MODELS):
+        raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
@@ -126,7 +160,10 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
             if not isinstance(estimator, DecisionTreeClassifier):
                 name = type(estimator).__name__
-                raise TypeError(f"model is a bag of {name}; only bags of single decision trees are forests.")
+                raise TypeError(
+                    f"model is a bag of {name}; only bags of single decision trees are forests. A forest is a bag "
+                    "already: RandomForestClassifier(n_estimators, max_samples=share)."
+                )
             yield estimator, np.asarray(columns)
 
 

@@ -61,6 +61,10 @@ BOTH = (OWN, "oob")
 """Names of the counts of the sample that grew the trees, and of those out of bag."""
 
 
+class KnownRowsError(ValueError):
+    """Rows that are given as held out are those that a forest was grown on."""
+
+
 class LabelledData(NamedTuple):
     """The data as given, checked."""
 
@@ -429,7 +433,7 @@ def held_out_rows(model: Any, forest: Forest, data: LabelledData, counts: str, a
     leaves = _leaves(forest, data)
     table, code = _codes(forest.reading(count_sets), leaves)
     if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
-        raise ValueError(
+        raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
             "hold their labels, and a combiner learned from them would take the forest to be always right. Pass rows "
             "that were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
@@ -446,7 +450,7 @@ def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: An
     data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
     leaves = _leaves(forest, data)
     if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
-        raise ValueError(
+        raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
             "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
         )

@@ -15,7 +15,7 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
     {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners; an own class as "module:Name"
     {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one; {"scorer": NAME} as it is
     {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`
-    {"estimator": NAME, "params": {…}, "fitted": {…}}
+    {"estimator": NAME, "params": {…}, "fitted": {…}}     with "transformers" of a pipeline: an archive of skops
 
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """

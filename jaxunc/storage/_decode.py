@@ -46,7 +46,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
 """Defaults of fields that files of the first versions lack."""
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
 """Names of attributes that are NumPy arrays."""
-KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
+KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
 """Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
 learning went: no answer reads them."""
 
@@ -186,12 +186,13 @@ class Decoder:
 
     def _estimator(self, node: Any, depth: int) -> Any:
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
-        if self._classifier is not None and name in ESTIMATORS and has_forest(name):
+        takes_raw = "transformers" in fitted  # which needs scikit-learn to answer
+        if self._classifier is not None and name in ESTIMATORS and has_forest(name) and not takes_raw:
             return StoredClassifier(name, fitted, self._classifier)
         # Here, since it takes scikit-learn.
         from ._estimators import restored
 
-        return restored(name, self._dict(node["params"], depth), fitted)
+        return restored(name, self._dict(node["params"], depth), fitted, self._given)
 
     def _of(self, kind: type, node: Any, depth: int) -> Any:
         value = self.value(node, depth)
@@ -344,29 +345,41 @@ class StoredClassifier:
         return get_tags(self._classifier()).input_tags.allow_nan
 
 
-def checked(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes that belong together; raises a ValueError for others."""
+def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
+    """Return fitted attributes that belong together; raises a ValueError for others.
+
+    Where a pipeline takes ``raw`` columns, the forest has others.
+    """
     wide = fitted.pop("wide", None)
     if isinstance(wide, Forest):  # of files of the first versions, in which it was another forest
         fitted["forest_"] = wide
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
-    kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns}
+    kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
     needs_forest = has_forest(name)
-    needed = {"classes_", "n_features_in_", *(("forest_", "combiner_") if needs_forest else ())}
+    raw_rows = raw and "n_features_in_" not in fitted  # of texts, which have no columns
+    needed = {
+        "classes_",
+        *(() if raw_rows else ("n_features_in_",)),
+        *(("forest_", "combiner_") if needs_forest else ()),
+    }
     for attribute in sorted(needed | set(fitted)):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
-    number, classes = fitted["n_features_in_"], fitted["classes_"]
+    number, classes = fitted.get("n_features_in_", 1), fitted["classes_"]
     if classes.ndim != 1 or len(classes) < 2 or isinstance(number, bool) or number < 1:
         raise broken(name, "classes_ and n_features_in_")
     names = fitted.get("feature_names_in_")
     if names is not None and names.shape != (number,):
         raise broken(name, "feature_names_in_")
+    if (types := fitted.get("_raw_types")) is not None and (
+        len(types) != number or not all(isinstance(one, str) for one in types)
+    ):
+        raise broken(name, "_raw_types")
     if needs_forest:
         forest = fitted["forest_"]
-        if forest.n_features != number or tuple(classes.tolist()) != forest.class_labels:
+        if (forest.n_features != number and not raw) or tuple(classes.tolist()) != forest.class_labels:
             raise broken(name, "classes_ and n_features_in_")
     return fitted
 

@@ -1,21 +1,24 @@
 """The part of an estimator that goes into a file: its parameters, and what it needs to answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
+from jaxunc.estimators import opened
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.interop import library_of
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
+from . import _transformers
 from ._decode import KEPT, broken, checked
 from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklearn_class
 
@@ -29,8 +32,11 @@ def is_model(value: Any) -> bool:
     return isinstance(value, BaseEstimator) and type(value).__name__ in SKLEARN
 
 
-def state_of(value: Any) -> dict[str, dict[str, Any]]:
-    """Return the parameters, and what was fitted. Callbacks and random states that are no numbers become None."""
+def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
+    """Return the parameters, and what was fitted; of a pipeline its ``steps``, where the writer knows none.
+
+    Callbacks and random states that are no numbers become None.
+    """
     params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
@@ -38,6 +44,8 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
+    if steps and getattr(value, "_steps", ()):
+        fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
     if isinstance(value.bound_, BoundSample):
         own, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
         sample = {"columns": own.columns, "labels": labels, "label": own.label, "values": values_of(own)}
@@ -46,16 +54,27 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _param(part: Any) -> Any:
-    while isinstance(part, FrozenEstimator):
-        part = part.estimator
+    if isinstance(part, FrozenEstimator | Pipeline):
+        part = opened(part).forest  # the steps before it are kept as they were fitted
     if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
         return None
     is_callback = callable(part) and not isinstance(part, Combiner)
     return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
 
 
-def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
-    """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together."""
+def _last_of(model: Any) -> str:
+    """Return the name of the last step of a pipeline."""
+    whole = opened(model.estimator).whole
+    while isinstance(whole, Pipeline) and isinstance(whole.steps[-1][1], Pipeline):
+        whole = whole.steps[-1][1]
+    return whole.steps[-1][0] if isinstance(whole, Pipeline) else "forest"
+
+
+def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], given: Iterable[Any] = ()) -> Any:
+    """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together.
+
+    ``given`` are types that the transformers of a pipeline may have, beside scikit-learn's.
+    """
     params = {FORMER_PARAMETERS.get(key, key): part for key, part in params.items()}
     if params.get("counts") in list(FORMER_VALUES):
         params["counts"] = FORMER_VALUES[params["counts"]]
@@ -66,7 +85,12 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     model = make(**params)
     if name not in ESTIMATORS:
         return model
+    steps, last = _transformers.read(fitted.pop("transformers"), given) if "transformers" in fitted else ([], "")
+    if steps:
+        model._steps = steps
     refit(model, name, fitted)
+    if steps and model.estimator is not None:
+        model.estimator = Pipeline([*((step, clone(one, safe=False)) for step, one in steps), (last, model.estimator)])
     return model
 
 
@@ -75,7 +99,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
         chosen = {FORMER_PARAMETERS.get(key, key): part for key, part in chosen.items()}
-    fitted = checked(name, fitted)
+    fitted = checked(name, fitted, raw=bool(vars(model).get("_steps")))
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:

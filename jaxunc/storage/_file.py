@@ -173,6 +173,8 @@ class Description(NamedTuple):
     """Size of the file in bytes."""
     parameters: dict[str, Any]
     """Parameters of an estimator that are numbers or strings."""
+    pipeline: tuple[str, ...] | None = None
+    """Steps before the forest, where the model takes raw columns: ``columns`` and ``column_names`` are these."""
 
 
 def describe(path: str | Path) -> Description:
@@ -200,6 +202,11 @@ def describe(path: str | Path) -> Description:
     shape = next((shape for name, (shape, _) in header.shapes.items() if name.endswith("child")), (None, None))
     names, labels = _entries(columns.get("names")), _entries(forest.get("class_labels"))
     number = columns.get("number")
+    fitted = root.get("fitted")
+    fitted = fitted if isinstance(fitted, dict) else {}
+    if (steps := _steps(fitted.get("transformers"))) is not None:
+        raw = fitted.get("feature_names_in_")
+        number, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
     params = root.get("params")
     plain = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
     return Description(
@@ -214,7 +221,13 @@ def describe(path: str | Path) -> Description:
         arrays=header.shapes,
         n_bytes=Path(path).stat().st_size,
         parameters=plain,
+        pipeline=steps,
     )
+
+
+def _steps(node: Any) -> tuple | None:
+    parts = node.get("dict") if isinstance(node, dict) else None
+    return _entries(parts.get("steps")) if isinstance(parts, dict) else None
 
 
 def _within(node: Any, depth: int) -> Iterator[dict]:

@@ -54,6 +54,12 @@ def save(path: str | Path, x: Any) -> None:
     came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers, callbacks and
     forests that are not scikit-learn's become None.
 
+    Of an estimator with a **pipeline** the file holds the transformers, too, as skops writes them, which then has to be
+    installed (``pip install "jaxunc[cli]"`` does). `load` reads them only if every type in them is scikit-learn's or
+    NumPy's, or ``known``; the pipeline comes back in parts: ``estimator`` as an unfitted one. Functions without a name
+    (lambda) and types that skops does not write are refused. Such an estimator pickles as a whole, for those who trust
+    the file. Transformers of another version of scikit-learn answer as that version reads them: it warns.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -91,7 +97,8 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     path
         The file.
     known
-        Classes of combiners, and scorers, of one's own that the file may name. Nothing else is ever imported for it.
+        Classes of combiners, scorers, and transformers of a pipeline, of one's own or of other libraries, that the file
+        may name. Nothing else is ever imported for it.
 
     Returns
     -------
@@ -183,7 +190,7 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     params = {name: state.pop(name) for name in list(state) if name in COMBINERS or _holds_jax(state[name])}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
-        kept["fitted"] = parts_of(model)["fitted"]
+        kept["fitted"] = parts_of(model, steps=False)["fitted"]  # transformers are the writer's to know
         state = {name: part for name, part in state.items() if name not in (*KEPT, *MADE_ANEW)}
     return state | {IN_FILES: _written(kept)}
 

@@ -28,6 +28,7 @@ from jaxunc.storage import Description, StoredClassifier, describe, load_answeri
 from jaxunc.tables import Columns, Encoded
 
 from ._in_memory import arrow_labels, arrow_numbers
+from ._raw_rows import RawRows
 
 OUTPUTS = (
     *("class", "probability", "score", "uncertainty", "interval"),
@@ -82,7 +83,12 @@ class Scoring:
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
         check_outputs(outputs, s, confidence)
         answering_model = answering(model)
-        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+        # A pipeline makes the rows of the forest of raw columns.
+        self.raw_rows = RawRows(model) if getattr(model, "_steps", None) else None
+        if self.raw_rows is not None:
+            self.columns_read = self.raw_rows.columns
+        else:
+            self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
         self._model = model
         self.answerers = answerers_of(answering_model, outputs, s, confidence)

@@ -40,8 +40,8 @@ def stream(
     Parameters
     ----------
     model
-        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library, or a forest (for which
-        class frequencies are averaged).
+        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library (of a pipeline, the source
+        holds its raw columns), or a forest (for which class frequencies are averaged).
     source
         A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a frame of pandas,
         Polars or another kind, a dictionary of columns, an array ``[instances features]``, or an iterable of such.
@@ -127,6 +127,8 @@ def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> It
 
 def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     """Return a chunk's rows as the model's trees test them."""
+    if scoring.raw_rows is not None:
+        return scoring.raw_rows(chunk)
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not scoring.takes_missing:
         raise ValueError(

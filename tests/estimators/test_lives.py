@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
@@ -31,6 +33,7 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn fr
     [
         CautiousForestClassifier(RandomForestClassifier(10, max_depth=3)),
         CombinedForestClassifier(RandomForestClassifier(5)),
+        CombinedForestClassifier(make_pipeline(StandardScaler(with_mean=False), RandomForestClassifier(5))),
         RandomDecisionTreesClassifier(5),
     ],
     expected_failed_checks=lambda model: EXPECTED if isinstance(model, RandomDecisionTreesClassifier) else BOOTSTRAPS,

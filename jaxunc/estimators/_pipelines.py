@@ -1,0 +1,288 @@
+"""Pipelines around a forest: opened into transformers and the forest, fitted, and asked for the forest's rows."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.pipeline import Pipeline
+
+from jaxunc._checks import warn
+from jaxunc.interop import is_read, library_of, way_round
+from jaxunc.tables import is_sparse
+
+Steps = Sequence[tuple[str, Any]]
+"""Transformers by their names, in their order."""
+_THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
+_MAY_BE_ANY = "Object"
+_FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
+
+
+class Opened(NamedTuple):
+    """What an estimator is made of."""
+
+    whole: Any
+    """A pipeline or a forest, without what freezes it, has searched for it or sets its threshold."""
+    forest: Any
+    """The last step of the pipeline; else the whole."""
+    fitted: bool
+
+
+def opened(estimator: Any) -> Opened:
+    """Return the pipeline or forest, and its last step; fitted wrappers are opened where they are frozen."""
+    whole, fitted = _unwrapped(estimator, fitted=False)
+    forest = whole
+    while isinstance(forest, Pipeline):
+        if not (isinstance(forest.steps, list | tuple) and forest.steps and isinstance(forest.steps[-1], list | tuple)):
+            return Opened(whole, None, fitted)  # which is refused
+        forest, fitted = _unwrapped(forest.steps[-1][1], fitted=fitted)
+    return Opened(whole, forest, fitted)
+
+
+def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
+    while True:
+        # Searches of any library have a best estimator; thresholds are found for one.
+        parts = ("best_estimator_", *(("estimator_",) * isinstance(model, _THRESHOLDS)))
+        found = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
+        if isinstance(model, FrozenEstimator):
+            model, fitted = model.estimator, True
+        elif fitted and found:
+            model = found[0]
+        else:
+            return model, fitted
+
+
+def warn_of_threshold(estimator: Any) -> None:
+    """Warn of a threshold around a model, which says what the model decides and not what its leaves hold."""
+    while isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    if isinstance(estimator, _THRESHOLDS):
+        warn(
+            f"the threshold of {type(estimator).__name__} is left: this classifier decides by its own probabilities. "
+            f"Put it around this one instead: {type(estimator).__name__}(FrozenEstimator(this))."
+        )
+
+
+def steps_of(whole: Any) -> Steps:
+    """Return the transformers before the forest, also of pipelines within pipelines; none where there is no pipeline.
+
+    They are the steps themselves, no copies.
+    """
+    found: list[tuple[str, Any]] = []
+    while isinstance(whole, Pipeline):
+        found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
+        whole, _ = _unwrapped(whole.steps[-1][1], fitted=True)
+    return found
+
+
+def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
+    """Raise a TypeError unless the last step may be fitted, or taken as it is, before the work of fitting it."""
+    if whole is not forest and (forest is None or isinstance(forest, str)):
+        raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
+    if samplers := [name for name, step in steps_of(whole) if hasattr(step, "fit_resample")]:
+        raise TypeError(
+            f"estimator is a pipeline whose step {samplers[0]!r} makes or drops rows, so counts of leaves would be of "
+            "other rows than are given. Sample before fit, or take class_weight='balanced_subsample' in the forest; a "
+            "fitted forest goes without it: FrozenEstimator(sklearn.pipeline.Pipeline(its other steps))."
+        )
+    if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
+        return
+    where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
+    if isinstance(forest, BaseEstimator) and is_regressor(forest):
+        raise TypeError(
+            f"{where} that predicts numbers; pass one of classes. For sums of a regressor: "
+            "jaxunc.from_any(model).predict(X)."
+        )
+    if (rounds := _rounds(forest)) is not None and rounds != 1:
+        raise TypeError(
+            f"{where}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "
+            "the same question (random forests, XGBRFClassifier, boosting_type='rf'). Fitted, it is taken by "
+            "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y)."
+        )
+    if rounds is None and isinstance(forest, BaseEstimator) and not is_read(forest):
+        raise TypeError(f"{where}; from_sklearn imports no such model. {way_round(forest)}")
+
+
+def _name(model: Any) -> str:
+    return type(model).__name__
+
+
+def _rounds(model: Any) -> int | None:
+    """Return how many stages an unfitted model has whose leaves hold values; None for others."""
+    library = library_of(model)
+    if library == "catboost":
+        return 1000
+    params = model.get_params(deep=False)
+    if library == "xgboost":
+        is_forest = "RF" in _name(model)
+        return 1 if is_forest else params.get("n_estimators") or 100
+    if library == "lightgbm":
+        kind = params.get("boosting", params.get("boosting_type"))
+        return 1 if kind in ("rf", "random_forest") else params.get("n_estimators")
+    if _name(model) in ("GradientBoostingClassifier", "HistGradientBoostingClassifier"):
+        return params.get("max_iter", params.get("n_estimators"))
+    return None
+
+
+def copies_of_steps(whole: Any) -> Steps:
+    """Return the fitted transformers so that fitting the pipeline again changes no answer, where they can be copied."""
+    try:
+        return copy.deepcopy(steps_of(whole))
+    except Exception:  # someone's own, which holds what has no copy
+        return steps_of(whole)
+
+
+def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit the transformers of a pipeline in place, and return the rows as its forest is to see them.
+
+    As its ``fit`` does, with its memory. Weights go to the transformers that request them, where routing is enabled.
+    """
+    pipeline: Any = whole
+    while isinstance(pipeline, Pipeline):
+        if len(pipeline.steps) > 1:
+            own, n = pipeline[:-1], n_rows(X)
+            X = own.fit_transform(X, y, **_requested(own, sample_weight))
+            pipeline.steps = [*own.steps, pipeline.steps[-1]]  # those that come from its memory are others
+            check_rows(X, n, own.steps)
+        pipeline = pipeline.steps[-1][1]
+    return X
+
+
+def _requested(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
+    if sample_weight is None or not get_config()["enable_metadata_routing"]:
+        return {}
+    asked = pipeline.get_metadata_routing().consumes("fit_transform", ["sample_weight"])
+    return {"sample_weight": sample_weight} if asked else {}
+
+
+def transformed(steps: Steps, X: Any) -> Any:
+    """Return rows as the transformers make them; a ValueError if they are not as many, or a step is not fitted."""
+    n = n_rows(X)
+    try:
+        for _, step in steps:
+            X = step.transform(X)
+    except NotFittedError as error:
+        raise ValueError(
+            f"a step of {[name for name, _ in steps]} is not fitted, and the forest is: {error} Freeze the whole "
+            "fitted pipeline: FrozenEstimator(pipeline)."
+        ) from error
+    check_rows(X, n, steps)
+    return X
+
+
+def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
+    if (found := n_rows(X)) != n:
+        raise ValueError(
+            f"the pipeline's steps {[name for name, _ in steps]} made {found} rows of {n}, and each row needs its "
+            "answer. Drop or add rows before fit, not in the pipeline."
+        )
+
+
+def n_rows(X: Any) -> int:
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}; pass the raw columns that the pipeline was fitted on.")
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def known_to_sklearn(X: Any) -> Any:
+    """Return columns by name, and tables of Arrow, as frames of pandas, which transformers know; others as they are.
+
+    What is no more than an array to be becomes one.
+    """
+    if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
+        return np.asarray(X)
+    if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
+        import pandas as pd
+
+        return pd.DataFrame({str(name): column for name, column in X.items()})
+    of_arrow: Any = X
+    return of_arrow.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
+
+
+def column_types(X: Any) -> tuple[str, ...] | None:
+    """Return the type of each column of raw rows, as narwhals calls it; None for what has no columns with types."""
+    if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
+        name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
+        return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
+    frame = _frame_of(X)
+    return None if frame is None else tuple(_type_of(frame[name]) for name in frame.columns)
+
+
+def _frame_of(X: Any) -> Any:
+    """Return a frame whose columns have names of their own; None for others, which are the transformers' to refuse."""
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        return None
+    frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _type_of(column: Any) -> str:
+    if len(column) and column.null_count() == len(column):
+        return _MAY_BE_ANY
+    categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
+    if getattr(getattr(categories, "dtype", None), "kind", "O") in "iufb":  # of numbers, in pandas
+        return _MAY_BE_ANY
+    return str(column.dtype).partition("(")[0]
+
+
+def family(kind: str) -> str | None:
+    """Return what a column of a type holds: numbers, words or dates; None where it may be any."""
+    if kind.startswith(("Int", "UInt", "Float", "Decimal")):
+        return "numbers"
+    return _FAMILIES.get(kind, "dates" if kind.startswith(("Date", "Time", "Duration")) else None)
+
+
+def as_fitted(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence[int]) -> Any:
+    """Return a frame whose columns are of the kinds that the pipeline was fitted on; a TypeError if some are others.
+
+    A column of pandas that is all missing becomes one of the kind that it had, since encoders fail on others. What a
+    column is called, and that one is missing, is the transformers' to refuse, which take no frame without rows.
+    """
+    frame = _frame_of(X)
+    if frame is None:
+        return X
+    given, changed = set(frame.columns), {}
+    for j in read:
+        if names[j] not in given:
+            if not len(frame):
+                raise ValueError(f"columns are missing: {sorted({names[j] for j in read} - given)}")
+            continue
+        if (expected := family(types[j])) is None:
+            continue
+        kind = _type_of(frame[names[j]])
+        if family(kind) not in (None, expected):
+            raise TypeError(
+                f"X's column {names[j]!r} holds {family(kind)}, and held {expected} when the pipeline was fitted. Pass "
+                f"{expected}, such as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
+            )
+        known = kind != _MAY_BE_ANY or expected == "dates" or not hasattr(X, "iloc")
+        if not known and frame[names[j]].null_count() == len(frame) > 0:
+            changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
+    return X.assign(**changed) if changed else X
+
+
+def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
+    """Return the positions of the raw columns that are read: all but those that a first `ColumnTransformer` drops."""
+    first = steps[0][1] if steps else None
+    while isinstance(first, Pipeline) and first.steps:
+        first = first.steps[0][1]
+    every = tuple(range(number))
+    if names is None or not isinstance(first, ColumnTransformer):
+        return every
+    kept: set[str] = set()
+    for _, transformer, columns in getattr(first, "transformers_", []):
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        own = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
+        if not all(isinstance(name, str) for name in own):
+            return every  # by their positions, among all columns
+        kept |= set(own)
+    return tuple(j for j in every if names[j] in kept) if kept <= set(names) else every

@@ -1,0 +1,462 @@
+"""Classifiers of pipelines that end in a forest: on raw columns they answer as the forest does on what comes to it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+
+import jaxunc as ju
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveTreeClassifier,
+)
+from tests._refusal import refuses
+
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
+RNG = np.random.default_rng(0)
+N = 240
+RAW = pd.DataFrame(
+    {
+        "age": np.where(np.arange(N) % 7, RNG.normal(40, 10, N), np.nan),
+        "job": RNG.choice(["clerk", "cook", "nurse", None], N),
+        "when": pd.date_range("2020", periods=N),
+        "n": RNG.integers(0, 9, N),
+        "debt": RNG.normal(size=N),
+    }
+)
+Y = np.where((RAW.age.fillna(40) > 40) ^ (RNG.random(N) < 0.2), "yes", "no")
+NUMBERS, WORDS = ["age", "n", "debt"], ["job"]
+
+
+def forest(n=60, **settings):
+    return RandomForestClassifier(n, min_samples_leaf=3, random_state=0, **settings)
+
+
+def columns(words=None, numbers=None, **settings):
+    words = OneHotEncoder(handle_unknown="ignore") if words is None else words
+    parts = [("numbers", SimpleImputer() if numbers is None else numbers, NUMBERS), ("words", words, WORDS)]
+    return ColumnTransformer(parts, **settings)
+
+
+def pipeline(last=None, **settings):
+    return Pipeline([("prep", columns()), ("forest", forest() if last is None else last)], **settings)
+
+
+class DropsRows(BaseEstimator, TransformerMixin):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[~X["age"].isna()]
+
+
+class OwnColumns(BaseEstimator, TransformerMixin):
+    """Someone's own step, without anything that it learns."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X.assign(ratio=X["debt"] / (1 + X["n"]))
+
+
+class OtherWhenFitted(BaseEstimator, TransformerMixin):
+    """Makes other rows of those that it is fitted on than of the same ones later, as `TargetEncoder` does."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def fit_transform(self, X, y=None):
+        self.fit(X)
+        return np.asarray(X[NUMBERS].fillna(0)) + np.arange(len(X))[:, None] % 2
+
+    def transform(self, X):
+        return np.asarray(X[NUMBERS].fillna(0))
+
+
+selected = make_column_selector(dtype_include="number")
+PIPELINES = {
+    "dense": lambda: pipeline(),
+    "sparse": lambda: make_pipeline(columns(sparse_threshold=1.0), forest()),
+    "pandas inside": lambda: make_pipeline(
+        columns(OneHotEncoder(sparse_output=False, handle_unknown="ignore")).set_output(transform="pandas"), forest()
+    ),
+    "polars inside": lambda: make_pipeline(
+        columns(OneHotEncoder(sparse_output=False, handle_unknown="ignore")).set_output(transform="polars"), forest()
+    ),
+    "NaN to the forest": lambda: make_pipeline(columns(OrdinalEncoder(), "passthrough"), forest()),
+    "nested": lambda: Pipeline([("own", OwnColumns()), ("rest", pipeline())]),
+    "passed through": lambda: Pipeline([("a", "passthrough"), ("b", columns()), ("c", "passthrough"), ("d", forest())]),
+    "selected": lambda: make_pipeline(
+        ColumnTransformer([("x", SimpleImputer(), selected)]), StandardScaler(), forest()
+    ),
+    "other when fitted": lambda: make_pipeline(OtherWhenFitted(), forest()),
+    "extra trees": lambda: pipeline(ExtraTreesClassifier(60, bootstrap=True, min_samples_leaf=3, random_state=0)),
+    "a frozen step": lambda: make_pipeline(FrozenEstimator(columns().fit(RAW, Y)), forest()),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.exhaustive(keep=2)
+def test_answers_are_those_of_the_pipeline(name):
+    own = PIPELINES[name]().fit(RAW, Y)
+    for estimator in (PIPELINES[name](), FrozenEstimator(own)):
+        made = CombinedForestClassifier(estimator, combiner="probability").fit(RAW, Y)
+        for rows in (RAW, RAW[:1], RAW[::-1]):
+            np.testing.assert_allclose(made.predict_proba(rows), own.predict_proba(rows), atol=1e-6)
+        assert made.predict_proba(RAW[:0]).shape == (0, 2)
+        assert (made.n_features_in_, made.feature_names_in_.tolist()) == (5, RAW.columns.tolist())
+        np.testing.assert_array_equal(made.estimator_.predict_proba(RAW), own.predict_proba(RAW))
+        assert made.forest_.n_features == made.estimator_[:-1].transform(RAW).shape[1] if name != "nested" else True
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse", "pandas inside", "other when fitted", "nested"])
+@pytest.mark.exhaustive
+def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name):
+    whole = PIPELINES[name]()
+    before, last = (Pipeline([*whole[:-1].steps, *whole[-1][:-1].steps]), whole[-1][-1]) if name == "nested" else (
+        whole[:-1], whole[-1]
+    )  # fmt: skip
+    rows = before.fit_transform(RAW, Y)
+    for make in (CombinedForestClassifier, lambda one: CombinedForestClassifier(one, combiner="mean", counts="oob")):
+        raw, plain = make(whole).fit(RAW, Y), make(last).fit(rows, Y)
+        np.testing.assert_allclose(raw.predict_proba(RAW), plain.predict_proba(before.transform(RAW)), atol=1e-6)
+        if hasattr(plain, "oob_score_"):
+            assert raw.oob_score_ == plain.oob_score_
+    cautious = CautiousForestClassifier(whole).fit(RAW, Y)
+    expected = CautiousForestClassifier(last).fit(rows, Y)
+    np.testing.assert_array_equal(cautious.predict_set(RAW), expected.predict_set(before.transform(RAW)))
+    np.testing.assert_array_equal(cautious.oob_set_, expected.oob_set_)
+
+
+def test_every_answer_takes_raw_columns():
+    made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
+    rows = made.estimator_[:-1].transform(RAW)
+    bound = ju.bind(made.forest_, made.combiner_)
+    np.testing.assert_allclose(made.predict_proba(RAW), bound.probability(rows), atol=1e-6)
+    assert made.decision_function(RAW).shape == (N,)
+    assert made.predict_uncertainty(RAW).total.shape == (N,)
+    votes = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y)
+    polled = votes.predict_polled(RAW, confidence=0.95, prior="fitted", training=(RAW, Y))
+    assert polled.n_trees_used.max() <= 60
+    why = CautiousForestClassifier(pipeline()).fit(RAW, Y).explain(RAW[:3])
+    assert why.largest_s.shape == (3,)
+
+
+class Seen(BaseEstimator, TransformerMixin):
+    """Keeps the rows that it was fitted on."""
+
+    def fit(self, X, y=None):
+        self.rows_ = np.asarray(X["debt"])
+        return self
+
+    def transform(self, X):
+        return np.asarray(X[NUMBERS].fillna(0))
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(N) // 4])
+@pytest.mark.exhaustive(keep=1)
+def test_transformers_never_see_rows_that_are_held_out(groups):
+    made = CombinedForestClassifier(make_pipeline(Seen(), forest()), counts="held_out", random_state=0)
+    made.fit(RAW, Y, groups=groups)
+    seen = made.estimator_[0].rows_
+    assert len(seen) + np.asarray(made.forest_.n_samples) == N
+    assert set(seen) < set(RAW["debt"])
+    if groups is not None:
+        inside = np.isin(RAW["debt"], seen)
+        assert all(inside[groups == one].all() or not inside[groups == one].any() for one in groups)
+
+
+@pytest.mark.exhaustive
+def test_copies_are_looked_for_among_the_rows_that_come_to_the_forest():
+    raw, y = pd.concat([RAW, RAW[:60]], ignore_index=True), np.r_[Y, Y[:60]]
+    for counts in ("oob", "held_out"):
+        with pytest.warns(UserWarning, match="60 of 300 rows repeat others"):
+            CombinedForestClassifier(pipeline(), combiner="mean", counts=counts, random_state=0).fit(raw, y)
+
+
+@pytest.mark.exhaustive
+def test_weights_go_to_the_forest_and_to_steps_that_request_them():
+    weight = RNG.uniform(0.5, 2, N)
+    made = CombinedForestClassifier(pipeline(), combiner="probability").fit(RAW, Y, weight)
+    own = pipeline().fit(RAW, Y, forest__sample_weight=weight)
+    np.testing.assert_allclose(made.predict_proba(RAW), own.predict_proba(RAW), atol=1e-6)
+    with config_context(enable_metadata_routing=True):
+        scaled = make_pipeline(columns(), StandardScaler().set_fit_request(sample_weight=True), forest(5))
+        made = CombinedForestClassifier(scaled, combiner="mean").fit(RAW, Y, weight)
+        rows = columns().fit_transform(RAW)
+        expected = StandardScaler().fit(rows, sample_weight=weight)
+        np.testing.assert_allclose(made.estimator_[1].mean_, expected.mean_)
+
+
+@pytest.mark.exhaustive
+def test_validation_searches_and_routing():
+    made = CombinedForestClassifier(pipeline(forest(50)))
+    assert cross_val_score(made, RAW, Y, cv=2).min() > 0.6
+    grid = {"estimator__prep__numbers__strategy": ["mean", "median"], "estimator__forest__max_depth": [2]}
+    search = GridSearchCV(CombinedForestClassifier(pipeline(forest(5)), combiner="mean"), grid, cv=2).fit(RAW, Y)
+    assert search.best_estimator_.estimator_["forest"].max_depth == 2
+    with config_context(enable_metadata_routing=True):
+        routed = CombinedForestClassifier(pipeline(forest(5)), combiner="mean", counts="train").set_fit_request(
+            sample_weight=True, groups=True
+        )
+        routed.set_score_request(sample_weight=False)
+        params = {"sample_weight": np.ones(N) + (np.arange(N) % 2), "groups": np.arange(N) // 5}
+        found = cross_validate(routed, RAW, Y, cv=GroupKFold(2), params=params, return_estimator=True)
+        weights = [params["sample_weight"][np.arange(N) // 5 % 2 == part].sum() for part in (0, 1)]
+        assert np.isclose(sum(float(one.forest_.n_samples) for one in found["estimator"]), sum(weights))
+
+
+@pytest.mark.exhaustive
+def test_copies_pickles_and_display():
+    made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(again.predict_proba(RAW), made.predict_proba(RAW))
+    assert not hasattr(clone(made), "classes_")
+    np.testing.assert_array_equal(clone(made).fit(RAW, Y).predict_proba(RAW), made.predict_proba(RAW))
+    assert "OneHotEncoder" in made._repr_html_()
+
+
+@pytest.mark.exhaustive
+def test_memory_of_a_pipeline(tmp_path):
+    made = [CombinedForestClassifier(pipeline(memory=str(tmp_path)), combiner="mean").fit(RAW, Y) for _ in range(2)]
+    expected = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y).predict_proba(RAW)
+    for one in made:
+        np.testing.assert_array_equal(one.predict_proba(RAW), expected)
+
+
+def test_other_frames_and_arrays():
+    made = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y)
+    expected = made.predict_proba(RAW)
+    by_name = {name: RAW[name].to_numpy() for name in RAW}
+    for rows in (RAW[RAW.columns[::-1]], RAW.assign(more=1), by_name, RAW.drop(columns="when")):
+        np.testing.assert_array_equal(made.predict_proba(rows), expected)
+    polars = pl.from_pandas(RAW)
+    words = OneHotEncoder(handle_unknown="ignore")
+    of_polars = make_pipeline(columns(words, make_pipeline(FunctionTransformer(), SimpleImputer())), forest(5))
+    made = CombinedForestClassifier(of_polars, combiner="probability").fit(polars, Y)
+    own = clone(of_polars).fit(polars, Y)
+    np.testing.assert_allclose(made.predict_proba(polars), own.predict_proba(polars), atol=1e-6)
+    array = RAW[["n", "debt"]].to_numpy()
+    made = CombinedForestClassifier(make_pipeline(StandardScaler(), forest(5)), combiner="mean").fit(array, Y)
+    assert made.predict_proba(array[:1]).shape == (1, 2)
+    with refuses(ValueError, "1 features"):
+        made.predict(array[:, :1])
+
+
+REFUSED_ROWS = [
+    (lambda: RAW.drop(columns="job"), ValueError, "columns are missing: .*job"),
+    (lambda: RAW.assign(job=3), TypeError, r"X's column 'job' holds numbers, and held words .*astype\('str'\)"),
+    (lambda: RAW.assign(age="x"), TypeError, r"X's column 'age' holds words, and held numbers"),
+    (lambda: RAW.assign(debt=RAW["when"]), TypeError, r"X's column 'debt' holds dates, and held numbers"),
+    (lambda: RAW.drop(columns="age")[:0], ValueError, "columns are missing: .*age"),
+]
+
+
+@pytest.mark.parametrize(("rows", "error", "said"), REFUSED_ROWS)
+@pytest.mark.exhaustive(keep=2)
+def test_rows_of_other_columns(rows, error, said):
+    made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
+    refuses(error, said, made.predict, rows())
+    frozen = CombinedForestClassifier(FrozenEstimator(pipeline(forest(3)).fit(RAW, Y)), combiner="mean").fit(RAW, Y)
+    refuses(error, said, frozen.predict, rows())
+
+
+def test_a_column_that_is_all_missing_may_be_of_any_type():
+    made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
+    one = made.predict_proba(RAW.assign(age=None, job=np.nan))
+    np.testing.assert_array_equal(one, made.predict_proba(RAW.assign(age=np.nan, job=RAW["job"].where(RAW["n"] < 0))))
+
+
+@pytest.mark.exhaustive
+def test_a_pipeline_whose_rows_are_counted_elsewhere():
+    own = pipeline().fit(RAW[:160], Y[:160])
+    made = CombinedForestClassifier(FrozenEstimator(own), counts="held_out").fit(RAW[160:], Y[160:])
+    rows = own[:-1].transform(RAW)
+    expected = CombinedForestClassifier(FrozenEstimator(own[-1]), counts="held_out").fit(rows[160:], Y[160:])
+    np.testing.assert_allclose(made.predict_proba(RAW), expected.predict_proba(rows), atol=1e-6)
+    for start, said in ((80, "not the rows that this RandomForestClassifier"), (160, "fitted on 160 .*'held_out' for")):
+        with refuses(ValueError, said):
+            CombinedForestClassifier(FrozenEstimator(own)).fit(RAW[start:], Y[start:])
+    unread = CombinedForestClassifier(FrozenEstimator(own), combiner="probability").fit()
+    np.testing.assert_allclose(unread.predict_proba(RAW), own.predict_proba(RAW), atol=1e-6)
+    assert unread.feature_names_in_.tolist() == RAW.columns.tolist()
+
+
+FITTED = {
+    "a search": lambda one: GridSearchCV(one, {"forest__max_depth": [3]}, cv=2).fit(RAW, Y),
+    "a search inside": lambda one: Pipeline(
+        [("prep", one["prep"]), ("search", GridSearchCV(one["forest"], {"max_depth": [3]}, cv=2))]
+    ).fit(RAW, Y),
+    "a fixed threshold": lambda one: FixedThresholdClassifier(one, threshold=0.1).fit(RAW, Y),
+    "a tuned threshold": lambda one: TunedThresholdClassifierCV(one, cv=2).fit(RAW, Y),
+    "frozen twice": lambda one: FrozenEstimator(one.fit(RAW, Y)),
+    "its last step": lambda one: make_pipeline(one.fit(RAW, Y)[:-1], FrozenEstimator(one[-1])),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.filterwarnings("ignore:the threshold of")
+@pytest.mark.exhaustive(keep=2)
+def test_fitted_wrappers_are_opened(name):
+    model = FITTED[name](pipeline(forest(10)))
+    made = CombinedForestClassifier(model if name == "its last step" else FrozenEstimator(model)).fit(RAW, Y)
+    assert made.forest_.n_trees == 10
+    mean = clone(made).set_params(combiner="probability") if name != "its last step" else made
+    if mean is not made:
+        np.testing.assert_allclose(mean.fit().predict_proba(RAW), model.predict_proba(RAW), atol=1e-6)
+
+
+def test_a_threshold_is_left_with_a_warning():
+    model = FixedThresholdClassifier(pipeline(forest(5)), threshold=0.1, pos_label="yes").fit(RAW, Y)
+    with pytest.warns(UserWarning, match="the threshold of FixedThresholdClassifier is left"):
+        CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
+
+
+REFUSED = [
+    (lambda: Pipeline([]), "last step is None; make the last step a forest"),
+    (lambda: pipeline(CombinedForestClassifier()), "it ends a pipeline itself"),
+    (lambda: Pipeline([("prep", columns()), ("last", "passthrough")]), "last step is 'passthrough'; make .* a forest"),
+    (lambda: pipeline(LogisticRegression()), "its last step is a LogisticRegression; from_sklearn imports no such"),
+    (lambda: pipeline(GradientBoostingClassifier()), "last step is a GradientBoostingClassifier, a boosted model"),
+    (lambda: HistGradientBoostingClassifier(), r"boosted model, .* jaxunc.from_any\(model\)"),
+    (lambda: AdaBoostClassifier(), "Its trees correct each other: take a random forest"),
+    (lambda: RandomForestRegressor(), "RandomForestRegressor that predicts numbers"),
+    (lambda: GridSearchCV(forest(), {}), r"search around the estimator of jaxunc: GridSearchCV\("),
+    (lambda: CalibratedClassifierCV(forest()), "Pass the model that it calibrates"),
+    (lambda: FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
+    (lambda: VotingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
+    (lambda: StackingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
+    (lambda: BaggingClassifier(forest()), r"a forest is one already: RandomForestClassifier\("),
+    (lambda: OneVsRestClassifier(forest()), "a forest, which tells several classes apart by itself"),
+    (lambda: FrozenEstimator(CalibratedClassifierCV(forest(5), cv=2).fit(RAW[["debt"]], Y)), "Pass the model that it"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "said"), REFUSED)
+def test_refusals_come_before_the_fit(estimator, said, monkeypatch):
+    estimator = estimator()
+    for kind in (ColumnTransformer, RandomForestClassifier, HistGradientBoostingClassifier, GradientBoostingClassifier):
+        monkeypatch.setattr(kind, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+    refuses(TypeError, said, CombinedForestClassifier(estimator).fit, RAW, Y)
+
+
+def test_texts_have_no_columns(tmp_path):
+    words = [" ".join(RNG.choice(["one", "two", "three", "four"], 4)) for _ in range(N)]
+    y = np.array(["no", "yes"])[[("one" in text) * 1 for text in words]]
+    made = CombinedForestClassifier(make_pipeline(TfidfVectorizer(), forest(5)), combiner="mean").fit(words, y)
+    assert made.score(pd.Series(words), y) > 0.95
+    ju.save(tmp_path / "m", made)
+    np.testing.assert_array_equal(ju.load(tmp_path / "m").predict_proba(words), made.predict_proba(words))
+    refuses(ValueError, "takes texts or the like, without columns", lambda: list(ju.stream(made, RAW)))
+
+
+def test_a_pipeline_that_is_fitted_again_changes_no_answer():
+    own = pipeline(forest(5)).fit(RAW, Y)
+    made = CombinedForestClassifier(FrozenEstimator(own), combiner="mean").fit(RAW, Y)
+    before = made.predict_proba(RAW)
+    own.fit(RAW.assign(age=3 * RAW["age"] + 7, debt=1.0), Y)
+    np.testing.assert_array_equal(made.predict_proba(RAW), before)
+
+
+@pytest.mark.exhaustive
+def test_categories_of_numbers_are_numbers():
+    coded = RAW.assign(n=RAW["n"].astype("category"), job=RAW["job"].astype("category"))
+    made = [CombinedForestClassifier(pipeline(forest(5)), combiner="mean").fit(one, Y) for one in (RAW, coded)]
+    for rows in (RAW, coded):
+        np.testing.assert_array_equal(made[0].predict_proba(rows), made[1].predict_proba(rows))
+
+
+def test_refusals():
+    not_all = make_pipeline(columns(), FrozenEstimator(pipeline(forest(5)).fit(RAW, Y)[-1]))
+    with refuses(ValueError, r"a step of \['columntransformer'\] is not fitted, .*Freeze the whole fitted pipeline"):
+        CombinedForestClassifier(not_all, combiner="mean").fit(RAW, Y)
+    with refuses(ValueError, r"steps \['columntransformer'\] leave words for the forest: .*Encode them"):
+        CombinedForestClassifier(make_pipeline(columns("passthrough"), forest(3))).fit(RAW, Y)
+    made = CombinedForestClassifier(pipeline(forest(3)), combiner="mean").fit(RAW, Y)
+    refuses(TypeError, "X is a NoneType; pass the raw columns", made.predict, None)
+    refuses(
+        TypeError, "of a pipeline, and only its forest can be exported: pass model.bound_", ju.interop.to_onnx, made
+    )
+    with refuses(ValueError, r"\['dropsrows', .* made 205 rows of 240, .*Drop or add rows before fit"):
+        CombinedForestClassifier(make_pipeline(DropsRows(), columns(), forest(3))).fit(RAW, Y)
+    with refuses(ValueError, "not fitted"):
+        CombinedForestClassifier(FrozenEstimator(pipeline())).fit(RAW, Y)
+    with refuses(ValueError, "'owncolumns', does not tell on which columns it was fitted; pass rows"):
+        CombinedForestClassifier(FrozenEstimator(make_pipeline(OwnColumns(), columns(), forest(3)).fit(RAW, Y))).fit()
+    for make in (ju.from_any, ju.from_sklearn):
+        with refuses(
+            TypeError, r"taken whole by CombinedForestClassifier\(FrozenEstimator\(pipeline\)\) .*pipeline\[-1\]"
+        ):
+            make(pipeline(forest(3)).fit(RAW, Y))
+
+
+@pytest.mark.exhaustive
+def test_forests_of_other_libraries_at_the_end():
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    y = (Y == "yes").astype(int)
+    rf = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "verbose": -1, "n_estimators": 10}
+    for last in (xgboost.XGBRFClassifier(n_estimators=10, random_state=0), lightgbm.LGBMClassifier(**rf)):
+        made = CombinedForestClassifier(pipeline(last), counts="held_out", random_state=0).fit(RAW, y)
+        assert made.score(RAW, y) > 0.7
+    for last in (xgboost.XGBClassifier(), lightgbm.LGBMClassifier()):
+        refuses(TypeError, "a boosted model", CombinedForestClassifier(pipeline(last), counts="held_out").fit, RAW, y)
+    boosted = pytest.importorskip("catboost").CatBoostClassifier()
+    refuses(TypeError, "CatBoostClassifier, a boosted model", CombinedForestClassifier(boosted).fit, RAW, y)
+
+
+@pytest.mark.exhaustive
+def test_pipelines_of_imbalanced_learn():
+    imblearn = pytest.importorskip("imblearn.pipeline")
+    sampling = pytest.importorskip("imblearn.under_sampling")
+    of_it = imblearn.make_pipeline(columns(), sampling.RandomUnderSampler(random_state=0), forest(3))
+    for estimator in (of_it, FrozenEstimator(clone(of_it).fit(RAW, Y))):
+        with refuses(TypeError, "step 'randomundersampler' makes or drops rows"):
+            CombinedForestClassifier(estimator).fit(RAW, Y)
+    made = CombinedForestClassifier(imblearn.make_pipeline(columns(), forest(3)), combiner="mean").fit(RAW, Y)
+    assert made.predict(RAW).shape == (N,)
+    balanced = pytest.importorskip("imblearn.ensemble").BalancedRandomForestClassifier(5, random_state=0)
+    made = CombinedForestClassifier(pipeline(balanced), combiner="mean", counts="held_out", random_state=0).fit(RAW, Y)
+    assert made.score(RAW, Y) > 0.6
+
+
+@pytest.mark.exhaustive
+def test_classifiers_without_a_forest_end_a_pipeline():
+    for last in (RandomDecisionTreesClassifier(5, random_state=0), TransductiveTreeClassifier()):
+        made = make_pipeline(columns(OrdinalEncoder(encoded_missing_value=-1)), last).fit(RAW[:60], Y[:60])
+        assert made.predict(RAW[60:70]).shape == (10,)
