@@ -37,9 +37,9 @@ from ._summary import (
 )
 
 DETAILS = (
-    "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
-    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves. With "
-    "--model: a model of yours, beside rules that read the rows of DATA counted in its leaves."
+    "Compare combiners that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. With "
+    "--model: a model of yours, beside combiners that read the rows of DATA counted in its leaves."
 )
 
 
@@ -60,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
     )
-    add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
+    add(
+        "--combiners", nargs="+", metavar="NAME", help="combiners to compare, by the names in the tables (default: all)"
+    )
     add(
         "--leaf-sizes",
         nargs="+",
@@ -123,7 +125,7 @@ def _run_on_model(args: argparse.Namespace) -> None:
 
 def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Return the settings that were given, by their names in `Settings`."""
-    options = {"rules": "rules", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    options = {"combiners": "combiners", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
@@ -178,15 +180,15 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
     for forest in settings.forests:
         grid.add_row(Text(forest, style="bold"))
         of_forest = mean.loc[forest]
-        for rule in of_forest.index:
+        for combiner in of_forest.index:
             cells = []
             for name, larger in RANKED_MEASURES.items():
-                value = _fixed(of_forest.at[rule, (name, "mean")], 6)
-                deviation = of_forest.at[rule, (name, "std")]
+                value = _fixed(of_forest.at[combiner, (name, "mean")], 6)
+                deviation = of_forest.at[combiner, (name, "std")]
                 deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
-                best = _is_best(of_forest[(name, "mean")], rule, larger)
+                best = _is_best(of_forest[(name, "mean")], combiner, larger)
                 cells.append(_marked(f"{value} {spread}{deviation}", best))
-            grid.add_row(f" {rule}", *cells, *([str(leaves[forest, rule])] if several else []))
+            grid.add_row(f" {combiner}", *cells, *([str(leaves[forest, combiner])] if several else []))
         grid.add_section()
     return grid
 
@@ -194,16 +196,16 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
 def _ranks_table(settings: Settings, records: Any) -> RichTable:
     ranks = table_of_ranks(records)
     over = count(settings.n_forests, "test part" if settings.is_given else "forest")
-    grid = _grid(f"Average rank of the rules over {over}, 1 is best")
+    grid = _grid(f"Average rank of the combiners over {over}, 1 is best")
     for name in (*RANKED_MEASURES, "all"):
         grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
-    grid.add_column("the rule", style="dim", no_wrap=True)
-    for rule in ranks.index:
+    grid.add_column("the combiner", style="dim", no_wrap=True)
+    for combiner in ranks.index:
         cells = [
-            _marked(f"{ranks.at[rule, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), rule, False))
+            _marked(f"{ranks.at[combiner, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), combiner, False))
             for name in (*RANKED_MEASURES, "all")
         ]
-        grid.add_row(str(rule), *cells, COMPARED_COMBINERS[str(rule)].meaning)
+        grid.add_row(str(combiner), *cells, COMPARED_COMBINERS[str(combiner)].meaning)
     return grid
 
 
@@ -243,9 +245,9 @@ def _grid(title: str) -> RichTable:
     return grid
 
 
-def _is_best(column: pd.Series, rule, larger: bool) -> bool:
+def _is_best(column: pd.Series, combiner, larger: bool) -> bool:
     values = column.round(DECIMALS)
-    return bool(values[rule] == (values.max() if larger else values.min()))
+    return bool(values[combiner] == (values.max() if larger else values.min()))
 
 
 def _fixed(number: float, width: int) -> str:

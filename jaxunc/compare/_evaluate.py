@@ -65,14 +65,14 @@ Answers = Callable[[np.ndarray], Answer]
 
 
 class Outcome(NamedTuple):
-    """The results of the combiners on one test fold, each under its name ("rule"), as plain numbers and lists."""
+    """The results of the combiners on one test fold, each under its name ("combiner"), as plain numbers and lists."""
 
     measures: dict[str, dict[str, float]]
-    """{rule: {measure: value}}, of `COMPARED_MEASURES`."""
+    """{combiner: {measure: value}}, of `COMPARED_MEASURES`."""
     reliability: dict[str, dict[str, list]]
-    """{rule: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
+    """{combiner: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
     rejection: dict[str, list[float]]
-    """{rule: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
+    """{combiner: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
     uncertainty: list[list[int]]
     """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency], empty bins left out."""
     sets: dict[str, dict[str, float | None]]
@@ -106,7 +106,7 @@ class UncertaintyMap(NamedTuple):
 
 def evaluate(
     forest: Forest,
-    rules: Sequence[str],
+    combiners: Sequence[str],
     X: Float[np.ndarray, "instances features"],
     y: Int[np.ndarray, "instances"],
     learned: Mapping[str, Answers] = MappingProxyType({}),
@@ -116,7 +116,7 @@ def evaluate(
     ``learned`` holds what answers for those that learn, and for a given model. Labels are positions in
     ``forest.class_labels``.
     """
-    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in rules if name not in learned}
+    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
@@ -126,7 +126,7 @@ def evaluate(
     )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
-    stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
+    stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in combiners]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
     upper = float(np.log2(forest.n_classes))
@@ -137,9 +137,11 @@ def evaluate(
     sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
     known = (answers["mean"].probability, answers["intervals"], y) if cautious else None
     return Outcome(
-        measures={name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(rules)},
-        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(rules)},
-        rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(rules)},
+        measures={
+            name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(combiners)
+        },
+        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(combiners)},
+        rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(combiners)},
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
         sets=sets,
         set_sizes=set_sizes,

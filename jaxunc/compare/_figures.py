@@ -71,8 +71,8 @@ class Picture(NamedTuple):
 
 def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
     """Return the combiners that stand out in all figures: the default of forests, and the first by each measure."""
-    leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
-    names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["rules"]])
+    leaders = [rankings[measure].combiners[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
+    names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -83,11 +83,13 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
 
         def draw(ax: Axes, ranking: Ranking = ranking) -> None:
             groups = cliques(ranking.ranks, ranking.different)
-            display = CriticalDifferenceDisplay(ranking.rules, list(ranking.ranks), groups)
+            display = CriticalDifferenceDisplay(ranking.combiners, list(ranking.ranks), groups)
             display.plot(ax, highlight=names)
 
-        height = 1.4 + 0.19 * len(ranking.rules)
-        said = ", ".join(f"{rule} {rank:.1f}" for rule, rank in zip(ranking.rules, ranking.ranks, strict=True))
+        height = 1.4 + 0.19 * len(ranking.combiners)
+        said = ", ".join(
+            f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
+        )
         pictures.append(drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (5.6, height)))
     return pictures
 
@@ -101,8 +103,11 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
     for forest in settings.forests:
         part = records[records["forest"] == forest]
         for measure in ("accuracy", "brier"):
-            table = part.groupby(["rule", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
-            values = {rule: table.loc[rule, list(settings.leaf_sizes)].tolist() for rule in results.about["rules"]}
+            table = part.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
+            values = {
+                combiner: table.loc[combiner, list(settings.leaf_sizes)].tolist()
+                for combiner in results.about["combiners"]
+            }
 
             def draw(ax: Axes, values=values, measure=measure) -> None:
                 LeafSizeDisplay(settings.leaf_sizes, values, measure=TITLES[measure]).plot(ax, lines=lines)
@@ -111,7 +116,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
             better = "higher" if RANKED_MEASURES[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
-            said = "; ".join(f"{rule}: " + ", ".join(f"{v:.3f}" for v in values[rule]) for rule in names)
+            said = "; ".join(f"{combiner}: " + ", ".join(f"{v:.3f}" for v in values[combiner]) for combiner in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
             pictures.append(drawn(title, about, draw))
     return pictures
@@ -131,33 +136,36 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     n_classes = len(results.about["data"]["classes"])
     pictures = []
     for forest in results.settings.forests:
-        chosen = {rule: outcomes_of(results, forest, int(leaves[forest, rule])) for rule in names}
-        reliability = {rule: _reliability(rule, outcomes) for rule, outcomes in chosen.items()}
+        chosen = {combiner: outcomes_of(results, forest, int(leaves[forest, combiner])) for combiner in names}
+        reliability = {combiner: _reliability(combiner, outcomes) for combiner, outcomes in chosen.items()}
         # Folds have equally many points: their curves are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
-        accuracy = {rule: np.mean([o.rejection[rule] for o in found], axis=0) for rule, found in chosen.items()}
+        accuracy = {
+            combiner: np.mean([o.rejection[combiner] for o in found], axis=0) for combiner, found in chosen.items()
+        }
 
         def draw_reliability(ax: Axes, curves=reliability) -> None:
-            for i, (rule, curve) in enumerate(curves.items()):
-                display = ReliabilityDisplay(curve, name=rule)
-                display.plot(ax, reference=i == 0, **lines[rule].keywords())
+            for i, (combiner, curve) in enumerate(curves.items()):
+                display = ReliabilityDisplay(curve, name=combiner)
+                display.plot(ax, reference=i == 0, **lines[combiner].keywords())
             ax.set_xlim(1 / n_classes - 0.02, 1.02)
             ax.legend()
 
         def draw_rejection(ax: Axes, accuracy=accuracy, kept=kept) -> None:
-            for rule, values in accuracy.items():
+            for combiner, values in accuracy.items():
                 curve = metrics.RejectionCurve(1 - kept[::-1], values[::-1])
-                RejectionDisplay(curve, name=rule).plot(ax, markevery=4, **lines[rule].keywords())
+                RejectionDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
         def draw_risk(ax: Axes, accuracy=accuracy, kept=kept) -> None:
-            for rule, values in accuracy.items():
+            for combiner, values in accuracy.items():
                 curve = metrics.RiskCoverageCurve(kept, 1 - values)
-                RiskCoverageDisplay(curve, name=rule).plot(ax, markevery=4, **lines[rule].keywords())
+                RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
         said = "; ".join(
-            f"{rule} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %" for rule, values in accuracy.items()
+            f"{combiner} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %"
+            for combiner, values in accuracy.items()
         )
         pictures += [
             drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
@@ -167,10 +175,10 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     return pictures
 
 
-def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
+def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
     """Join the bins of several test folds."""
     size, hits, confidence = (
-        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
+        np.sum([outcome.reliability[combiner][part] for outcome in outcomes], axis=0)
         for part in ("size", "hits", "confidence")
     )
     filled = np.maximum(size, 1)

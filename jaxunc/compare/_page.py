@@ -66,7 +66,7 @@ def page(results: Results) -> str:
     names = highlighted(results, rankings)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
-        "ranks": rank_pictures(rankings, names) if len(results.about["rules"]) > 1 else [],
+        "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
         "curves": curve_pictures(results, records, names),
         "uncertainty": uncertainty_pictures(results, records),
         "sets": set_pictures(results, records),
@@ -100,10 +100,10 @@ def page(results: Results) -> str:
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
-        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["rules"]},
+        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
-        baseline=BASELINE if BASELINE in results.about["rules"] else None,
+        baseline=BASELINE if BASELINE in results.about["combiners"] else None,
     )
 
 
@@ -118,14 +118,14 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
     for forest in results.settings.forests:
         part = mean.loc[forest]
         rows = []
-        for rule in order:
+        for combiner in order:
             cells = []
             for name in COMPARED_MEASURES:
                 column = part[(name, "mean")].round(DECIMALS)
                 best = column.max() if _larger(name) else column.min()
-                value, spread = part.at[rule, (name, "mean")], part.at[rule, (name, "std")]
-                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[rule] == best})
-            rows.append({"rule": rule, "cells": cells, "leaf_size": leaves[forest, rule]})
+                value, spread = part.at[combiner, (name, "mean")], part.at[combiner, (name, "std")]
+                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[combiner] == best})
+            rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaves[forest, combiner]})
         tables[forest] = rows
     return tables
 
@@ -134,15 +134,15 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
     """Return a row per combiner, best first: its ranks, and whether a test finds that it differs from the first."""
     ranks = table_of_ranks(records)
     rows = []
-    for rule in ranks.index:
+    for combiner in ranks.index:
         cells = []
         for name in RANKED_MEASURES:
-            place = rankings[name].rules.index(rule)
+            place = rankings[name].combiners.index(combiner)
             p = rankings[name].from_best[place]
             # Ties share the mark, so the place alone does not say who is best.
             best = round(rankings[name].ranks[place] - rankings[name].ranks[0], DECIMALS) == 0
-            cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
-        rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
+            cells.append({"value": f"{ranks.at[combiner, name]:.1f}", "best": best, "close": not best and p >= 0.05})
+        rows.append({"combiner": combiner, "cells": cells, "all": f"{ranks.at[combiner, 'all']:.1f}"})
     return rows
 
 

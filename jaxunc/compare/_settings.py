@@ -15,7 +15,7 @@ from jaxunc.forest import Forest
 
 
 class ComparedCombiner(NamedTuple):
-    """A row of a study, called a rule on its page and in its options: a combiner, or what answers like one."""
+    """A row of a study: a combiner, or what answers like one."""
 
     name: str
     """Name that `jaxunc.combiners.combiner_by_name` knows."""
@@ -93,7 +93,7 @@ class Settings:
     ----------
     forests
         Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
-    rules
+    combiners
         Names of combiners, as in the tables of `jaxunc compare`; none for all that suit the data.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
@@ -111,7 +111,7 @@ class Settings:
     """
 
     forests: Sequence[str] = ("random-forest", "extra-trees")
-    rules: Sequence[str] = ()
+    combiners: Sequence[str] = ()
     leaf_sizes: Sequence[int] = (1, 2, 4, 8, 32)
     n_trees: int = 100
     n_repeats: int = 2
@@ -121,10 +121,10 @@ class Settings:
 
     def __post_init__(self):
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
-        for name in ("forests", "rules", "leaf_sizes"):
+        for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        offered = [name for name, rule in COMPARED_COMBINERS.items() if self.is_given or not rule.own]
-        for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
+        offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
+        for option, names, known in (("--forests", self.forests, FORESTS), ("--combiners", self.combiners, offered)):
             for name in names if names != (GIVEN,) or not self.is_given else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
@@ -145,14 +145,14 @@ class Settings:
         if (
             self.counts != "inbag"
             and not self.is_given
-            and (learning := [name for name in self.rules if COMPARED_COMBINERS[name].learns])
+            and (learning := [name for name in self.combiners if COMPARED_COMBINERS[name].learns])
         ):
             raise ValueError(
-                f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
+                f"--combiners={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        object.__setattr__(self, "rules", tuple(name for name in COMPARED_COMBINERS if name in self.rules))
+        object.__setattr__(self, "combiners", tuple(name for name in COMPARED_COMBINERS if name in self.combiners))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
@@ -170,7 +170,7 @@ class Settings:
         """Number of forests that the study grows."""
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
-    def rules_for(self, n_classes: int) -> tuple[str, ...]:
+    def combiners_for(self, n_classes: int) -> tuple[str, ...]:
         """Return the names of the chosen combiners that suit a number of classes.
 
         Parameters
@@ -184,16 +184,22 @@ class Settings:
             If none of them does.
         """
         learns = self.counts == "inbag" or self.is_given
-        every = tuple(name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
-        own = tuple(
-            name for name, rule in COMPARED_COMBINERS.items() if rule.own and self.is_given and name not in self.rules
+        every = tuple(
+            name
+            for name, combiner in COMPARED_COMBINERS.items()
+            if not combiner.own and (learns or not combiner.learns)
         )
-        chosen = (*(self.rules or every), *own)
+        own = tuple(
+            name
+            for name, combiner in COMPARED_COMBINERS.items()
+            if combiner.own and self.is_given and name not in self.combiners
+        )
+        chosen = (*(self.combiners or every), *own)
         suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
-                f"--rules={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
-                f"{', '.join(name for name, rule in COMPARED_COMBINERS.items() if not rule.binary_only)}."
+                f"--combiners={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
+                f"{', '.join(name for name, combiner in COMPARED_COMBINERS.items() if not combiner.binary_only)}."
             )
         return suited
 

@@ -6,7 +6,7 @@ one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
-* ``settings``: those of the command line; ``rules``: their names; ``model``: of a study of a model that came fitted
+* ``settings``: those of the command line; ``combiners``: their names; ``model``: of a study of a model that came fitted
   alone, what it is;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
@@ -63,12 +63,12 @@ class Results(NamedTuple):
         return Settings(**self.about["settings"])
 
     def records(self) -> pd.DataFrame:
-        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, rule (its name), and the measures."""
+        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures."""
         return pd.DataFrame(
             [
-                {**cell._asdict(), "rule": rule, **values}
+                {**cell._asdict(), "combiner": combiner, **values}
                 for cell, outcome in self.outcomes.items()
-                for rule, values in outcome.measures.items()
+                for combiner, values in outcome.measures.items()
             ]
         )
 
@@ -94,7 +94,7 @@ def describe(table: Table, settings: Settings, given: GivenModel | None = None) 
             "sha256": digest.hexdigest(),
         },
         "settings": asdict(settings),
-        "rules": settings.rules_for(len(table.class_labels)),
+        "combiners": settings.combiners_for(len(table.class_labels)),
     }
     if given is not None:
         about["model"] = given.about
@@ -194,7 +194,7 @@ class Store:
         """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
         outcome = Outcome(*(entry[name] for name in Outcome._fields))
-        sound = cell in self._cells and _is_sound(outcome, self.about["rules"], len(self.about["data"]["classes"]))
+        sound = cell in self._cells and _is_sound(outcome, self.about["combiners"], len(self.about["data"]["classes"]))
         if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in _numbers(outcome)):
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
@@ -211,12 +211,12 @@ class Store:
         )
 
 
-def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
-    """Return whether the parts of an outcome have these rules, so many classes, and the right sizes."""
+def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int) -> bool:
+    """Return whether the parts of an outcome have these combiners, so many classes, and the right sizes."""
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
-        all(set(part) == set(rules) for part in outcome[:3])
+        all(set(part) == set(combiners) for part in outcome[:3])
         and all(set(values) == set(COMPARED_MEASURES) for values in outcome.measures.values())
         and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
         and all(len(part) == N_BINS for bins in outcome.reliability.values() for part in bins.values())

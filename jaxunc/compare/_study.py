@@ -81,7 +81,7 @@ def run(
     if settings.is_given != (given is not None):
         raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
     check_folds(table, settings.n_folds)
-    settings.rules_for(len(table.class_labels))
+    settings.combiners_for(len(table.class_labels))
     store = None if folder is None else Store(folder, table, settings, given)
     outcomes = {} if store is None else store.outcomes
     console = Console(stderr=True)
@@ -113,7 +113,7 @@ def study(
     # A copy of a row in another fold would tell its label.
     apart = np.arange(len(table.y)) if together is None else first_of_each(together)
     check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
-    rules = settings.rules_for(len(table.class_labels))
+    combiners = settings.combiners_for(len(table.class_labels))
     folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
     splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
     groups = apart if together is None else together
@@ -128,11 +128,11 @@ def study(
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         else:
             model = forest = count_leaves(given.trees, table.X[train], table.y[train])
-        names = [name for name in rules if COMPARED_COMBINERS[name].learns]
+        names = [name for name in combiners if COMPARED_COMBINERS[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
         if given is not None:
             learned |= given.answers(table.X[train], table.y[train])
-        return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
+        return cell, evaluate(forest, combiners, table.X[test], table.y[test], learned)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
     with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:

@@ -8,14 +8,14 @@ BINS, POINTS = 10, 20
 DECIDED = {"1": 0.75, "2": 0.5, "3": 0.25, "5": 0.0, "10": 0.0, "20": 0.0}
 
 
-def made_up_results(table: Table, settings: Settings, rules=tuple(compare.COMPARED_COMBINERS)) -> Results:
-    """Results of the given shape: fold i loses 12.5 + 4 i nats, all rules alike."""
+def made_up_results(table: Table, settings: Settings, combiners=tuple(compare.COMPARED_COMBINERS)) -> Results:
+    """Results of the given shape: fold i loses 12.5 + 4 i nats, all combiners alike."""
     n_classes = len(table.class_labels)
     outcome = {
         Cell(forest, leaf_size, repeat, fold): Outcome(
-            {rule: _measures(fold) for rule in rules},
-            {rule: {"size": [1] * BINS, "hits": [1] * BINS, "confidence": [0.9] * BINS} for rule in rules},
-            {rule: [0.5] * POINTS for rule in rules},
+            {combiner: _measures(fold) for combiner in combiners},
+            {combiner: {"size": [1] * BINS, "hits": [1] * BINS, "confidence": [0.9] * BINS} for combiner in combiners},
+            {combiner: [0.5] * POINTS for combiner in combiners},
             [[0, 0, 3, 1]],
             {s: _of_sets(decided) for s, decided in DECIDED.items()},
             {
@@ -31,7 +31,7 @@ def made_up_results(table: Table, settings: Settings, rules=tuple(compare.COMPAR
         for repeat in range(settings.n_repeats)
         for fold in range(settings.n_folds)
     }
-    return Results(describe(table, settings) | {"rules": list(rules)}, outcome)
+    return Results(describe(table, settings) | {"combiners": list(combiners)}, outcome)
 
 
 def _of_sets(decided: float) -> dict[str, float | None]:

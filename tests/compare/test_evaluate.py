@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 @pytest.fixture(scope="module")
 def fold():
-    """A forest, test instances, and how two rules did on them."""
+    """A forest, test instances, and how two combiners did on them."""
     X, y = make_classification(700, 8, flip_y=0.2, random_state=3)
     forest = ju.from_sklearn(RandomForestClassifier(7, min_samples_leaf=5, random_state=0).fit(X[:500], y[:500]))
     return forest, X[500:], y[500:], compare.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
@@ -27,24 +27,24 @@ def fold():
 
 def test_measures_curves_and_map(fold):
     forest, X, y, outcome = fold
-    for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
+    for combiner, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
         bound = ju.bind(forest, combiner)
         probs, scores = np.asarray(bound.probability(X), float), np.asarray(bound(X), float)
         certainty, right = np.abs(scores[:, 1] - scores[:, 0]), scores.argmax(1) == y
-        found = outcome.measures[rule]
+        found = outcome.measures[combiner]
         assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
         assert found["auc"] == pytest.approx(roc_auc_score(y, scores[:, 1] - scores[:, 0]), abs=1e-6)
         assert found["brier"] == pytest.approx(np.mean((probs[:, 1] - y) ** 2), abs=1e-6)
         assert found["log_loss"] == pytest.approx(log_loss(y, probs / probs.sum(1, keepdims=True)), rel=1e-5)
-        bins = outcome.reliability[rule]
+        bins = outcome.reliability[combiner]
         assert sum(bins["size"]) == len(y)
         assert sum(bins["hits"]) == right.sum()
         assert sum(bins["confidence"]) == pytest.approx(probs.max(1).sum(), rel=1e-5)
         error = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
         assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
-        curve = outcome.rejection[rule]
+        curve = outcome.rejection[combiner]
         assert curve[-1] == pytest.approx(right.mean(), abs=1e-6), "nothing rejected"
-        if rule == "evidence":  # whose certainties do not tie
+        if combiner == "evidence":  # whose certainties do not tie
             half = np.argsort(-certainty, kind="stable")[:100]
             assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
     forest, X, y, outcome = fold
@@ -135,19 +135,19 @@ def vote_of(leaf, t):
 
 
 def lower_bound_stop(votes, n_classes):
-    """Trees heard, whether settled, and the class, by the paper's rule."""
+    """Trees heard, whether settled, and the class, by the paper's combiner."""
     polled, predicted, settled, _ = naive(votes[None], n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
     return polled[0], settled[0], predicted[0]
 
 
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
-    rules = ("probability",)
+    combiners = ("probability",)
     forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
-    many = compare.evaluate(forest, rules, X, y)
+    many = compare.evaluate(forest, combiners, X, y)
     assert many.sets == many.set_sizes == many.intervals == many.brier_range == many.polling == {}
     two = compare.evaluate(
-        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), rules, X, y % 2
+        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), combiners, X, y % 2
     )
     at_ten = two.sets["10"]
     assert (at_ten["determinacy"], at_ten["single_set_accuracy"], at_ten["u65"]) == (0.0, None, 0.65)

@@ -33,8 +33,8 @@ class Elements(HTMLParser):
 def folder(tmp_path_factory):
     """A folder with the page of a small real study."""
     folder = tmp_path_factory.mktemp("page")
-    rules = ("probability", "vote", "pooling")
-    settings = compare.Settings(("random-forest",), rules, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
+    combiners = ("probability", "vote", "pooling")
+    settings = compare.Settings(("random-forest",), combiners, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
     table = compare.breast_cancer()._replace(name="<b>cancer</b> & co", warnings=("a <i>warning</i>",))
     compare.write_page(folder, compare.run(table, settings, quiet=True))
     return folder
@@ -56,9 +56,9 @@ def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(fold
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
-def two_rules(*rules):
-    """Made-up results of two rules on the shipped data."""
-    return made_up_results(compare.breast_cancer(), SETTINGS, rules or ("probability", "vote"))
+def two_combiners(*combiners):
+    """Made-up results of two combiners on the shipped data."""
+    return made_up_results(compare.breast_cancer(), SETTINGS, combiners or ("probability", "vote"))
 
 
 def page_of(folder, results) -> str:
@@ -66,7 +66,7 @@ def page_of(folder, results) -> str:
 
 
 def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path):
-    results = two_rules()
+    results = two_combiners()
     first = page_of(tmp_path, results)
     assert first == page_of(tmp_path, results)
     assert "A score is perfect." not in first
@@ -77,12 +77,12 @@ def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_
 
 
 def test_rules_alike_and_one_rule_alone(tmp_path):
-    """Rules that share the first rank are all marked; nothing is told apart, nothing is divided by zero."""
-    text = page_of(tmp_path, two_rules("vote", "pooling"))
+    """Combiners that share the first rank are all marked; nothing is told apart, nothing is divided by zero."""
+    text = page_of(tmp_path, two_combiners("vote", "pooling"))
     assert "as does 1 other" in text
     assert text.count('<td class="best">1.5</td>') == 2 * 4
     alike = page_of(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS))
-    assert alike.count("No test tells another rule apart from it.") == 4
+    assert alike.count("No test tells another combiner apart from it.") == 4
     assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
     one = made_up_results(compare.breast_cancer(), compare.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
     said = page_of(tmp_path, one)
@@ -92,7 +92,7 @@ def test_rules_alike_and_one_rule_alone(tmp_path):
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory):
-    """A folder with the page of all rules on data with a long name and long labels."""
+    """A folder with the page of all combiners on data with a long name and long labels."""
     folder = tmp_path_factory.mktemp("long")
     table = compare.breast_cancer()._replace(name="customer_churn_" * 6 + ".csv", class_labels=("no" * 60, "yes" * 50))
     compare.write_page(folder, made_up_results(table, SETTINGS))
@@ -133,7 +133,7 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
 
 
 def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
-    section = page_of(tmp_path, two_rules()).partition("Sets of classes")[2].partition("</table>")[0]
+    section = page_of(tmp_path, two_combiners()).partition("Sets of classes")[2].partition("</table>")[0]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
     assert rows[:4] == [
         ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],

@@ -10,7 +10,7 @@ from tests.compare._made_up import made_up_results
 
 pytestmark = pytest.mark.once
 
-SETTINGS = compare.Settings(forests=("random-forest",), rules=("probability", "vote"), leaf_sizes=(1, 4), n_trees=3)
+SETTINGS = compare.Settings(forests=("random-forest",), combiners=("probability", "vote"), leaf_sizes=(1, 4), n_trees=3)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def table():
 
 def outcomes(table):
     """All outcomes of a made-up study, in order."""
-    return list(made_up_results(table, SETTINGS, SETTINGS.rules).outcomes.items())
+    return list(made_up_results(table, SETTINGS, SETTINGS.combiners).outcomes.items())
 
 
 def filled(table, folder):
@@ -119,7 +119,7 @@ def without(key):
 DAMAGES = {
     "no measures": lambda entry: entry.update(measures={}),
     "null": lambda entry: entry.update(measures=None),
-    "a rule short": lambda entry: entry["measures"].pop("vote"),
+    "a combiner short": lambda entry: entry["measures"].pop("vote"),
     "NaN": lambda entry: entry["measures"]["vote"].update(auc=float("nan")),
     "a word": lambda entry: entry["measures"]["vote"].update(auc="high"),
     "short curve": lambda entry: entry["rejection"]["vote"].pop(),
