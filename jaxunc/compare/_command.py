@@ -1,7 +1,9 @@
-"""Command ``jaxunc compare``: its arguments, the run, and the tables that it prints."""
+"""Command ``jaxunc compare``: its arguments, the run, and the sentences and tables that it prints."""
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
@@ -13,33 +15,28 @@ from rich.text import Text
 from jaxunc._checks import shown
 from jaxunc.commands import integer, printed
 
-from ._evaluate import CONFIDENCE, RANKED_MEASURES
-from ._inputs import breast_cancer, read_given_model, study_table
+from ._evaluate import RANKED_MEASURES
+from ._inputs import (
+    Table,
+    breast_cancer,
+    positive_class,
+    read_costs,
+    read_given_model,
+    read_refitted_model,
+    study_table,
+)
 from ._page import write_page
 from ._sentences import count, data_line, data_notes, model_line, run_line
 from ._settings import COMPARED_COMBINERS, Settings
 from ._store import Results
 from ._study import run as run_study
-from ._summary import (
-    DECIMALS,
-    POLL_TITLES,
-    SET_TITLES,
-    TABLE_STRENGTHS,
-    TITLES,
-    averages,
-    best_leaf_sizes,
-    forest_name,
-    has_sets,
-    poll_averages,
-    set_averages,
-    shown_leaf_sizes,
-    table_of_ranks,
-)
+from ._summary import DECIMALS, TITLES, averages, best_leaf_sizes, table_of_ranks
+from ._verdict import decision, further, verdict
 
 DETAILS = (
-    "Compare combiners that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
-    "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. With "
-    "--model: a model of yours, beside combiners that read the rows of DATA counted in its leaves."
+    "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. The "
+    "first line says which one to use. With --model: a model of yours, beside combiners that read its leaves."
 )
 
 
@@ -48,12 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
+    add("--positive", metavar="CLASS", help="of two classes the one to be found (default: the rarer)")
+    add(
+        "--costs",
+        metavar="COSTS",
+        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1; or a table of that as CSV or JSON",
+    )
     add(
         "--model",
         metavar="FILE",
         help="a fitted model, in a file of XGBoost, LightGBM, CatBoost, treelite, ONNX or jaxunc: none is grown, its "
-        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to",
+        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to. With "
+        "--trust: a pickled forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part",
     )
+    add("--trust", action="store_true", help="open the pickle of --model, which runs whatever code it holds")
     add(
         "--forests",
         nargs="+",
@@ -68,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=integer,
         metavar="N",
-        help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
+        help="least numbers of instances in a leaf (default: 1 4 16)",
     )
     add("--trees", type=integer, metavar="N", help="trees in a forest (default: 100)")
     add("--repeats", type=integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
@@ -100,14 +106,17 @@ def run(args: argparse.Namespace) -> None:
     if args.model is not None:
         _run_on_model(args)
         return
+    if args.trust:
+        raise ValueError("--trust changes nothing without --model FILE, a pickle; leave it out.")
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
-    settings = Settings(**_chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts"))
-    if args.data is None and args.target is not None:
-        raise ValueError(
-            f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
-        )
-    table = breast_cancer() if args.data is None else study_table(args.data, args.target)
+    chosen = _chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
+    settings = Settings(**chosen)
+    given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
+    if args.data is None and given:
+        raise ValueError(f"{given} was given without DATA; name the file before it: DATA.csv --target …")
+    table = breast_cancer() if args.data is None else study_table(args.data, args.target, args.drop)
+    settings = _with_wishes(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
@@ -118,9 +127,29 @@ def _run_on_model(args: argparse.Namespace) -> None:
     ignored = ("forests", "leaf_sizes", "trees", "counts")
     if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
-    table, model = read_given_model(args.model, args.data, args.target)
-    settings = Settings.for_model(model.trees.n_trees, **_chosen(args))
+    if args.trust:
+        table = study_table(args.data, args.target, args.drop)
+        model = read_refitted_model(args.model, table)
+    elif args.drop:
+        raise ValueError(
+            "--drop would change nothing with --model, which reads the columns that it knows. Leave it out."
+        )
+    elif Path(args.model).suffix in (".joblib", ".pkl", ".pickle"):
+        raise ValueError(
+            f"--model={args.model!r} is a pickle, and opening one runs whatever code it holds. If you made it "
+            "yourself, add --trust: it is fitted anew to each training part."
+        )
+    else:
+        table, model = read_given_model(args.model, args.data, args.target)
+    settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_chosen(args))
+    settings = _with_wishes(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+
+
+def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
+    """Return settings with the class to be found and the costs, which the classes of the table name."""
+    costs = None if args.costs is None else read_costs(args.costs, table.class_labels).tolist()
+    return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 
 def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
@@ -141,16 +170,17 @@ _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
-    """Print what was run on what, the averages and the ranks, with the best of each column marked."""
+    """Print what to use, what was run on what, the averages and the ranks, with the best of each column marked."""
     say, records, settings = _speaker(console), results.records(), results.settings
-    say(data_line(results), style="bold")
+    found = verdict(results, records)
+    for line, style in ((decision(results, found), "bold"), *((line, "") for line in further(results, found))):
+        say(line.replace("`", ""), style=style)
+    say(data_line(results))
     if (line := model_line(results)) is not None:
         say(line.replace("`", ""))
     for note in data_notes(results):
         say(note)
-    tables = [_averages_table(console, settings, records), _ranks_table(settings, records)]
-    tables += [_sets_table(results, records), _polling_table(results)] if has_sets(results) else []
-    for part in tables:
+    for part in (_averages_table(console, settings, records), _ranks_table(settings, records)):
         console.print()
         console.print(part)
     console.print()
@@ -206,28 +236,6 @@ def _ranks_table(settings: Settings, records: Any) -> RichTable:
             for name in (*RANKED_MEASURES, "all")
         ]
         grid.add_row(str(combiner), *cells, COMPARED_COMBINERS[str(combiner)].meaning)
-    return grid
-
-
-def _sets_table(results: Results, records: Any) -> RichTable:
-    grid = _grid("Sets of classes from cautious forests that doubt leaves by s instances")
-    for name in ("s", *SET_TITLES.values()):
-        grid.add_column(name, justify="right", no_wrap=True)
-    mean = set_averages(results, records)
-    for forest, leaf_size in shown_leaf_sizes(results, records).items():
-        grid.add_row(Text(forest_name(forest, leaf_size), style="bold"))
-        for s in TABLE_STRENGTHS:
-            grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in mean.loc[(forest, s)]))
-    return grid
-
-
-def _polling_table(results: Results) -> RichTable:
-    grid = _grid(f"A majority vote that stops when it is settled (confidence {CONFIDENCE})")
-    for name in ("leaf", *POLL_TITLES.values()):
-        grid.add_column(name, justify="right", no_wrap=True)
-    for (forest, leaf_size), row in poll_averages(results).iterrows():
-        cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
-        grid.add_row(str(forest), str(leaf_size) if leaf_size else "", *cells)
     return grid
 
 

@@ -24,6 +24,7 @@ from ._displays import (
     RiskCoverageDisplay,
     UncertaintyDisplay,
     lines_for,
+    plain,
 )
 from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
@@ -45,6 +46,7 @@ from ._summary import (
     set_averages,
     shown_leaf_sizes,
 )
+from ._verdict import RARE, Verdict, shares
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -58,6 +60,8 @@ _STYLE: Any = {
 _SIZE = (4.4, 3.1)
 _MOST_HIGHLIGHTED = 5
 _LONGEST_LABEL = 24
+_LEAST_IN_BIN = 5
+"""Predictions in a bin of which shares are drawn."""
 
 
 class Picture(NamedTuple):
@@ -69,10 +73,10 @@ class Picture(NamedTuple):
     svg: str
 
 
-def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
-    """Return the combiners that stand out in all figures: the default of forests, and the first by each measure."""
+def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
+    """Return the combiners that stand out in figures: the default, the one to use, and the first by each measure."""
     leaders = [rankings[measure].combiners[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
-    names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["combiners"]])
+    names = dict.fromkeys([name for name in (OWN, BASELINE, leader, *leaders) if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -173,6 +177,44 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
             drawn(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
         ]
     return pictures
+
+
+def positive_picture(results: Results, found: Verdict) -> Picture:
+    """Draw how often the positive class came true by its probability, on its own range: the leader, and the default."""
+    name = _shortened(str(results.settings.positive))
+    lines, said, largest = {}, [], 0.0
+    for combiner in dict.fromkeys(one for one in (found.base, found.leader) if one is not None):
+        of = [o.positive[combiner] for o in outcomes_of(results, *found.grown[combiner])]
+        size, hits, probability = (
+            np.sum([one[part] for one in of], axis=0) for part in ("size", "hits", "probability")
+        )
+        filled = size >= _LEAST_IN_BIN
+        p, share = probability[filled] / size[filled], hits[filled] / size[filled]
+        lines[combiner] = (p, share, size[filled])
+        largest = max(largest, *p, *share) if len(p) else largest
+        bins = "; ".join(
+            f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(p, share, size[filled], strict=True)
+        )
+        said.append(f"{combiner}: {bins}")
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        for (combiner, (p, share, size)), look in zip(lines.items(), lines_for(list(lines)).values(), strict=True):
+            ax.plot(p, share, label=combiner, **look.keywords())
+            ax.scatter(p, share, s=120 * size / max(size.sum(), 1), color=look.color, alpha=0.35, linewidth=0)
+        plain(ax)
+        ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name}")
+        if shares(results)[str(results.settings.positive)] < RARE:
+            # Square roots spread what is near 0, and 0 is still there.
+            ax.set_xscale("function", functions=(np.sqrt, np.square))
+            ax.set_yscale("function", functions=(np.sqrt, np.square))
+            ticks = [t for t in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if t <= largest * 1.05]
+            ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+            ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        ax.set(xlim=(0, largest * 1.03 or 1), ylim=(0, largest * 1.03 or 1))
+        ax.legend()
+
+    return drawn(f"Can P({name}) be believed?", f"{'. '.join(said)}.", draw)
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:

@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ._evaluate import MOST_CLASSES, N_POINTS, RANKED_MEASURES
+from ._evaluate import MOST_CLASSES, N_POINTS
 from ._settings import COMPARED_COMBINERS, OWN, Settings
 from ._store import Results
-from ._summary import DECIMALS, TITLES, Ranking, baseline_of, best_leaf_sizes, has_sets
+from ._summary import DECIMALS, baseline_of, best_leaf_sizes, has_sets
 
 _PERFECT = 0.9999
+_FEW = 10
+"""Rows in a leaf that are few."""
 _KEPT = 0.8
 """The share of instances that is kept where accuracies under rejection are quoted."""
 
@@ -57,9 +59,16 @@ def model_line(results: Results) -> str | None:
     if model is None:
         return None
     kind = "boosted tree" if model["boosted"] else "tree"
+    whole = f"{model['name']} ({count(model['n_trees'], kind)})"
+    if "steps" in model:
+        steps = " → ".join(model["steps"])
+        return (
+            f"Compared: combiners on the leaves of {whole}, {steps}, fitted anew to each training part with all its "
+            "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
+        )
     return (
-        f"Compared: what {model['name']} ({count(model['n_trees'], kind)}) answers itself, in the row `{OWN}`; that "
-        "calibrated on other rows, in `model-platt`; and combiners that read these rows counted in its leaves."
+        f"Compared: what {whole} answers itself, in the row `{OWN}`; that calibrated on other rows, in `model-platt`; "
+        "and combiners that read these rows counted in its leaves."
     )
 
 
@@ -70,14 +79,14 @@ def run_line(results: Results) -> str:
         return (
             f"Run: the leaves of {results.about['model']['name']} were counted anew {settings.n_forests} times, on the "
             f"training parts of {count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation "
-            f"(seed {settings.seed}); the trees stayed. Learned combiners learn from these parts, each row without its own "
-            "label. All combiners read the same leaves."
+            f"(seed {settings.seed}); the trees stayed. Learned combiners learn from these parts, each row without its "
+            "own label. All combiners read the same leaves."
         )
     several = len(settings.leaf_sizes) > 1
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
     parts = [
         " and ".join(settings.forests),
-        f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}",
+        *([] if settings.has_model else [f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}"]),
         f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
         f"counts: {settings.counts}" + ", for which extra-trees are grown on bags as well" * bagged,
         f"seed {settings.seed}",
@@ -88,14 +97,23 @@ def run_line(results: Results) -> str:
     )
 
 
-def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
-    """Return sentences on what the numbers support; names stand between backticks."""
-    said = [_on_measure(records, measure, rankings[measure]) for measure in RANKED_MEASURES]
-    if len(results.settings.leaf_sizes) > 1 and len(results.about["combiners"]) > 1:
-        said.append(_on_leaf_sizes(records))
-    if len(results.about["combiners"]) > 1:
-        said.append(_on_trust(results, records))
-    return said
+def averaged(results: Results, records: Any) -> list[str]:
+    """Return sentences on averages that no test has compared; names stand between backticks."""
+    if len(results.about["combiners"]) < 2:
+        return []
+    over_sizes = [_on_leaf_sizes(records)] if len(results.settings.leaf_sizes) > 1 else []
+    return [*over_sizes, _on_trust(results, records)]
+
+
+def doubt(row: dict[str, Any]) -> str:
+    """Say why a row is doubtful: its trees disagree, on few rows, or their leaves are mixed."""
+    n = row["leaf_rows"]
+    behind = "" if n is None else f" (half of them of {n:.3g} rows or fewer)"
+    if row["aleatoric"] >= row["epistemic"]:
+        return f"mixed leaves{behind}: rows like it are of several classes, and more of them would not help"
+    if n is not None and n <= _FEW:
+        return f"few rows behind its leaves{behind}, and trees disagree: more rows like it would help"
+    return f"trees disagree, each sure of itself{behind}: more rows like it would help"
 
 
 def unsupported(results: Results, records: Any) -> list[str]:
@@ -157,32 +175,6 @@ def kept_accuracy(results: Results) -> dict[str, float]:
     }
 
 
-def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    """Say which combiner ranks first by a measure, and from which others tests find it to differ."""
-    best, n_combiners = ranking.combiners[0], len(ranking.combiners)
-    start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
-    if n_combiners == 1:
-        return f"{start} alone was run."
-    ties = int(np.sum(np.round(ranking.ranks - ranking.ranks[0], DECIMALS) == 0)) - 1
-    shared = f", as {'does' if ties == 1 else 'do'} {count(ties, 'other')}" if ties else ""
-    start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_combiners}){shared}."
-    told = [combiner for combiner, p in zip(ranking.combiners, ranking.from_best, strict=True) if p < 0.05]
-    if not told:
-        return f"{start} No test tells another combiner apart from it."
-    told_from = "all others" if len(told) == n_combiners - 1 else f"{len(told)} of the {n_combiners - 1} others"
-    base = baseline_of(ranking.combiners)
-    if base is None or best == base:
-        return f"{start} Tests tell it apart from {told_from}."
-    if base not in told:
-        default = f"`{base}`, " + ("the model itself" if base == OWN else "what forests answer with by default")
-        return f"{start} Tests tell it apart from {told_from}, but not from {default}."
-    mean = records.groupby("combiner")[measure].mean()
-    lead = (mean[best] - mean[base]) * (1 if RANKED_MEASURES[measure] else -1)
-    how = "worse" if lead > 0 else "better on average, though it ranks lower,"
-    least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
-    return f"{start} Tests tell it apart from {told_from}, `{base}` among them, which is {how} by {least}."
-
-
 def _on_leaf_sizes(records: Any) -> str:
     """Say which matters more, the combiner or the leaf size."""
     brier = records.groupby(["combiner", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
@@ -196,7 +188,7 @@ def _on_leaf_sizes(records: Any) -> str:
     )
     return (
         f"{what}: the best Brier scores of the combiners span {by_combiner:.4f}, the leaf sizes move one combiner by "
-        f"{by_leaf:.4f} (median). The best leaf size {'is ' if len(sizes) == 1 else 'depends on the combiner: '}{listed}."
+        f"{by_leaf:.4f} (median). The best leaf size {'is' if len(sizes) == 1 else 'differs:'} {listed}."
     )
 
 

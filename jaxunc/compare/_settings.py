@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -81,8 +82,8 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
 }
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
-GIVEN = "given model"
-"""The kind of a forest that came fitted, in a file."""
+GIVEN, REFITTED = "given model", "refitted model"
+"""The kinds of a forest that came fitted, in a file, and of one whose pickled estimator is fitted anew to each part."""
 
 
 @dataclass(frozen=True)
@@ -103,21 +104,28 @@ class Settings:
         Counts of the leaves: a mode of `jaxunc.counting.COUNTS`.
     seed
         Decides the folds and the forests.
+    positive
+        Of two classes the one to be found; None for the rarer.
+    costs
+        Costs ``[truth decision]``, in the order of the table's classes; None if errors cost alike.
 
     Raises
     ------
     ValueError
-        If a name is unknown, a number too small, or out-of-bag counts are asked of a tree without bags.
+        If a name is unknown, a number too small, out-of-bag counts are asked of a tree without bags, or costs are no
+        square of numbers ≥ 0.
     """
 
     forests: Sequence[str] = ("random-forest", "extra-trees")
     combiners: Sequence[str] = ()
-    leaf_sizes: Sequence[int] = (1, 2, 4, 8, 32)
+    leaf_sizes: Sequence[int] = (1, 4, 16)
     n_trees: int = 100
     n_repeats: int = 2
     n_folds: int = 5
     counts: str = "inbag"
     seed: int = 0
+    positive: str | None = None
+    costs: Sequence[Sequence[float]] | None = None
 
     def __post_init__(self):
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
@@ -125,7 +133,7 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
         for option, names, known in (("--forests", self.forests, FORESTS), ("--combiners", self.combiners, offered)):
-            for name in names if names != (GIVEN,) or not self.is_given else ():
+            for name in names if not self.has_model or names is self.combiners else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
@@ -136,7 +144,7 @@ class Settings:
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
                     f"Leave {name} out, or take --counts held_out."
                 )
-        for size in self.leaf_sizes if not self.is_given else ():
+        for size in self.leaf_sizes if not self.has_model else ():
             _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
         _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
         _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
@@ -151,19 +159,27 @@ class Settings:
                 f"--combiners={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
+        if self.costs is not None:
+            object.__setattr__(self, "costs", checked_costs(self.costs))
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
         object.__setattr__(self, "combiners", tuple(name for name in COMPARED_COMBINERS if name in self.combiners))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
-    def for_model(cls, n_trees: int, **chosen: Any) -> "Settings":
-        """Return settings of a study of one fitted model, whose leaves are counted anew on each training part."""
-        return cls(forests=(GIVEN,), leaf_sizes=(0,), n_trees=n_trees, counts="held_out", **chosen)
+    def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
+        """Return settings of a study of one model: its leaves are counted anew on training parts, or it is refitted."""
+        kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
+        return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the study is of one model that was given."""
+        return tuple(self.forests) in ((GIVEN,), (REFITTED,)) and tuple(self.leaf_sizes) == (0,)
 
     @property
     def is_given(self) -> bool:
-        """Whether the study is of one model that came fitted."""
-        return tuple(self.forests) == (GIVEN,) and tuple(self.leaf_sizes) == (0,)
+        """Whether the study is of one model that came fitted, and stays."""
+        return self.has_model and tuple(self.forests) == (GIVEN,)
 
     @property
     def n_forests(self) -> int:
@@ -202,6 +218,21 @@ class Settings:
                 f"{', '.join(name for name, combiner in COMPARED_COMBINERS.items() if not combiner.binary_only)}."
             )
         return suited
+
+
+def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
+    """Return costs ``[truth decision]`` as plain numbers; a ValueError unless they can decide."""
+    try:
+        values = np.asarray(costs, float)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise ValueError("--costs is no square of numbers; expected a row for each true class, a column per decision.")
+    if not np.all(np.isfinite(values) & (values >= 0)):
+        raise ValueError(f"--costs holds {values.min():g}; expected finite numbers, 0 or more: a gain is a lower cost.")
+    if np.all(values == values[:, :1]):
+        raise ValueError("--costs: every decision costs the same, so there is nothing to decide. Raise that of errors.")
+    return tuple(tuple(float(cost) for cost in row) for row in values)
 
 
 def _check_range(option: str, value: int, least: int, meaning: str) -> None:
