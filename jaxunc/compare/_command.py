@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -15,7 +14,6 @@ from rich.text import Text
 from jaxunc._checks import shown
 from jaxunc.commands import integer, printed
 
-from ._evaluate import RANKED_MEASURES
 from ._inputs import (
     Table,
     breast_cancer,
@@ -26,12 +24,11 @@ from ._inputs import (
     study_table,
 )
 from ._page import write_page
-from ._sentences import count, data_line, data_notes, model_line, run_line
-from ._settings import COMPARED_COMBINERS, Settings
+from ._sentences import data_line, data_notes, model_line, run_line
+from ._settings import Settings
 from ._store import Results
 from ._study import run as run_study
-from ._summary import DECIMALS, TITLES, averages, best_leaf_sizes, table_of_ranks
-from ._verdict import decision, further, verdict
+from ._verdict import BASE_RATES, Verdict, decision, further, shown_value, title, verdict
 
 DETAILS = (
     "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
@@ -170,9 +167,8 @@ _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
-    """Print what to use, what was run on what, the averages and the ranks, with the best of each column marked."""
-    say, records, settings = _speaker(console), results.records(), results.settings
-    found = verdict(results, records)
+    """Print what to use, what was run on what, and a row for each combiner."""
+    say, found = _speaker(console), verdict(results, results.records())
     for line, style in ((decision(results, found), "bold"), *((line, "") for line in further(results, found))):
         say(line.replace("`", ""), style=style)
     say(data_line(results))
@@ -180,11 +176,10 @@ def show(console: Console, results: Results) -> None:
         say(line.replace("`", ""))
     for note in data_notes(results):
         say(note)
-    for part in (_averages_table(console, settings, records), _ranks_table(settings, records)):
-        console.print()
-        console.print(part)
     console.print()
-    for line in (run_line(results), *_terms(settings, len(results.about["data"]["classes"]))):
+    console.print(_table(console, found))
+    console.print()
+    for line in (run_line(results), *_terms(console, found, len(results.about["data"]["classes"]))):
         say(line, style="dim")
 
 
@@ -198,83 +193,35 @@ def _speaker(console: Console) -> Callable[..., None]:
     return say
 
 
-def _averages_table(console: Console, settings: Settings, records: Any) -> RichTable:
-    up, down, spread = ("^", "v", "+-") if console.options.ascii_only else ("↑", "↓", "±")
-    mean, leaves = averages(records), best_leaf_sizes(records)
-    several = len(settings.leaf_sizes) > 1
-    grid = _grid(f"{'Mean over leaf sizes' if several else 'Mean'} {spread} standard deviation over folds")
-    for name, larger in RANKED_MEASURES.items():
-        grid.add_column(f"{TITLES[name]} {up if larger else down}", justify="right", no_wrap=True)
-    if several:
-        grid.add_column("leaf", justify="right", no_wrap=True)
-    for forest in settings.forests:
-        grid.add_row(Text(forest, style="bold"))
-        of_forest = mean.loc[forest]
-        for combiner in of_forest.index:
-            cells = []
-            for name, larger in RANKED_MEASURES.items():
-                value = _fixed(of_forest.at[combiner, (name, "mean")], 6)
-                deviation = of_forest.at[combiner, (name, "std")]
-                deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
-                best = _is_best(of_forest[(name, "mean")], combiner, larger)
-                cells.append(_marked(f"{value} {spread}{deviation}", best))
-            grid.add_row(f" {combiner}", *cells, *([str(leaves[forest, combiner])] if several else []))
-        grid.add_section()
-    return grid
-
-
-def _ranks_table(settings: Settings, records: Any) -> RichTable:
-    ranks = table_of_ranks(records)
-    over = count(settings.n_forests, "test part" if settings.is_given else "forest")
-    grid = _grid(f"Average rank of the combiners over {over}, 1 is best")
-    for name in (*RANKED_MEASURES, "all"):
-        grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
-    grid.add_column("the combiner", style="dim", no_wrap=True)
-    for combiner in ranks.index:
-        cells = [
-            _marked(f"{ranks.at[combiner, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), combiner, False))
-            for name in (*RANKED_MEASURES, "all")
-        ]
-        grid.add_row(str(combiner), *cells, COMPARED_COMBINERS[str(combiner)].meaning)
-    return grid
-
-
-def _grid(title: str) -> RichTable:
-    grid = RichTable(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-        header_style="",
-    )
+def _table(console: Console, found: Verdict) -> RichTable:
+    """Return a row for each combiner, by log loss, where it is best; marked: what tests tell from the default."""
+    up, down = "^v" if console.options.ascii_only else "↑↓"
+    marks = _marks(console)
+    grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
     grid.add_column("", no_wrap=True)
+    measures = [measure for measure in found.larger if not measure.startswith("top_")]
+    for measure in measures:
+        grid.add_column(f"{title(measure)} {up if found.larger[measure] else down}", justify="right", no_wrap=True)
+    for name in found.means.sort_values("log_loss", kind="stable").index:
+        told = [0 if name == BASE_RATES else found.differs(measure, name, found.base) for measure in measures]
+        cells = [
+            Text(f" {shown_value(measure, found.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
+            for measure, sign in zip(measures, told, strict=True)
+        ]
+        grid.add_row(Text(f"*{name}" if name == found.leader else f" {name}", "bold" * (name == found.leader)), *cells)
     return grid
 
 
-def _is_best(column: pd.Series, combiner, larger: bool) -> bool:
-    values = column.round(DECIMALS)
-    return bool(values[combiner] == (values.max() if larger else values.min()))
+def _marks(console: Console) -> str:
+    """Return the marks of what is told apart: none, better, worse."""
+    return " +-" if console.options.ascii_only else " ▲▼"
 
 
-def _fixed(number: float, width: int) -> str:
-    """Format a number in a width that holds its integer part, with as many decimals as fit."""
-    decimals = max(width - 1 - len(f"{number:.0f}"), 0)
-    return f"{number:.{decimals}f}"
-
-
-def _marked(value: str, is_best: bool) -> Text:
-    """Mark the best of a column as bold and with a star, for readers without colours."""
-    return Text(f"*{value}", style="bold green") if is_best else Text(value)
-
-
-def _terms(settings: Settings, n_classes: int) -> list[str]:
-    terms = ["* best of its column."]
-    terms += ["leaf: the leaf size with the least Brier score."] if len(settings.leaf_sizes) > 1 else []
-    terms += ["AUC: one class against the rest, averaged."] if n_classes > 2 else []
+def _terms(console: Console, found: Verdict, n_classes: int) -> list[str]:
+    better, worse = _marks(console)[1:]
+    marks = "" if found.base is None else f" {better} better, {worse} worse than {found.base}, as far as tests tell."
     return [
-        "Folds share most of their training data: the spread is no confidence interval, and differences well within "
-        "it may be chance.",
-        " ".join(terms),
+        f"Means over test parts, each combiner on the forest that is best for it on the other parts. * the one to use."
+        f"{marks}{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
+        f"{' Costs are for 100 rows.' * ('cost' in found.larger)}"
     ]

@@ -319,15 +319,17 @@ class RefittedModel(NamedTuple):
 
     def fit(
         self, table: Table, train: np.ndarray, seed: int
-    ) -> tuple[Any, Callable[..., np.ndarray], Any, Sequence[str]]:
+    ) -> tuple[Any, Callable[..., np.ndarray], Any, tuple[str, ...]]:
         """Fit to rows; return the forest, what makes of rows what it reads, that of these rows, and its names."""
-        model = clone(self.forest).set_params(random_state=seed)
+        model: Any = clone(self.forest)
+        model.set_params(random_state=seed)
         if isinstance(weights := model.class_weight, dict):
             place = {label: c for c, label in enumerate(table.class_labels)}
             model.set_params(class_weight={place[_label(label)]: weight for label, weight in weights.items()})
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if self.steps is not None:
-            steps, frame = clone(self.steps), cast(pd.DataFrame, table.frame)[self.columns]
+            steps: Any = clone(self.steps)
+            frame = cast(pd.DataFrame, table.frame)[self.columns]
             try:
                 X = _dense(steps.fit_transform(frame.iloc[train], table.y[train]))
             except Exception as error:  # whatever the steps of others raise

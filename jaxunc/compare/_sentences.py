@@ -61,7 +61,7 @@ def model_line(results: Results) -> str | None:
     kind = "boosted tree" if model["boosted"] else "tree"
     whole = f"{model['name']} ({count(model['n_trees'], kind)})"
     if "steps" in model:
-        steps = " → ".join(model["steps"])
+        steps = ", then ".join(model["steps"])
         return (
             f"Compared: combiners on the leaves of {whole}, {steps}, fitted anew to each training part with all its "
             "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."

@@ -223,7 +223,7 @@ class Settings:
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
     """Return costs ``[truth decision]`` as plain numbers; a ValueError unless they can decide."""
     try:
-        values = np.asarray(costs, float)
+        values: Any = np.asarray(costs, float)
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:

@@ -161,14 +161,16 @@ def study(
         if together is not None:
             train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
         # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
+        model: Any
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         elif isinstance(given, RefittedModel):
             model, read, X, names = given.fit(table, train, settings.seed + i)
-            forest = counted_forest(from_sklearn(model), model, "inbag", X, table.y[train], groups=groups[train]).forest
+            counted_on = (X, table.y[train], None)
+            forest = counted_forest(from_sklearn(model), model, "inbag", *counted_on, groups=groups[train]).forest
         else:
-            model = forest = count_leaves(given.trees, table.X[train], table.y[train])
+            forest = model = count_leaves(given.trees, table.X[train], table.y[train])
         learning = [name for name in combiners if COMPARED_COMBINERS[name].learns]
         learned = learn(learning, model, forest, X, table.y[train], groups[train])
         if isinstance(given, GivenModel):
@@ -188,7 +190,7 @@ def study(
             pool.shutdown(cancel_futures=True)
 
 
-def _telling_columns(forest: Forest, table: Table, names: Sequence[str]) -> list[str]:
+def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
     """Return the raw columns that most trees test first, three at most."""
     if table.frame is None:
         return []

@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     """The default that all are compared with; None if it was not run."""
     leader: str
     """The combiner to use; the default itself if nothing is better."""
-    means: pd.DataFrame
+    means: Any
     """Mean over test parts of each combiner, and of the base rates: a row each, a column for each measure."""
     grown: dict[str, tuple[str, int]]
     """Kind and leaf size of the forest on which each combiner is best."""
