@@ -34,7 +34,6 @@ from ._summary import (
     SET_TITLES,
     TABLE_STRENGTHS,
     TITLES,
-    Ranking,
     averages,
     baseline_accuracy,
     best_leaf_sizes,
@@ -121,9 +120,7 @@ def page(results: Results) -> str:
         averaged=averaged(results, records),
         unsupported=unsupported(results, records),
         measures=[(TITLES[name], _larger(name)) for name in COMPARED_MEASURES],
-        ranked=[TITLES[name] for name in RANKED_MEASURES],
-        tables=_average_rows(results, records, rankings),
-        ranks=_rank_rows(records, rankings),
+        tables=_average_rows(results, records),
         sets=_set_rows(results, records),
         set_titles=SET_TITLES.values(),
         polls=_poll_rows(results),
@@ -137,7 +134,7 @@ def page(results: Results) -> str:
     )
 
 
-def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) -> dict[str, list[dict[str, Any]]]:
+def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
     """Return for each kind of forest a row per combiner, best rank first.
 
     A row's cells are each a value, a spread, and whether it is the best.
@@ -160,20 +157,6 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
     return tables
 
 
-def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any]]:
-    """Return a row per combiner, best first: its ranks, and whether they are the best."""
-    ranks = table_of_ranks(records)
-    rows = []
-    for combiner in ranks.index:
-        cells = []
-        for name in RANKED_MEASURES:
-            # Ties share the mark, so the place alone does not say who is best.
-            best = round(ranks.at[combiner, name] - rankings[name].ranks[0], DECIMALS) == 0
-            cells.append({"value": f"{ranks.at[combiner, name]:.1f}", "best": best})
-        rows.append({"combiner": combiner, "cells": cells, "all": f"{ranks.at[combiner, 'all']:.1f}"})
-    return rows
-
-
 def _short_rows(found: Verdict) -> list[dict[str, Any]]:
     """Return a row for the leader, what ties with it, the default and the base rates; marked: what tests tell apart."""
     rows = []
@@ -193,18 +176,15 @@ def _top_names(found: Verdict) -> list[str]:
 
 
 def _top_rows(results: Results, found: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each share of the rows called most likely: how many are positive, the lift, the gain."""
+    """Return a row for each share of the rows called most likely: how many are positive; the leader's lift and gain."""
     base_rate, rows = shares(results)[str(results.settings.positive)], []
     for top in TOPS:
-        cells = []
-        for name in _top_names(found):
-            share = float(found.means.at[name, f"top_{top}"])
-            told = found.differs(f"top_{top}", name, found.base) if name != found.base else 0
-            mark = {1: "better", -1: "worse"}.get(told, "")
-            gain = share * top / 100 / base_rate
-            cells.append({"share": f"{100 * share:.0f}", "lift": f"{share / base_rate:.1f}", "mark": mark})
-            cells[-1]["gain"] = f"{100 * min(gain, 1):.0f} %"
-        rows.append({"top": top, "cells": cells})
+        share = found.means[f"top_{top}"]
+        told = found.differs(f"top_{top}", found.leader, found.base)
+        cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(found)]
+        cells[0]["mark"] = {1: "better", -1: "worse"}.get(told, "")
+        lift = share[found.leader] / base_rate
+        rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{min(lift * top / 100, 1):.0%}"})
     return rows
 
 

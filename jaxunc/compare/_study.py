@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Int
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -208,7 +209,8 @@ def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -
     if table.frame is None:
         return {**row, "row": i + 1, "columns": {}}
     values = table.frame.iloc[i]
-    texts = {name: f"{v:g}" if isinstance(v := values[name], float) else str(v)[:40] for name in columns}
+    text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]  # noqa: E731
+    texts = {name: "missing" if pd.isna(values[name]) else text(values[name]) for name in columns}
     return {**row, "row": int(table.frame.index[i]), "columns": texts}
 
 

@@ -238,7 +238,7 @@ def _at_the_top(results: Results, found: Verdict) -> str:
     top = f"top_{top_for(results)}"
     one, other = (100 * found.means.at[name, top] for name in (found.leader, found.base))
     positive, per_cent = results.settings.positive, top_for(results)
-    said = f"; of 100 rows called most likely (the top {per_cent} %), {one:.0f} are *{positive}*"
+    said = f"; of 100 rows called most likely (the top {per_cent}%), {one:.0f} are *{positive}*"
     if found.differs(top, found.leader, found.base):
         return f"{said} instead of {other:.0f}"
     by_default = f"{other:.0f} by {'the model' if found.base == OWN else 'the mean'}, which is not told apart"
@@ -250,11 +250,11 @@ def _accuracy(results: Results, found: Verdict) -> str:
     classes, accuracy = shares(results), found.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
     if not found.differs("accuracy", found.leader, BASE_RATES):
-        return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}".replace("%", " %")
+        return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
     if found.keeps or found.base is None:
         return ""
     if not found.differs("accuracy", found.leader, found.base):
-        return f"; it is right as often, as far as tests tell ({accuracy[found.leader]:.1%})".replace("%", " %")
+        return f"; it is right as often, as far as tests tell ({accuracy[found.leader]:.1%})"
     return f"; it is right for {accuracy[found.leader]:.1%} of rows instead of {accuracy[found.base]:.1%}".replace(
         "%", " %"
     )
