@@ -249,15 +249,13 @@ def _accuracy(results: Results, found: Verdict) -> str:
     """Say what accuracy says."""
     classes, accuracy = shares(results), found.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
-    if not found.differs("accuracy", found.leader, BASE_RATES):
+    if found.differs("accuracy", found.leader, BASE_RATES) != 1:
         return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
     if found.keeps or found.base is None:
         return ""
     if not found.differs("accuracy", found.leader, found.base):
         return f"; it is right as often, as far as tests tell ({accuracy[found.leader]:.1%})"
-    return f"; it is right for {accuracy[found.leader]:.1%} of rows instead of {accuracy[found.base]:.1%}".replace(
-        "%", " %"
-    )
+    return f"; it is right for {accuracy[found.leader]:.1%} of rows instead of {accuracy[found.base]:.1%}"
 
 
 def further(results: Results, found: Verdict) -> list[str]:

@@ -83,11 +83,11 @@ def test_another_run_is_refused(table, tmp_path, file):
 def test_results_of_an_older_format_and_that_lack_forests_are_refused(table, tmp_path):
     filled(table, tmp_path).finish()
     path = tmp_path / "results.json"
-    document = {**json.loads(path.read_text()), "format_version": 4}
+    document = {**json.loads(path.read_text()), "format_version": 5}
     for entry in document["forests"]:
-        del entry["polling"]
+        del entry["positive"]
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 4, is now 5\. Choose"):
+    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 5, is now 6\. Choose"):
         compare.Store(tmp_path, table, SETTINGS)
     filled(table, tmp_path / "other").finish()
     path = tmp_path / "other" / "results.json"
@@ -138,6 +138,11 @@ DAMAGES = {
     "no end": lambda entry: entry["intervals"]["lower"].__setitem__(3, None),
     "no Brier range": lambda entry: entry.update(brier_range={}),
     "no trees": lambda entry: entry["polling"].pop("n_polled"),
+    "no positives": lambda entry: entry["positive"].pop("vote"),
+    "a top short": lambda entry: entry["positive"]["vote"]["top"].pop(),
+    "costs": lambda entry: entry.update(costs={"vote": 1.0}),
+    "a doubtful row short": lambda entry: entry["doubtful"][0].pop("truth"),
+    "numbers for text": lambda entry: entry["doubtful"][0].update(columns={"a": 1}),
     "infinite Brier": lambda entry: entry["brier_range"].update(upper=float("inf")),
 }
 
