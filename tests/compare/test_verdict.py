@@ -30,11 +30,11 @@ def by_hand(results, measure: str, larger: bool, leader: str) -> dict[str, tuple
     """{combiner: (mean, whether it is told to be better (1) or worse (-1) than "probability")}, by loops."""
     parts = sorted({(cell.repeat, cell.fold) for cell in results.outcomes})
     sizes, names = sorted({cell.leaf_size for cell in results.outcomes}), results.about["combiners"]
-    read = lambda what, name, size, part: next(
-        (outcome.positive[name] if what == "average_precision" else outcome.measures[name])[what]
-        for cell, outcome in results.outcomes.items()
-        if (cell.leaf_size, cell.repeat, cell.fold) == (size, *part)
-    )
+
+    def read(what, name, size, part):
+        outcome = results.outcomes[compare.Cell("random-forest", size, *part)]
+        return (outcome.positive[name] if what == "average_precision" else outcome.measures[name])[what]
+
     values: dict[str, Any] = {}
     for name in names:
         loss = {(size, part): read("log_loss", name, size, part) for size in sizes for part in parts}
