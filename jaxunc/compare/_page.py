@@ -23,7 +23,7 @@ from ._figures import (
     set_pictures,
     uncertainty_pictures,
 )
-from ._sentences import averaged, data_line, data_notes, doubt, model_line, run_line, unsupported
+from ._sentences import data_line, data_notes, doubt, model_line, run_line, unsupported
 from ._settings import COMPARED_COMBINERS
 from ._store import Results
 from ._summary import (
@@ -117,7 +117,6 @@ def page(results: Results) -> str:
         positive_picture=positive_picture(results, found) if is_binary(results) else None,
         doubtful=_doubtful_rows(results, found),
         base_rates=BASE_RATES,
-        averaged=averaged(results, records),
         unsupported=unsupported(results, records),
         measures=[(TITLES[name], _larger(name)) for name in COMPARED_MEASURES],
         tables=_average_rows(results, records),

@@ -2,18 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-
-from ._evaluate import MOST_CLASSES, N_POINTS
+from ._evaluate import MOST_CLASSES
 from ._settings import COMPARED_COMBINERS, OWN, Settings
 from ._store import Results
-from ._summary import DECIMALS, baseline_of, best_leaf_sizes, has_sets
+from ._summary import has_sets
 
 _PERFECT = 0.9999
 _FEW = 10
 """Rows in a leaf that are few."""
-_KEPT = 0.8
-"""The share of instances that is kept where accuracies under rejection are quoted."""
 
 
 def count(number: int, noun: str) -> str:
@@ -97,14 +93,6 @@ def run_line(results: Results) -> str:
     )
 
 
-def averaged(results: Results, records: Any) -> list[str]:
-    """Return sentences on averages that no test has compared; names stand between backticks."""
-    if len(results.about["combiners"]) < 2:
-        return []
-    over_sizes = [_on_leaf_sizes(records)] if len(results.settings.leaf_sizes) > 1 else []
-    return [*over_sizes, _on_trust(results, records)]
-
-
 def doubt(row: dict[str, Any]) -> str:
     """Say why a row is doubtful: its trees disagree, on few rows, or their leaves are mixed."""
     n = row["leaf_rows"]
@@ -165,59 +153,9 @@ def _on_given_model(results: Results) -> list[str]:
     return said
 
 
-def kept_accuracy(results: Results) -> dict[str, float]:
-    """Return the mean accuracy of each combiner on the instances it is most certain of."""
-    position = round(_KEPT * N_POINTS) - 1
-    curves = [outcome.rejection for outcome in results.outcomes.values()]
-    return {
-        combiner: float(np.mean([curve[combiner][position] for curve in curves]))
-        for combiner in results.about["combiners"]
-    }
-
-
-def _on_leaf_sizes(records: Any) -> str:
-    """Say which matters more, the combiner or the leaf size."""
-    brier = records.groupby(["combiner", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
-    by_combiner, by_leaf = float(np.ptp(brier.min(axis=1))), float(np.median(np.ptp(brier.to_numpy(), axis=1)))
-    sizes = sorted(set(best_leaf_sizes(records)))
-    listed = ", ".join(map(str, sizes))
-    what = (
-        "The choice of the combiner matters more here than that of the leaf size"
-        if by_combiner > by_leaf
-        else "The leaf size matters more here than the combiner"
-    )
-    return (
-        f"{what}: the best Brier scores of the combiners span {by_combiner:.4f}, the leaf sizes move one combiner by "
-        f"{by_leaf:.4f} (median). The best leaf size {'is' if len(sizes) == 1 else 'differs:'} {listed}."
-    )
-
-
-def _on_trust(results: Results, records: Any) -> str:
-    """Describe calibration and rejection, which are averaged and not tested."""
-    calibration = records.groupby("combiner", sort=False)["calibration_error"].mean().round(DECIMALS)
-    accuracy = kept_accuracy(results)
-    sure = max(accuracy, key=lambda combiner: accuracy[combiner])
-    parts = [
-        f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}",
-        f"{_name(sure)} is right most often when the {1 - _KEPT:.0%} it is least certain of are rejected "
-        f"({accuracy[sure]:.1%}",
-    ]
-    base = baseline_of(accuracy)
-    if base is not None:
-        known = (f"; `{base}` {calibration[base]:.3f}", f"; `{base}` {accuracy[base]:.1%}")
-        names = (calibration.idxmin(), sure)
-        parts = [part + more * (name != base) for part, more, name in zip(parts, known, names, strict=True)]
-    over = "test parts" if results.settings.is_given else "forests grown"
-    return f"Averaged over all {over}, and untested: {parts[0]}); {parts[1]})."
-
-
 def _sizes(settings: Settings) -> str:
     """Say how many trees the forests have."""
     trees = count(settings.n_trees, "tree")
     if "single-tree" not in settings.forests:
         return trees
     return "a single tree" if len(settings.forests) == 1 else f"{trees} (single-tree: one)"
-
-
-def _name(combiner: str) -> str:
-    return f"`{combiner}` ({COMPARED_COMBINERS[combiner].meaning})"

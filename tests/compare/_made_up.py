@@ -51,7 +51,7 @@ def kept_results(name: str) -> Results:
 
 
 def _of_positive() -> dict:
-    sums = {"size": [1] * 16, "hits": [1] * 16, "probability": [0.5] * 16}
+    sums = {"size": [2] * 16, "hits": [1] * 16, "probability": [1.0] * 16}
     return {"average_precision": 0.5, "top": [0.9, 0.8, 0.7, 0.6], **sums}
 
 
