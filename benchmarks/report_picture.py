@@ -1,7 +1,7 @@
 """The README's picture of the page that ``jaxunc compare`` writes: ``python -m benchmarks.report_picture``.
 
-It runs the README's first command, which takes two or three minutes, and photographs the page without its appendix
-into ``benchmarks/results/report-page.png``. Of a run that is there already (``--report FOLDER``) the page alone is written
+It runs the README's first command, which takes two or three minutes, and photographs the page without its appendix into
+``benchmarks/results/report-page.png``. Of a run that is there already (``--report FOLDER``) the page alone is written
 anew. This needs the ``cli`` extra, Chromium with fonts (Debian: ``chromium fonts-dejavu-core``) and the package
 ``playwright``.
 """

@@ -94,8 +94,8 @@ def verdict(results: Results, records: Any) -> Verdict:
         of[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
     base = baseline_of(grown)
-    found: Any = None
-    for by in [name for name in ("cost", "log_loss") if name in larger and (base or name != "cost")]:
+    kept: Any = None
+    for by in [name for name in ("cost", "log_loss", "brier") if name in larger and (base or name == "log_loss")]:
         # The default first: among equals it stays.
         names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
         start = Verdict(base, names[0], means, grown, {}, larger, by)
@@ -106,15 +106,13 @@ def verdict(results: Results, records: Any) -> Verdict:
             if found.differs(by, found.leader, base) != 1:
                 found = _compared(results, values, start._replace(leader=base))
         if base is None or not found.keeps:
-            break
-        # Where the default is no better than the base rates, what is better than these is worth more.
-        if (
-            by == "log_loss"
-            and not found.differs(by, base, BASE_RATES)
-            and first.differs(by, names[0], BASE_RATES) == 1
-        ):
-            found = first
-    return found
+            return found
+        if by == "log_loss":
+            # Where the default is no better than the base rates, what is better than these is worth more.
+            if not found.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
+                return first
+            kept = found
+    return kept
 
 
 def _compared(results: Results, values: dict[str, pd.DataFrame], found: Verdict) -> Verdict:
@@ -179,7 +177,7 @@ def decision(results: Results, found: Verdict) -> str:
     if len(found.grown) == 1:
         return f"Nothing to decide: `{found.leader}` alone was run."
     rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
-    if found.differs("log_loss", found.leader, rates) != 1 and by == "log_loss":
+    if by != "cost" and found.differs(by, found.leader, rates) != 1:
         least = loss.drop(rates).idxmin()
         return (
             f"Use none of them: no probabilities are told to be better than the base rates alone, log loss "
@@ -197,9 +195,11 @@ def decision(results: Results, found: Verdict) -> str:
         kept = (
             "the model's own probabilities" if found.base == OWN else f"the mean (`{found.base}`{', ' * bool(on)}{on})"
         )
+        by_others = any(found.differs(m, name, found.base) == 1 for m in found.larger for name in found.grown)
+        nothing = "no probabilities are" if by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[found.base] else ""
         return (
-            f"Keep {kept}: nothing is better, as far as tests tell: log loss {number(loss[found.base])}; "
+            f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[found.base])}; "
             f"`{rival}` has {number(loss[rival])}{chance}{_accuracy(results, found)}."
         )
     if by == "cost":
@@ -213,6 +213,12 @@ def decision(results: Results, found: Verdict) -> str:
             f"Use {_named(found)}: its probabilities are better than the base rates, log loss "
             f"{_pair(loss[found.leader], loss[rates])} on rows that it had not seen; {whose} "
             f"({number(loss[found.base])}) are not, though tests do not tell these from its own"
+        )
+    elif by == "brier":
+        first = (
+            f"Use {_named(found)}: its probabilities are better than {whose} by Brier score, "
+            f"{_pair(found.means.at[found.leader, by], found.means.at[found.base, by])} on rows that it had not seen; "
+            f"by log loss they are not told apart ({_pair(loss[found.leader], loss[found.base])})"
         )
     else:
         first = (

@@ -114,7 +114,7 @@ CASES = {
     ),
     "kept, and something ranks better": (
         {"losses": {"probability": 0.5, "vote": 0.6}, "auc": {"probability": 0.7, "vote": 0.8}},
-        "Keep the mean",
+        "Keep the mean (`probability`, random-forest, leaf size 4): no probabilities are better",
         ["By AUC `vote` (.800) is better than `probability` (.700)"],
     ),
     "no better than the base rates": (
@@ -126,6 +126,11 @@ CASES = {
         {"losses": {"probability": 0.7, "learned": 0.6}, "noise": {"probability": 0.1, "learned": 0.005}},
         "Use `learned` (random-forest, leaf size 4): its probabilities are better than the base rates",
         ["though tests do not tell these from its own"],
+    ),
+    "better by Brier score alone": (
+        {"losses": {"probability": 0.5, "learned": 0.499}, "brier": {"probability": 0.16, "learned": 0.14}},
+        "Use `learned` (random-forest, leaf size 4): its probabilities are better than the forest's by Brier",
+        ["by log loss they are not told apart (.498 against .496)", "no combiner is told to be better"],
     ),
     "rare": (
         {
