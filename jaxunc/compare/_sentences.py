@@ -96,11 +96,11 @@ def run_line(results: Results) -> str:
 def doubt(row: dict[str, Any]) -> str:
     """Say why a row is doubtful: its trees disagree, on few rows, or their leaves are mixed."""
     n = row["leaf_rows"]
-    behind = "" if n is None else f" (half of them of {n:.3g} rows or fewer)"
+    behind = "" if n is None else f" (median {n:.3g} rows)"
     if row["aleatoric"] >= row["epistemic"]:
-        return f"mixed leaves{behind}: rows like it are of several classes, and more of them would not help"
+        return f"mixed leaves{behind}: rows like it are of several classes; more of them would not help"
     if n is not None and n <= _FEW:
-        return f"few rows behind its leaves{behind}, and trees disagree: more rows like it would help"
+        return f"few rows behind its leaves{behind}, trees disagree: more rows like it would help"
     return f"trees disagree, each sure of itself{behind}: more rows like it would help"
 
 
