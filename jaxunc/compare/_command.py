@@ -127,6 +127,8 @@ def _run_on_model(args: argparse.Namespace) -> None:
     if args.trust:
         table = study_table(args.data, args.target, args.drop)
         model = read_refitted_model(args.model, table)
+        if model.steps is not None:  # the steps read the columns as they are
+            table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
     elif args.drop:
         raise ValueError(
             "--drop would change nothing with --model, which reads the columns that it knows. Leave it out."

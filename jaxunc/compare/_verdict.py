@@ -256,7 +256,13 @@ def _accuracy(results: Results, found: Verdict) -> str:
     classes, accuracy = shares(results), found.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
     if found.differs("accuracy", found.leader, BASE_RATES) != 1:
-        return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
+        # A small lead over the most frequent class says nothing; a large one may rest on too few parts.
+        if accuracy[found.leader] - classes[most] < (1 - classes[most]) / 10:
+            return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
+        return (
+            f"; it is right for {accuracy[found.leader]:.1%}, which tests do not tell from the {classes[most]:.1%} of "
+            f"always *{most}*"
+        )
     if found.keeps or found.base is None:
         return ""
     if not found.differs("accuracy", found.leader, found.base):

@@ -78,7 +78,9 @@ def test_the_first_line_of_given_sets_is_right(name):
     assert "≈" not in whole
 
 
-def shaped(losses: dict[str, float], *, noise: Any = 0.01, classes=("no", "yes"), costs=None, share=0.4, **more):
+def shaped(
+    losses: dict[str, float], *, noise: Any = 0.01, classes=("no", "yes"), costs=None, share=0.4, wild=0.002, **more
+):
     """Results in which combiners have a log loss, give or take; further measures by keyword."""
     table = compare.breast_cancer()
     y = (np.arange(len(table.y)) % 100 < 100 * share).astype(int)
@@ -91,7 +93,7 @@ def shaped(losses: dict[str, float], *, noise: Any = 0.01, classes=("no", "yes")
                 losses[name] + (noise[name] if isinstance(noise, dict) else noise) * random.normal()
             )
             for measure, values in more.items():
-                value = values[name] + 0.002 * random.normal()
+                value = values[name] + wild * random.normal()
                 if measure == "cost":
                     outcome.costs[name] = value
                 elif measure == "top":
@@ -164,6 +166,11 @@ CASES = {
         ["(not told apart)"],
     ),
     "without the default": ({"losses": {"vote": 0.5, "learned": 0.4}}, "Of these take `learned`", []),
+    "an accuracy of few parts": (
+        {"losses": {"probability": 0.5, "learned": 0.4}, "accuracy": {"probability": 0.6, "learned": 0.7}, "wild": 0.2},
+        "Use `learned`",
+        ["which tests do not tell from the 57.8% of always *no*"],
+    ),
     "alone": ({"losses": {"vote": 0.5}}, "Nothing to decide: `vote` alone was run.", []),
 }
 
