@@ -1,6 +1,6 @@
 """The README's picture of the page that ``jaxunc compare`` writes: ``python -m benchmarks.report_picture``.
 
-It runs the README's first command, which takes two or three minutes, and photographs the page, shortened, into
+It runs the README's first command, which takes two or three minutes, and photographs the page without its appendix into
 ``benchmarks/results/report-page.png``. Of a run that is there already (``--report FOLDER``) the page alone is written
 anew. This needs the ``cli`` extra, Chromium with fonts (Debian: ``chromium fonts-dejavu-core``) and the package
 ``playwright``.
@@ -20,24 +20,15 @@ ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "benchmarks" / "results" / "report-page.png"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
-WIDTH, N_RULES, N_COLOURS = 1000, 8, 64
+WIDTH, N_COLOURS = 1000, 64
 
-# What the README shows: the findings, the first rules by rank, and the first two pictures of trust.
+# What the README shows: all that stands before the appendix, without what opens.
 SHORTEN = """
-([sections, rules]) => {
-  for (const section of document.querySelectorAll("main > section")) {
-    const title = section.querySelector("h2").textContent;
-    if (!sections.some(start => title.startsWith(start))) section.remove();
-  }
-  const [, ranks, trust] = document.querySelectorAll("main > section");
-  let after = ranks.querySelector(".scroll").nextElementSibling;
-  while (after) { const next = after.nextElementSibling; after.remove(); after = next; }
-  [...ranks.querySelectorAll("tbody tr")].slice(rules).forEach(row => row.remove());
-  [...trust.querySelectorAll("figure")].slice(2).forEach(figure => figure.remove());
+() => {
+  document.querySelectorAll("main > details, #appendix").forEach(part => part.remove());
   document.body.style.paddingBottom = "1rem";
 }
 """
-SECTIONS = ("What the numbers support", "The rules, best rank first", "Can the answers be trusted?")
 
 
 def photograph(page: Path) -> Image.Image:
@@ -51,7 +42,7 @@ def photograph(page: Path) -> Image.Image:
         browser = driver.chromium.launch(executable_path=chromium, args=[f"--{option}" for option in QUIET])
         opened = browser.new_page(viewport={"width": WIDTH, "height": 800})
         opened.goto(page.resolve().as_uri())
-        opened.evaluate(SHORTEN, [SECTIONS, N_RULES])
+        opened.evaluate(SHORTEN)
         wide = opened.evaluate("[document.body, ...document.querySelectorAll('.scroll')].map(x => x.scrollWidth)")
         shown = opened.screenshot(full_page=True)
         browser.close()

@@ -1,10 +1,11 @@
-"""Command ``jaxunc compare``: its arguments, the run, and the tables that it prints."""
+"""Command ``jaxunc compare``: its arguments, the run, and the sentences and tables that it prints."""
 
 import argparse
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -13,33 +14,26 @@ from rich.text import Text
 from jaxunc._checks import shown
 from jaxunc.commands import integer, printed
 
-from ._evaluate import CONFIDENCE, RANKED_MEASURES
-from ._inputs import breast_cancer, read_given_model, study_table
+from ._inputs import (
+    Table,
+    breast_cancer,
+    positive_class,
+    read_costs,
+    read_given_model,
+    read_refitted_model,
+    study_table,
+)
 from ._page import write_page
-from ._sentences import count, data_line, data_notes, model_line, run_line
-from ._settings import COMPARED_COMBINERS, Settings
+from ._sentences import data_line, data_notes, model_line, run_line
+from ._settings import Settings
 from ._store import Results
 from ._study import run as run_study
-from ._summary import (
-    DECIMALS,
-    POLL_TITLES,
-    SET_TITLES,
-    TABLE_STRENGTHS,
-    TITLES,
-    averages,
-    best_leaf_sizes,
-    forest_name,
-    has_sets,
-    poll_averages,
-    set_averages,
-    shown_leaf_sizes,
-    table_of_ranks,
-)
+from ._verdict import BASE_RATES, Verdict, decision, further, shown_value, title, verdict
 
 DETAILS = (
-    "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
-    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves. With "
-    "--model: a model of yours, beside rules that read the rows of DATA counted in its leaves."
+    "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. The "
+    "first line says which one to use. With --model: a model of yours, beside combiners that read its leaves."
 )
 
 
@@ -48,25 +42,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
+    add("--positive", metavar="CLASS", help="of two classes the one to be found (default: the rarer)")
+    add(
+        "--costs",
+        metavar="COSTS",
+        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1; or a table of that as CSV or JSON",
+    )
     add(
         "--model",
         metavar="FILE",
         help="a fitted model, in a file of XGBoost, LightGBM, CatBoost, treelite, ONNX or jaxunc: none is grown, its "
-        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to",
+        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to. With "
+        "--trust: a pickled forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part",
     )
+    add("--trust", action="store_true", help="open the pickle of --model, which runs whatever code it holds")
     add(
         "--forests",
         nargs="+",
         metavar="KIND",
         help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
     )
-    add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
+    add(
+        "--combiners", nargs="+", metavar="NAME", help="combiners to compare, by the names in the tables (default: all)"
+    )
     add(
         "--leaf-sizes",
         nargs="+",
         type=integer,
         metavar="N",
-        help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
+        help="least numbers of instances in a leaf (default: 1 4 16)",
     )
     add("--trees", type=integer, metavar="N", help="trees in a forest (default: 100)")
     add("--repeats", type=integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
@@ -98,14 +103,17 @@ def run(args: argparse.Namespace) -> None:
     if args.model is not None:
         _run_on_model(args)
         return
+    if args.trust:
+        raise ValueError("--trust changes nothing without --model FILE, a pickle; leave it out.")
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
-    settings = Settings(**_chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts"))
-    if args.data is None and args.target is not None:
-        raise ValueError(
-            f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
-        )
-    table = breast_cancer() if args.data is None else study_table(args.data, args.target)
+    chosen = _chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
+    settings = Settings(**chosen)
+    given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
+    if args.data is None and given:
+        raise ValueError(f"{given} was given without DATA; name the file before it: DATA.csv --target …")
+    table = breast_cancer() if args.data is None else study_table(args.data, args.target, args.drop)
+    settings = _with_wishes(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
@@ -116,14 +124,36 @@ def _run_on_model(args: argparse.Namespace) -> None:
     ignored = ("forests", "leaf_sizes", "trees", "counts")
     if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
-    table, model = read_given_model(args.model, args.data, args.target)
-    settings = Settings.for_model(model.trees.n_trees, **_chosen(args))
+    if args.trust:
+        table = study_table(args.data, args.target, args.drop)
+        model = read_refitted_model(args.model, table)
+        if model.steps is not None:  # the steps read the columns as they are
+            table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
+    elif args.drop:
+        raise ValueError(
+            "--drop would change nothing with --model, which reads the columns that it knows. Leave it out."
+        )
+    elif Path(args.model).suffix in (".joblib", ".pkl", ".pickle"):
+        raise ValueError(
+            f"--model={args.model!r} is a pickle, and opening one runs whatever code it holds. If you made it "
+            "yourself, add --trust: it is fitted anew to each training part."
+        )
+    else:
+        table, model = read_given_model(args.model, args.data, args.target)
+    settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_chosen(args))
+    settings = _with_wishes(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+
+
+def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
+    """Return settings with the class to be found and the costs, which the classes of the table name."""
+    costs = None if args.costs is None else read_costs(args.costs, table.class_labels).tolist()
+    return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 
 def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Return the settings that were given, by their names in `Settings`."""
-    options = {"rules": "rules", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    options = {"combiners": "combiners", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
@@ -139,20 +169,19 @@ _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
-    """Print what was run on what, the averages and the ranks, with the best of each column marked."""
-    say, records, settings = _speaker(console), results.records(), results.settings
-    say(data_line(results), style="bold")
+    """Print what to use, what was run on what, and a row for each combiner."""
+    say, found = _speaker(console), verdict(results, results.records())
+    for line, style in ((decision(results, found), "bold"), *((line, "") for line in further(results, found))):
+        say(line.replace("`", ""), style=style)
+    say(data_line(results))
     if (line := model_line(results)) is not None:
         say(line.replace("`", ""))
     for note in data_notes(results):
         say(note)
-    tables = [_averages_table(console, settings, records), _ranks_table(settings, records)]
-    tables += [_sets_table(results, records), _polling_table(results)] if has_sets(results) else []
-    for part in tables:
-        console.print()
-        console.print(part)
     console.print()
-    for line in (run_line(results), *_terms(settings, len(results.about["data"]["classes"]))):
+    console.print(_table(console, found))
+    console.print()
+    for line in (run_line(results), *_terms(console, found, len(results.about["data"]["classes"]))):
         say(line, style="dim")
 
 
@@ -166,105 +195,35 @@ def _speaker(console: Console) -> Callable[..., None]:
     return say
 
 
-def _averages_table(console: Console, settings: Settings, records: Any) -> RichTable:
-    up, down, spread = ("^", "v", "+-") if console.options.ascii_only else ("↑", "↓", "±")
-    mean, leaves = averages(records), best_leaf_sizes(records)
-    several = len(settings.leaf_sizes) > 1
-    grid = _grid(f"{'Mean over leaf sizes' if several else 'Mean'} {spread} standard deviation over folds")
-    for name, larger in RANKED_MEASURES.items():
-        grid.add_column(f"{TITLES[name]} {up if larger else down}", justify="right", no_wrap=True)
-    if several:
-        grid.add_column("leaf", justify="right", no_wrap=True)
-    for forest in settings.forests:
-        grid.add_row(Text(forest, style="bold"))
-        of_forest = mean.loc[forest]
-        for rule in of_forest.index:
-            cells = []
-            for name, larger in RANKED_MEASURES.items():
-                value = _fixed(of_forest.at[rule, (name, "mean")], 6)
-                deviation = of_forest.at[rule, (name, "std")]
-                deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
-                best = _is_best(of_forest[(name, "mean")], rule, larger)
-                cells.append(_marked(f"{value} {spread}{deviation}", best))
-            grid.add_row(f" {rule}", *cells, *([str(leaves[forest, rule])] if several else []))
-        grid.add_section()
-    return grid
-
-
-def _ranks_table(settings: Settings, records: Any) -> RichTable:
-    ranks = table_of_ranks(records)
-    over = count(settings.n_forests, "test part" if settings.is_given else "forest")
-    grid = _grid(f"Average rank of the rules over {over}, 1 is best")
-    for name in (*RANKED_MEASURES, "all"):
-        grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
-    grid.add_column("the rule", style="dim", no_wrap=True)
-    for rule in ranks.index:
-        cells = [
-            _marked(f"{ranks.at[rule, name]:.1f}", _is_best(cast(pd.Series, ranks[name]), rule, False))
-            for name in (*RANKED_MEASURES, "all")
-        ]
-        grid.add_row(str(rule), *cells, COMPARED_COMBINERS[str(rule)].meaning)
-    return grid
-
-
-def _sets_table(results: Results, records: Any) -> RichTable:
-    grid = _grid("Sets of classes from cautious forests that doubt leaves by s instances")
-    for name in ("s", *SET_TITLES.values()):
-        grid.add_column(name, justify="right", no_wrap=True)
-    mean = set_averages(results, records)
-    for forest, leaf_size in shown_leaf_sizes(results, records).items():
-        grid.add_row(Text(forest_name(forest, leaf_size), style="bold"))
-        for s in TABLE_STRENGTHS:
-            grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in mean.loc[(forest, s)]))
-    return grid
-
-
-def _polling_table(results: Results) -> RichTable:
-    grid = _grid(f"A majority vote that stops when it is settled (confidence {CONFIDENCE})")
-    for name in ("leaf", *POLL_TITLES.values()):
-        grid.add_column(name, justify="right", no_wrap=True)
-    for (forest, leaf_size), row in poll_averages(results).iterrows():
-        cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
-        grid.add_row(str(forest), str(leaf_size) if leaf_size else "", *cells)
-    return grid
-
-
-def _grid(title: str) -> RichTable:
-    grid = RichTable(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-        header_style="",
-    )
+def _table(console: Console, found: Verdict) -> RichTable:
+    """Return a row for each combiner, by log loss, where it is best; marked: what tests tell from the default."""
+    up, down = "^v" if console.options.ascii_only else "↑↓"
+    marks = _marks(console)
+    grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
     grid.add_column("", no_wrap=True)
+    measures = [measure for measure in found.larger if not measure.startswith("top_")]
+    for measure in measures:
+        grid.add_column(f"{title(measure)} {up if found.larger[measure] else down}", justify="right", no_wrap=True)
+    for name in found.means.sort_values("log_loss", kind="stable").index:
+        told = [0 if name == BASE_RATES else found.differs(measure, name, found.base) for measure in measures]
+        cells = [
+            Text(f" {shown_value(measure, found.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
+            for measure, sign in zip(measures, told, strict=True)
+        ]
+        grid.add_row(Text(f"*{name}" if name == found.leader else f" {name}", "bold" * (name == found.leader)), *cells)
     return grid
 
 
-def _is_best(column: pd.Series, rule, larger: bool) -> bool:
-    values = column.round(DECIMALS)
-    return bool(values[rule] == (values.max() if larger else values.min()))
+def _marks(console: Console) -> str:
+    """Return the marks of what is told apart: none, better, worse."""
+    return " +-" if console.options.ascii_only else " ▲▼"
 
 
-def _fixed(number: float, width: int) -> str:
-    """Format a number in a width that holds its integer part, with as many decimals as fit."""
-    decimals = max(width - 1 - len(f"{number:.0f}"), 0)
-    return f"{number:.{decimals}f}"
-
-
-def _marked(value: str, is_best: bool) -> Text:
-    """Mark the best of a column as bold and with a star, for readers without colours."""
-    return Text(f"*{value}", style="bold green") if is_best else Text(value)
-
-
-def _terms(settings: Settings, n_classes: int) -> list[str]:
-    terms = ["* best of its column."]
-    terms += ["leaf: the leaf size with the least Brier score."] if len(settings.leaf_sizes) > 1 else []
-    terms += ["AUC: one class against the rest, averaged."] if n_classes > 2 else []
+def _terms(console: Console, found: Verdict, n_classes: int) -> list[str]:
+    better, worse = _marks(console)[1:]
+    marks = "" if found.base is None else f" {better} better, {worse} worse than {found.base}, as far as tests tell."
     return [
-        "Folds share most of their training data: the spread is no confidence interval, and differences well within "
-        "it may be chance.",
-        " ".join(terms),
+        f"Means over test parts, each combiner on the forest that is best for it on the other parts. * the one to use."
+        f"{marks}{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
+        f"{' Costs are for 100 rows.' * ('cost' in found.larger)}"
     ]

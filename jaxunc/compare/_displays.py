@@ -328,13 +328,13 @@ class LeafSizeDisplay:
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}
         places = range(len(self.leaf_sizes))
-        for rule, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
-            look = lines.get(rule, FAINT)
+        for combiner, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
+            look = lines.get(combiner, FAINT)
             in_front = look is not FAINT
-            (self.lines_[rule],) = ax.plot(
+            (self.lines_[combiner],) = ax.plot(
                 places,
                 list(values),
-                label=rule if in_front else None,
+                label=combiner if in_front else None,
                 zorder=3 if in_front else 2,
                 linewidth=1.6 if in_front else 0.8,
                 **look.keywords(),

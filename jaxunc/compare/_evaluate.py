@@ -1,7 +1,7 @@
 """Evaluation of one forest on one test fold: all combiners by one pass over the trees, their measures and curves.
 
 Beside what is measured of each combiner, of the forest itself: where the mean class frequency is uncertain and wrong,
-what sets and intervals it answers with, and how many trees a majority vote needs.
+which rows are doubtful and why, what sets and intervals it answers with, and how many trees a majority vote needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +55,13 @@ N_POINTS = 20
 """Number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1."""
 N_CELLS = 16
 """Number of bins of uncertainty along each axis."""
+TOPS = (1, 5, 10, 20)
+"""Per cents of the rows that are called most likely positive, of which it is counted how many are."""
+EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
+"""Edges between bins of the positive class's probability: also a rare class has its own range, and bins add over
+folds."""
+N_DOUBTFUL = 6
+"""Number of doubtful rows that are kept of a test fold."""
 # scikit-learn's log loss clips probabilities at the rounding unit of float64; logarithms would let it grow on.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
@@ -65,14 +72,14 @@ Answers = Callable[[np.ndarray], Answer]
 
 
 class Outcome(NamedTuple):
-    """The results of the combiners on one test fold, each under its name ("rule"), as plain numbers and lists."""
+    """The results of the combiners on one test fold, each under its name ("combiner"), as plain numbers and lists."""
 
     measures: dict[str, dict[str, float]]
-    """{rule: {measure: value}}, of `COMPARED_MEASURES`."""
+    """{combiner: {measure: value}}, of `COMPARED_MEASURES`."""
     reliability: dict[str, dict[str, list]]
-    """{rule: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
+    """{combiner: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
     rejection: dict[str, list[float]]
-    """{rule: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
+    """{combiner: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
     uncertainty: list[list[int]]
     """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency], empty bins left out."""
     sets: dict[str, dict[str, float | None]]
@@ -89,6 +96,15 @@ class Outcome(NamedTuple):
     """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
     polling: dict[str, float]
     """{`POLL_MEASURES`: value} of a vote that stops when it is settled. Empty for more than `MOST_CLASSES`."""
+    positive: dict[str, dict[str, Any]]
+    """{combiner: {"average_precision": value, "top": share of positives in each of `TOPS`, "size", "hits",
+    "probability": sums over the bins between `EDGES`}}; empty unless there are two classes."""
+    costs: dict[str, float]
+    """{combiner: mean cost of the decisions of least expected cost}; empty unless costs are given."""
+    doubtful: list[dict[str, Any]]
+    """The rows with the largest total uncertainty of the mean class frequency: "row", "truth", "predicted" (positions
+    of classes), "probability" (of the predicted class), "aleatoric", "epistemic", and "leaf_rows", the median number of
+    rows in its leaves, None for more than `MOST_CLASSES`. A study adds "columns", {name: value as text}."""
 
 
 class UncertaintyMap(NamedTuple):
@@ -106,17 +122,20 @@ class UncertaintyMap(NamedTuple):
 
 def evaluate(
     forest: Forest,
-    rules: Sequence[str],
+    combiners: Sequence[str],
     X: Float[np.ndarray, "instances features"],
     y: Int[np.ndarray, "instances"],
     learned: Mapping[str, Answers] = MappingProxyType({}),
+    *,
+    positive: int = 1,
+    costs: Any = None,
 ) -> Outcome:
     """Evaluate combiners, by name, on the leaves of a forest and the instances of a test fold.
 
     ``learned`` holds what answers for those that learn, and for a given model. Labels are positions in
-    ``forest.class_labels``.
+    ``forest.class_labels``; so is the ``positive`` class. ``costs`` are ``[truth decision]``.
     """
-    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in rules if name not in learned}
+    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
@@ -126,7 +145,7 @@ def evaluate(
     )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
-    stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
+    stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in combiners]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
     upper = float(np.log2(forest.n_classes))
@@ -136,17 +155,68 @@ def evaluate(
     size, errors = np.asarray(cells.size), np.asarray(cells.errors)
     sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
     known = (answers["mean"].probability, answers["intervals"], y) if cautious else None
+    binary = forest.n_classes == 2
+    decided = lambda name: least_cost(answers[name].probability, costs)  # noqa: E731
     return Outcome(
-        measures={name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(rules)},
-        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(rules)},
-        rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(rules)},
+        measures={
+            name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(combiners)
+        },
+        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(combiners)},
+        rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(combiners)},
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
         sets=sets,
         set_sizes=set_sizes,
         intervals=_interval_bins(*known) if known else {},
-        brier_range=_brier_range(*known) if known and forest.n_classes == 2 else {},
+        brier_range=_brier_range(*known) if known and binary else {},
         polling=_polling(answers["leaves"], labels) if cautious else {},
+        positive={name: _of_positive(answers[name], y == positive, positive) for name in combiners} if binary else {},
+        costs={} if costs is None else {name: _rounded(np.mean(costs[y, decided(name)])) for name in combiners},
+        doubtful=_doubtful(answers, y),
     )
+
+
+def least_cost(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
+    """Return the class whose expected cost is least, by costs ``[truth decision]``; of equals the first."""
+    return np.argmin(np.asarray(probability, float) @ costs, axis=1)
+
+
+def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
+    """Return what one combiner has in the part ``positive`` of an outcome; ties count as if in random order."""
+    scores, probs = np.asarray(answer.class_scores, float), np.asarray(answer.probability, float)[:, positive]
+    with np.errstate(invalid="ignore"):
+        keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
+    group = np.unique(keys, return_inverse=True)[1]
+    hits = np.bincount(group, y)
+    seen, found = np.cumsum(np.bincount(group)), np.cumsum(hits)
+    n_top = [max(1, round(len(y) * top / 100)) for top in TOPS]
+    bin_of = np.searchsorted(EDGES, probs)
+    sums = [np.bincount(bin_of, of, len(EDGES) + 1) for of in (np.ones(len(y)), y, probs)]
+    return {
+        "average_precision": _rounded(np.sum(hits * found / seen) / max(1, found[-1])),
+        "top": [_rounded(np.interp(n, [0, *seen], [0, *found]) / n) for n in n_top],
+        "size": sums[0].astype(int).tolist(),
+        "hits": sums[1].astype(int).tolist(),
+        "probability": [_rounded(v) for v in sums[2]],
+    }
+
+
+def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
+    """Return the part ``doubtful`` of an outcome; rows are positions among those given."""
+    total, aleatoric, epistemic = (np.asarray(part, float) for part in answers["uncertainty"])
+    probs, scores = np.asarray(answers["mean"].probability, float), np.asarray(answers["mean"].class_scores)
+    leaves = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
+    return [
+        {
+            "row": int(i),
+            "truth": int(y[i]),
+            "predicted": (best := int(np.argmax(scores[i]))),
+            "probability": _rounded(probs[i, best]),
+            "aleatoric": _rounded(aleatoric[i]),
+            "epistemic": _rounded(epistemic[i]),
+            "leaf_rows": None if leaves is None else _rounded(leaves[i]),
+        }
+        for i in np.argsort(-total, kind="stable")[:N_DOUBTFUL]
+    ]
 
 
 class _Leaves(Combiner[Array]):

@@ -24,6 +24,7 @@ from ._displays import (
     RiskCoverageDisplay,
     UncertaintyDisplay,
     lines_for,
+    plain,
 )
 from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
@@ -45,6 +46,7 @@ from ._summary import (
     set_averages,
     shown_leaf_sizes,
 )
+from ._verdict import RARE, Verdict, shares
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -58,6 +60,8 @@ _STYLE: Any = {
 _SIZE = (4.4, 3.1)
 _MOST_HIGHLIGHTED = 5
 _LONGEST_LABEL = 24
+_LEAST_IN_BIN = 5
+"""Predictions in a bin of which shares are drawn."""
 
 
 class Picture(NamedTuple):
@@ -69,10 +73,10 @@ class Picture(NamedTuple):
     svg: str
 
 
-def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
-    """Return the combiners that stand out in all figures: the default of forests, and the first by each measure."""
-    leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
-    names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["rules"]])
+def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
+    """Return the combiners that stand out in figures: the default, the one to use, and the first by each measure."""
+    leaders = [rankings[measure].combiners[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
+    names = dict.fromkeys([name for name in (OWN, BASELINE, leader, *leaders) if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -83,11 +87,13 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
 
         def draw(ax: Axes, ranking: Ranking = ranking) -> None:
             groups = cliques(ranking.ranks, ranking.different)
-            display = CriticalDifferenceDisplay(ranking.rules, list(ranking.ranks), groups)
+            display = CriticalDifferenceDisplay(ranking.combiners, list(ranking.ranks), groups)
             display.plot(ax, highlight=names)
 
-        height = 1.4 + 0.19 * len(ranking.rules)
-        said = ", ".join(f"{rule} {rank:.1f}" for rule, rank in zip(ranking.rules, ranking.ranks, strict=True))
+        height = 1.4 + 0.19 * len(ranking.combiners)
+        said = ", ".join(
+            f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
+        )
         pictures.append(drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (5.6, height)))
     return pictures
 
@@ -101,8 +107,11 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
     for forest in settings.forests:
         part = records[records["forest"] == forest]
         for measure in ("accuracy", "brier"):
-            table = part.groupby(["rule", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
-            values = {rule: table.loc[rule, list(settings.leaf_sizes)].tolist() for rule in results.about["rules"]}
+            table = part.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
+            values = {
+                combiner: table.loc[combiner, list(settings.leaf_sizes)].tolist()
+                for combiner in results.about["combiners"]
+            }
 
             def draw(ax: Axes, values=values, measure=measure) -> None:
                 LeafSizeDisplay(settings.leaf_sizes, values, measure=TITLES[measure]).plot(ax, lines=lines)
@@ -111,7 +120,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
             better = "higher" if RANKED_MEASURES[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
-            said = "; ".join(f"{rule}: " + ", ".join(f"{v:.3f}" for v in values[rule]) for rule in names)
+            said = "; ".join(f"{combiner}: " + ", ".join(f"{v:.3f}" for v in values[combiner]) for combiner in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
             pictures.append(drawn(title, about, draw))
     return pictures
@@ -131,33 +140,36 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     n_classes = len(results.about["data"]["classes"])
     pictures = []
     for forest in results.settings.forests:
-        chosen = {rule: outcomes_of(results, forest, int(leaves[forest, rule])) for rule in names}
-        reliability = {rule: _reliability(rule, outcomes) for rule, outcomes in chosen.items()}
+        chosen = {combiner: outcomes_of(results, forest, int(leaves[forest, combiner])) for combiner in names}
+        reliability = {combiner: _reliability(combiner, outcomes) for combiner, outcomes in chosen.items()}
         # Folds have equally many points: their curves are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
-        accuracy = {rule: np.mean([o.rejection[rule] for o in found], axis=0) for rule, found in chosen.items()}
+        accuracy = {
+            combiner: np.mean([o.rejection[combiner] for o in found], axis=0) for combiner, found in chosen.items()
+        }
 
         def draw_reliability(ax: Axes, curves=reliability) -> None:
-            for i, (rule, curve) in enumerate(curves.items()):
-                display = ReliabilityDisplay(curve, name=rule)
-                display.plot(ax, reference=i == 0, **lines[rule].keywords())
+            for i, (combiner, curve) in enumerate(curves.items()):
+                display = ReliabilityDisplay(curve, name=combiner)
+                display.plot(ax, reference=i == 0, **lines[combiner].keywords())
             ax.set_xlim(1 / n_classes - 0.02, 1.02)
             ax.legend()
 
         def draw_rejection(ax: Axes, accuracy=accuracy, kept=kept) -> None:
-            for rule, values in accuracy.items():
+            for combiner, values in accuracy.items():
                 curve = metrics.RejectionCurve(1 - kept[::-1], values[::-1])
-                RejectionDisplay(curve, name=rule).plot(ax, markevery=4, **lines[rule].keywords())
+                RejectionDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
         def draw_risk(ax: Axes, accuracy=accuracy, kept=kept) -> None:
-            for rule, values in accuracy.items():
+            for combiner, values in accuracy.items():
                 curve = metrics.RiskCoverageCurve(kept, 1 - values)
-                RiskCoverageDisplay(curve, name=rule).plot(ax, markevery=4, **lines[rule].keywords())
+                RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
         said = "; ".join(
-            f"{rule} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %" for rule, values in accuracy.items()
+            f"{combiner} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %"
+            for combiner, values in accuracy.items()
         )
         pictures += [
             drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
@@ -167,10 +179,48 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     return pictures
 
 
-def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
+def positive_picture(results: Results, found: Verdict) -> Picture:
+    """Draw how often the positive class came true by its probability, on its own range: the leader, and the default."""
+    name = _shortened(str(results.settings.positive))
+    lines, said, largest = {}, [], 0.0
+    for combiner in dict.fromkeys(one for one in (found.base, found.leader) if one is not None):
+        of = [o.positive[combiner] for o in outcomes_of(results, *found.grown[combiner])]
+        size, hits, probability = (
+            np.sum([one[part] for one in of], axis=0) for part in ("size", "hits", "probability")
+        )
+        filled = size >= _LEAST_IN_BIN
+        p, share = probability[filled] / size[filled], hits[filled] / size[filled]
+        lines[combiner] = (p, share, size[filled])
+        largest = max(largest, *p, *share) if len(p) else largest
+        bins = "; ".join(
+            f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(p, share, size[filled], strict=True)
+        )
+        said.append(f"{combiner}: {bins}")
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        for (combiner, (p, share, size)), look in zip(lines.items(), lines_for(list(lines)).values(), strict=True):
+            ax.plot(p, share, label=combiner, **look.keywords())
+            ax.scatter(p, share, s=120 * size / max(size.sum(), 1), color=look.color, alpha=0.35, linewidth=0)
+        plain(ax)
+        ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name}")
+        if shares(results)[str(results.settings.positive)] < RARE:
+            # Square roots spread what is near 0, and 0 is still there.
+            ax.set_xscale("function", functions=(np.sqrt, np.square))
+            ax.set_yscale("function", functions=(np.sqrt, np.square))
+            ticks = [t for t in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if t <= largest * 1.05]
+            ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+            ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        ax.set(xlim=(0, largest * 1.03 or 1), ylim=(0, largest * 1.03 or 1))
+        ax.legend()
+
+    return drawn(f"Can P({name}) be believed?", f"{'. '.join(said)}.", draw)
+
+
+def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
     """Join the bins of several test folds."""
     size, hits, confidence = (
-        np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
+        np.sum([outcome.reliability[combiner][part] for outcome in outcomes], axis=0)
         for part in ("size", "hits", "confidence")
     )
     filled = np.maximum(size, 1)

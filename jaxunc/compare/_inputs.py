@@ -1,21 +1,30 @@
-"""Inputs of a study, from files: a table for trees to grow on, or a fitted model and a table as the model reads it.
+"""Inputs of a study, from files: a table for trees to grow on, a model and a table as it reads it, costs.
 
 A table holds features as numbers, classes as codes, and notes of what was done to get there.
 """
 
 import dataclasses
 import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
+import joblib
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 from pandas.api import types
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier
 
+from jaxunc._checks import nearest
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Answer
 from jaxunc.counting import copies_of
@@ -35,6 +44,7 @@ from jaxunc.streaming import (
     labelled_table,
     listed,
     load_model,
+    read_table,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_arrow
@@ -64,16 +74,26 @@ class Table(NamedTuple):
     """Reasons to doubt the results, a sentence each."""
     nominal: tuple[int, ...] = ()
     """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
+    names: tuple[str, ...] = ()
+    """Names of the columns of ``X``, if they are known."""
+    frame: pd.DataFrame | None = None
+    """The columns as the file has them; its index holds the rows' numbers there, from 1."""
 
 
 def breast_cancer() -> Table:
     """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
-    return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
+    frame = pd.DataFrame(data.data, pd.RangeIndex(1, len(data.data) + 1), data.feature_names)
+    labels = tuple(map(str, data.target_names))
+    return Table(
+        "breast cancer (from scikit-learn)", data.data, data.target, labels, names=tuple(frame.columns), frame=frame
+    )
 
 
-def study_table(path: str | Path, target: str | None) -> Table:
+def study_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> Table:
     """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the classes' column.
+
+    The columns to ``drop`` are left out.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
@@ -82,14 +102,102 @@ def study_table(path: str | Path, target: str | None) -> Table:
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
     missing in all rows or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
-    table, left_out = labelled_table(path, target)
+    table, left_out = labelled_table(path, target, drop)
     frame = as_frame(table)
     y, labels = _classes(cast(pd.Series, frame[target]))
     features = frame.drop(columns=str(target))
+    features.index = _row_numbers(path, target) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *_find_copies(X, y))
-    return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
+    left = (left_out,) if left_out else ()
+    return Table(Path(path).name, X, y, labels, (*left, *notes), doubts, nominal, tuple(values), features)
+
+
+def _row_numbers(path: str | Path, target: str | None) -> pd.Index:
+    """Return the numbers, from 1, of the rows of a file that have a class."""
+    known = read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()
+    return pd.Index(np.flatnonzero(~known) + 1)
+
+
+def positive_class(table: Table, name: str | None) -> str | None:
+    """Return the class to be found: of two the one that is named, else the rarer; a ValueError if there is none."""
+    labels = table.class_labels
+    if name is None:
+        return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
+    if name not in labels:
+        raise ValueError(
+            f"--positive={name!r} is no class of the target.{nearest(name, labels)} It holds {', '.join(labels[:10])}."
+        )
+    if len(labels) > 2:
+        raise ValueError(
+            f"--positive={name!r} is for two classes, and the target holds {len(labels)}. Make a column that holds "
+            f"{name!r} and 'other', and name it with --target."
+        )
+    return name
+
+
+def read_costs(text: str, labels: Sequence[str]) -> np.ndarray:
+    """Read costs ``[truth decision]``: ``truth:decision=cost,…``, or a file of CSV or JSON with classes on both sides.
+
+    A right decision costs 0 unless its cost is given. Raises a ValueError for what is no cost, a class that does not
+    exist, or an error whose cost is not given.
+    """
+    costs = np.full((len(labels), len(labels)), np.nan)
+    np.fill_diagonal(costs, 0)
+    place = {label: c for c, label in enumerate(labels)}
+    for truth, decision, cost in _cost_entries(text, place):
+        for label in (truth, decision):
+            if label not in place:
+                raise ValueError(
+                    f"--costs names {label!r}, no class of the target.{nearest(label, labels)} Its classes are "
+                    f"{', '.join(labels[:10])}."
+                )
+        try:
+            costs[place[truth], place[decision]] = number = float(cost)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not 0 <= number < np.inf:
+            raise ValueError(
+                f"--costs: {truth}:{decision}={cost} is no cost; expected a number, 0 or more: a gain is a lower cost."
+            )
+    if len(missing := np.argwhere(np.isnan(costs))):
+        truth, decision = (labels[c] for c in missing[0])
+        raise ValueError(
+            f"--costs lacks {truth}:{decision}, the cost of deciding {decision!r} where {truth!r} is true; give a cost "
+            f"for each of {len(labels) * (len(labels) - 1)} errors."
+        )
+    return costs
+
+
+def _cost_entries(text: str, place: dict[str, int]) -> Iterator[tuple[str, str, Any]]:
+    """Yield (truth, decision, cost) of ``--costs``."""
+    if text.endswith((".csv", ".json")):
+        yield from _cost_file(Path(text))
+        return
+    for part in text.split(","):
+        pair, equals, cost = part.rpartition("=")
+        cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
+        if not equals or not cuts:
+            raise ValueError(f"--costs: {part!r} is no cost; expected truth:decision=number, as in yes:no=5,no:yes=1.")
+        # Labels may hold colons: the cut that makes two classes, if there is one.
+        yield *next((cut for cut in cuts if set(cut) <= set(place)), cuts[0]), cost.strip()
+
+
+def _cost_file(path: Path) -> Iterator[tuple[str, str, Any]]:
+    try:
+        if path.suffix == ".json":
+            rows = {str(truth): dict(row) for truth, row in json.loads(path.read_text(encoding="utf-8")).items()}
+        else:
+            frame = pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False)
+            rows = {str(truth): dict(row) for truth, row in frame.iterrows()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"--costs={str(path)!r} cannot be read ({error}); expected a table with a row for each true class and a "
+            'column for each decision, or JSON: {"yes": {"no": 5}, "no": {"yes": 1}}.'
+        ) from error
+    for truth, row in rows.items():
+        yield from ((truth, str(decision), cost) for decision, cost in row.items())
 
 
 def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -198,6 +306,98 @@ def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, .
     )
 
 
+class RefittedModel(NamedTuple):
+    """A forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part."""
+
+    steps: Pipeline | None
+    """What comes before the forest, and reads the raw columns; None if the forest reads the table's numbers."""
+    forest: Any
+    columns: list[str]
+    """The raw columns that the steps read, in order."""
+    about: dict[str, Any]
+    """Name, number of trees, a hash of the file, and the steps."""
+
+    def fit(
+        self, table: Table, train: np.ndarray, seed: int
+    ) -> tuple[Any, Callable[..., np.ndarray], Any, tuple[str, ...]]:
+        """Fit to rows; return the forest, what makes of rows what it reads, that of these rows, and its names."""
+        model: Any = clone(self.forest)
+        model.set_params(random_state=seed)
+        if isinstance(weights := model.class_weight, dict):
+            place = {label: c for c, label in enumerate(table.class_labels)}
+            model.set_params(class_weight={place[_label(label)]: weight for label, weight in weights.items()})
+        X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
+        if self.steps is not None:
+            steps: Any = clone(self.steps)
+            frame = cast(pd.DataFrame, table.frame)[self.columns]
+            try:
+                X = _dense(steps.fit_transform(frame.iloc[train], table.y[train]))
+            except Exception as error:  # whatever the steps of others raise
+                raise ValueError(
+                    f"--model={self.about['name']!r}: its steps cannot be fitted to DATA ({type(error).__name__}: "
+                    f"{str(error)[:200]}). Pass the columns that they were made for, of the same types."
+                ) from error
+            if len(X) != len(train):
+                raise ValueError(
+                    f"--model={self.about['name']!r}: its steps make {len(X)} rows of {len(train)}; leave out those "
+                    "that drop or make rows."
+                )
+            try:
+                names = tuple(map(str, steps.get_feature_names_out()))
+            except (AttributeError, ValueError):
+                names = ()
+            read = lambda rows: _dense(steps.transform(frame.iloc[rows]))  # noqa: E731
+        return model.fit(X, table.y[train]), read, X, names
+
+
+def _dense(values: Any) -> np.ndarray:
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float32)
+
+
+def read_refitted_model(path: str, table: Table) -> RefittedModel:
+    """Open a pickled forest of scikit-learn, or a Pipeline whose last step is one, which runs what code it holds.
+
+    Raises a ValueError if it cannot be opened, is something else, or reads columns that the table lacks.
+    """
+    try:
+        model: Any = joblib.load(path)
+    except Exception as error:  # whatever the bytes make of the reader
+        raise ValueError(
+            f"--model={path!r} cannot be opened as a pickle ({type(error).__name__}: {str(error)[:200]}); --trust is "
+            "for files of joblib.dump or pickle.dump. Leave it out for others."
+        ) from error
+    steps = list(model.named_steps.values()) if isinstance(model, Pipeline) else [model]
+    if odd := next((type(step).__name__ for step in steps if hasattr(step, "fit_resample")), None):
+        raise ValueError(f"--model={path!r} holds {odd}, which drops or makes rows; leave this step out.")
+    if not steps or not isinstance(steps[-1], RandomForestClassifier | ExtraTreesClassifier | DecisionTreeClassifier):
+        last = type(steps[-1]).__name__ if steps else "nothing"
+        kind = f"a {type(model).__name__}" + f" that ends in {last}" * isinstance(model, Pipeline)
+        raise ValueError(
+            f"--model={path!r} holds {kind}; expected a forest of scikit-learn, or a Pipeline whose last step is one. "
+            "Of wrapped ones (calibrated, searched) pass the forest or pipeline inside."
+        )
+    before = model[:-1] if len(steps) > 1 else None
+    raw = [str(name) for name in cast(pd.DataFrame, table.frame).columns]
+    columns = [str(name) for name in getattr(model, "feature_names_in_", raw)] if before is not None else raw
+    if lacking := [name for name in columns if name not in raw]:
+        raise ValueError(
+            f"--model={path!r} reads the columns {listed(lacking)}, which DATA lacks.{nearest(lacking[0], raw)} It has "
+            f"{listed(raw, 20)}."
+        )
+    if isinstance(weights := getattr(steps[-1], "class_weight", None), dict) and (
+        odd := [str(one) for one in weights if _label(one) not in table.class_labels]
+    ):
+        raise ValueError(f"--model={path!r} has class weights of {listed(odd)}, which the target does not hold.")
+    about = {
+        "name": Path(path).name,
+        "n_trees": getattr(steps[-1], "n_estimators", 1),
+        "boosted": False,
+        "steps": [type(step).__name__ for step in steps],
+        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+    }
+    return RefittedModel(before, steps[-1], columns, about)
+
+
 class GivenModel(NamedTuple):
     """A model that combiners are compared on; its columns hold codes, as the table made for it does."""
 
@@ -244,8 +444,8 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     if not isinstance(found.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
     labels = tuple(map(_label, found.class_labels))
-    X, y, notes = _read(data_file(data), trees.columns, target, labels)
-    table = Table(Path(data).name, X, y, labels, notes)
+    X, y, rows, notes = _read(data_file(data), trees.columns, target, labels)
+    table = Table(Path(data).name, X, y, labels, notes, frame=rows)
     boosted = isinstance(found, AdditiveTrees) and not found.is_forest
     about = {
         "name": Path(path).name,
@@ -267,8 +467,8 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
     return trees, eqx.tree_at(lambda one: one.trees, model, trees)
 
 
-def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, tuple]:
-    """Return the table as the model's trees test it, the positions of classes, and notes of what was left out."""
+def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the table as the model's trees test it, positions of classes, row numbers, and notes of rows left out."""
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
     chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
@@ -289,7 +489,8 @@ def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) ->
     X = np.concatenate([np.asarray(one) for one in values])[known]
     y = np.array([place[label] for label in given if label is not None], np.int64)
     left = int(np.sum(~known))
-    return X, y, (f"{left} of {len(given)} rows have no {target!r} and are left out.",) * (left > 0)
+    rows = pd.DataFrame(index=np.flatnonzero(known) + 1)
+    return X, y, rows, (f"{left} of {len(given)} rows have no {target!r} and are left out.",) * (left > 0)
 
 
 def _targets(chunk: DataChunk) -> list[str | None]:

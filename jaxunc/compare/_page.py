@@ -11,18 +11,19 @@ from markupsafe import Markup, escape
 
 from jaxunc._checks import shown
 
-from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES
+from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES, TOPS
 from ._figures import (
     Picture,
     curve_pictures,
     highlighted,
     interval_pictures,
     leaf_size_pictures,
+    positive_picture,
     rank_pictures,
     set_pictures,
     uncertainty_pictures,
 )
-from ._sentences import data_line, data_notes, model_line, run_line, supported, unsupported
+from ._sentences import data_line, data_notes, doubt, model_line, run_line, unsupported
 from ._settings import COMPARED_COMBINERS
 from ._store import Results
 from ._summary import (
@@ -33,19 +34,35 @@ from ._summary import (
     SET_TITLES,
     TABLE_STRENGTHS,
     TITLES,
-    Ranking,
     averages,
     baseline_accuracy,
     best_leaf_sizes,
     forest_name,
     has_sets,
+    outcomes_of,
     poll_averages,
     ranking,
     set_averages,
     shown_leaf_sizes,
     table_of_ranks,
 )
+from ._verdict import (
+    BASE_RATES,
+    RARE,
+    Verdict,
+    decision,
+    further,
+    is_binary,
+    meaning,
+    shares,
+    shown_measures,
+    shown_rows,
+    shown_value,
+    title,
+    verdict,
+)
 
+_MOST_DOUBTFUL = 6
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
 
@@ -63,10 +80,11 @@ def page(results: Results) -> str:
     records = results.records()
     n_folds = results.settings.n_folds
     rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in RANKED_MEASURES}
-    names = highlighted(results, rankings)
+    found = verdict(results, records)
+    names = highlighted(results, rankings, found.leader)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
-        "ranks": rank_pictures(rankings, names) if len(results.about["rules"]) > 1 else [],
+        "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
         "curves": curve_pictures(results, records, names),
         "uncertainty": uncertainty_pictures(results, records),
         "sets": set_pictures(results, records),
@@ -80,7 +98,7 @@ def page(results: Results) -> str:
         # Names of the data may hold marks that turn the text around them.
         finalize=lambda value: shown(value) if type(value) is str else value,
     )
-    environment.filters |= {"data_uri": _data_uri, "code": _with_code}
+    environment.filters |= {"data_uri": _data_uri, "code": _with_marks}
     return environment.get_template("page.html.jinja").render(
         about=results.about,
         data_line=data_line(results),
@@ -88,26 +106,34 @@ def page(results: Results) -> str:
         notes=[note for note in data_notes(results) if not note.startswith("Warning")],
         warnings=results.about["data"]["warnings"],
         run_line=run_line(results),
-        supported=supported(results, records, rankings),
+        decision=decision(results, found),
+        further=further(results, found),
+        short=_short_rows(found),
+        short_titles=[f"{title(m)} {'↑' if found.larger[m] else '↓'}" for m in shown_measures(found)],
+        tops=_top_rows(results, found) if is_binary(results) else [],
+        top_names=_top_names(found),
+        rates=shares(results),
+        rare=RARE,
+        positive_picture=positive_picture(results, found) if is_binary(results) else None,
+        doubtful=_doubtful_rows(results, found),
+        base_rates=BASE_RATES,
         unsupported=unsupported(results, records),
         measures=[(TITLES[name], _larger(name)) for name in COMPARED_MEASURES],
-        ranked=[TITLES[name] for name in RANKED_MEASURES],
-        tables=_average_rows(results, records, rankings),
-        ranks=_rank_rows(records, rankings),
+        tables=_average_rows(results, records),
         sets=_set_rows(results, records),
         set_titles=SET_TITLES.values(),
         polls=_poll_rows(results),
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
-        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["rules"]},
+        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
-        baseline=BASELINE if BASELINE in results.about["rules"] else None,
+        baseline=BASELINE if BASELINE in results.about["combiners"] else None,
     )
 
 
-def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) -> dict[str, list[dict[str, Any]]]:
+def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
     """Return for each kind of forest a row per combiner, best rank first.
 
     A row's cells are each a value, a spread, and whether it is the best.
@@ -118,32 +144,64 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
     for forest in results.settings.forests:
         part = mean.loc[forest]
         rows = []
-        for rule in order:
+        for combiner in order:
             cells = []
             for name in COMPARED_MEASURES:
                 column = part[(name, "mean")].round(DECIMALS)
                 best = column.max() if _larger(name) else column.min()
-                value, spread = part.at[rule, (name, "mean")], part.at[rule, (name, "std")]
-                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[rule] == best})
-            rows.append({"rule": rule, "cells": cells, "leaf_size": leaves[forest, rule]})
+                value, spread = part.at[combiner, (name, "mean")], part.at[combiner, (name, "std")]
+                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[combiner] == best})
+            rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaves[forest, combiner]})
         tables[forest] = rows
     return tables
 
 
-def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any]]:
-    """Return a row per combiner, best first: its ranks, and whether a test finds that it differs from the first."""
-    ranks = table_of_ranks(records)
+def _short_rows(found: Verdict) -> list[dict[str, Any]]:
+    """Return a row for the leader, what ties with it, the default and the base rates; marked: what tests tell apart."""
     rows = []
-    for rule in ranks.index:
-        cells = []
-        for name in RANKED_MEASURES:
-            place = rankings[name].rules.index(rule)
-            p = rankings[name].from_best[place]
-            # Ties share the mark, so the place alone does not say who is best.
-            best = round(rankings[name].ranks[place] - rankings[name].ranks[0], DECIMALS) == 0
-            cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
-        rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
+    for name in shown_rows(found):
+        told = {m: 0 if name == BASE_RATES else found.differs(m, name, found.base) for m in shown_measures(found)}
+        cells = [
+            {"value": shown_value(m, found.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
+            for m, sign in told.items()
+        ]
+        on = forest_name(*found.grown[name]) if found.grown.get(name, ("", 0))[1] else ""
+        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(name)})
     return rows
+
+
+def _top_names(found: Verdict) -> list[str]:
+    return list(dict.fromkeys(name for name in (found.leader, found.base) if name is not None))
+
+
+def _top_rows(results: Results, found: Verdict) -> list[dict[str, Any]]:
+    """Return a row for each share of the rows called most likely: how many are positive; the leader's lift and gain."""
+    base_rate, rows = shares(results)[str(results.settings.positive)], []
+    for top in TOPS:
+        share = found.means[f"top_{top}"]
+        told = found.differs(f"top_{top}", found.leader, found.base)
+        cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(found)]
+        cells[0]["mark"] = {1: "better", -1: "worse"}.get(told, "")
+        lift = share[found.leader] / base_rate
+        rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{min(lift * top / 100, 1):.0%}"})
+    return rows
+
+
+def _doubtful_rows(results: Results, found: Verdict) -> list[dict[str, Any]]:
+    """Return the rows of the table that are most doubtful on the forest of the default, most doubtful first."""
+    outcomes = outcomes_of(results, *found.grown[found.base or found.leader])[: results.settings.n_folds]
+    labels = list(results.about["data"]["classes"])
+    rows = sorted((row for of in outcomes for row in of.doubtful), key=lambda row: -row["aleatoric"] - row["epistemic"])
+    return [
+        {
+            "row": row["row"],
+            "values": ", ".join(f"{name} = {text}" for name, text in row["columns"].items()),
+            "said": f"{labels[row['predicted']]} ({row['probability']:.2f})",
+            "truth": labels[row["truth"]],
+            "why": doubt(row),
+        }
+        for row in rows[:_MOST_DOUBTFUL]
+    ]
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
@@ -174,9 +232,10 @@ def _larger(measure: str) -> bool:
     return {**RANKED_MEASURES, **_SMALLER_IS_BETTER}[measure]
 
 
-def _with_code(sentence: str) -> Markup:
-    """Return a sentence as HTML, with names between backticks as code."""
-    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(shown(sentence)))))
+def _with_marks(sentence: str) -> Markup:
+    """Return a sentence as HTML, with names between backticks as code, classes between asterisks in italics."""
+    text = re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(shown(sentence))))
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text))
 
 
 def _data_uri(picture: Picture) -> str:

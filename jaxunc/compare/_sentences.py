@@ -1,20 +1,15 @@
-"""Sentences about a study: its data and settings, what its numbers support, and what they do not.
-
-Of readers who decide from a page: there combiners and what answers like one are called rules, as combination rules.
-"""
+"""Sentences about a study: its data and settings, what its numbers support, and what they do not."""
 
 from typing import Any
 
-import numpy as np
-
-from ._evaluate import MOST_CLASSES, N_POINTS, RANKED_MEASURES
+from ._evaluate import MOST_CLASSES
 from ._settings import COMPARED_COMBINERS, OWN, Settings
 from ._store import Results
-from ._summary import DECIMALS, TITLES, Ranking, baseline_of, best_leaf_sizes, has_sets
+from ._summary import has_sets
 
 _PERFECT = 0.9999
-_KEPT = 0.8
-"""The share of instances that is kept where accuracies under rejection are quoted."""
+_FEW = 10
+"""Rows in a leaf that are few."""
 
 
 def count(number: int, noun: str) -> str:
@@ -38,9 +33,11 @@ def data_notes(results: Results) -> list[str]:
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     learns = results.settings.counts == "inbag" or results.settings.is_given
-    every = (name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
-    chosen = results.settings.rules or tuple(every)
-    if omitted := [name for name in chosen if name not in results.about["rules"]]:
+    every = (
+        name for name, combiner in COMPARED_COMBINERS.items() if not combiner.own and (learns or not combiner.learns)
+    )
+    chosen = results.settings.combiners or tuple(every)
+    if omitted := [name for name in chosen if name not in results.about["combiners"]]:
         listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
         notes.append(
             f"Left out: {listed}, which compare{'s' * (len(omitted) == 1)} two classes (here {len(data['classes'])})."
@@ -58,9 +55,16 @@ def model_line(results: Results) -> str | None:
     if model is None:
         return None
     kind = "boosted tree" if model["boosted"] else "tree"
+    whole = f"{model['name']} ({count(model['n_trees'], kind)})"
+    if "steps" in model:
+        steps = ", then ".join(model["steps"])
+        return (
+            f"Compared: combiners on the leaves of {whole}, {steps}, fitted anew to each training part with all its "
+            "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
+        )
     return (
-        f"Compared: what {model['name']} ({count(model['n_trees'], kind)}) answers itself, in the row `{OWN}`; that "
-        "calibrated on other rows, in `model-platt`; and rules that read these rows counted in its leaves."
+        f"Compared: what {whole} answers itself, in the row `{OWN}`; that calibrated on other rows, in `model-platt`; "
+        "and combiners that read these rows counted in its leaves."
     )
 
 
@@ -71,57 +75,58 @@ def run_line(results: Results) -> str:
         return (
             f"Run: the leaves of {results.about['model']['name']} were counted anew {settings.n_forests} times, on the "
             f"training parts of {count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation "
-            f"(seed {settings.seed}); the trees stayed. Learned rules learn from these parts, each row without its own "
-            "label. All rules read the same leaves."
+            f"(seed {settings.seed}); the trees stayed. Learned combiners learn from these parts, each row without its "
+            "own label. All combiners read the same leaves."
         )
     several = len(settings.leaf_sizes) > 1
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
     parts = [
         " and ".join(settings.forests),
-        f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}",
+        *([] if settings.has_model else [f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}"]),
         f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
         f"counts: {settings.counts}" + ", for which extra-trees are grown on bags as well" * bagged,
         f"seed {settings.seed}",
     ]
     return (
         f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(parts)}). "
-        "All rules read the same leaves."
+        "All combiners read the same leaves."
     )
 
 
-def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
-    """Return sentences on what the numbers support; names stand between backticks."""
-    said = [_on_measure(records, measure, rankings[measure]) for measure in RANKED_MEASURES]
-    if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
-        said.append(_on_leaf_sizes(records))
-    if len(results.about["rules"]) > 1:
-        said.append(_on_trust(results, records))
-    return said
+def doubt(row: dict[str, Any]) -> str:
+    """Say why a row is doubtful: its trees disagree, on few rows, or their leaves are mixed."""
+    n = row["leaf_rows"]
+    behind = "" if n is None else f" (median {n:.3g} rows)"
+    if row["aleatoric"] >= row["epistemic"]:
+        return f"mixed leaves{behind}: rows like it are of several classes; more of them would not help"
+    if n is not None and n <= _FEW:
+        return f"few rows behind its leaves{behind}, trees disagree: more rows like it would help"
+    return f"trees disagree, each sure of itself{behind}: more rows like it would help"
 
 
 def unsupported(results: Results, records: Any) -> list[str]:
     """Return sentences on what the numbers do not support, and why."""
     settings = results.settings
     said = _on_given_model(results)
-    if records.groupby(["forest", "leaf_size", "rule"])["accuracy"].mean().max() >= _PERFECT:
+    if records.groupby(["forest", "leaf_size", "combiner"])["accuracy"].mean().max() >= _PERFECT:
         said.append(
             "A score is perfect. That is rare but where a copy of the target is among the features: look for one "
             "before you believe it."
         )
     said.append(
-        "This is one data set. Which rule leads elsewhere is another question; the tests here are about new samples of "
-        "these data alone."
+        "This is one data set. Which combiner leads elsewhere is another question; the tests here are about new "
+        "samples of these data alone."
     )
-    n_rules = len(results.about["rules"])
-    if n_rules > 2:
+    n_combiners = len(results.about["combiners"])
+    if n_combiners > 2:
         said.append(
-            f"The leader was chosen among {n_rules} rules by the same numbers that praise it, so its lead is "
+            f"The leader was chosen among {n_combiners} combiners by the same numbers that praise it, so its lead is "
             "flattered; to be sure, try it and the runner-up on data that were not used here."
         )
     n_parts = settings.n_repeats * settings.n_folds
     said.append(
         f"The {n_parts} test parts share training data. The tests correct their variance for it, and with so few parts "
-        "find large differences only: rules that are not told apart may still differ."
+        "find large differences only: combiners that are not told apart may still differ."
     )
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
         said.append(
@@ -137,84 +142,15 @@ def _on_given_model(results: Results) -> list[str]:
     if (model := results.about.get("model")) is None:
         return []
     said = [
-        f"The model came fitted. If it was fitted to rows of these data, `{OWN}` and all rules are flattered: "
+        f"The model came fitted. If it was fitted to rows of these data, `{OWN}` and all combiners are flattered: "
         "its trees know the labels. Compare on rows that it has not seen."
     ]
     if model["boosted"]:
         said.append(
-            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for "
-            "independent evidence, such as `evidence` and `dempster`, are then surer than they should be."
+            "Boosted trees correct each other, and late ones say little by themselves. Combiners that take each tree "
+            "for independent evidence, such as `evidence` and `dempster`, are then surer than they should be."
         )
     return said
-
-
-def kept_accuracy(results: Results) -> dict[str, float]:
-    """Return the mean accuracy of each combiner on the instances it is most certain of."""
-    position = round(_KEPT * N_POINTS) - 1
-    curves = [outcome.rejection for outcome in results.outcomes.values()]
-    return {rule: float(np.mean([curve[rule][position] for curve in curves])) for rule in results.about["rules"]}
-
-
-def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    """Say which combiner ranks first by a measure, and from which others tests find it to differ."""
-    best, n_rules = ranking.rules[0], len(ranking.rules)
-    start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
-    if n_rules == 1:
-        return f"{start} alone was run."
-    ties = int(np.sum(np.round(ranking.ranks - ranking.ranks[0], DECIMALS) == 0)) - 1
-    shared = f", as {'does' if ties == 1 else 'do'} {count(ties, 'other')}" if ties else ""
-    start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_rules}){shared}."
-    told = [rule for rule, p in zip(ranking.rules, ranking.from_best, strict=True) if p < 0.05]
-    if not told:
-        return f"{start} No test tells another rule apart from it."
-    told_from = "all others" if len(told) == n_rules - 1 else f"{len(told)} of the {n_rules - 1} others"
-    base = baseline_of(ranking.rules)
-    if base is None or best == base:
-        return f"{start} Tests tell it apart from {told_from}."
-    if base not in told:
-        default = f"`{base}`, " + ("the model itself" if base == OWN else "what forests answer with by default")
-        return f"{start} Tests tell it apart from {told_from}, but not from {default}."
-    mean = records.groupby("rule")[measure].mean()
-    lead = (mean[best] - mean[base]) * (1 if RANKED_MEASURES[measure] else -1)
-    how = "worse" if lead > 0 else "better on average, though it ranks lower,"
-    least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
-    return f"{start} Tests tell it apart from {told_from}, `{base}` among them, which is {how} by {least}."
-
-
-def _on_leaf_sizes(records: Any) -> str:
-    """Say which matters more, the combiner or the leaf size."""
-    brier = records.groupby(["rule", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
-    by_rule, by_leaf = float(np.ptp(brier.min(axis=1))), float(np.median(np.ptp(brier.to_numpy(), axis=1)))
-    sizes = sorted(set(best_leaf_sizes(records)))
-    listed = ", ".join(map(str, sizes))
-    what = (
-        "The choice of the rule matters more here than that of the leaf size"
-        if by_rule > by_leaf
-        else "The leaf size matters more here than the rule"
-    )
-    return (
-        f"{what}: the best Brier scores of the rules span {by_rule:.4f}, the leaf sizes move one rule by {by_leaf:.4f} "
-        f"(median). The best leaf size {'is ' if len(sizes) == 1 else 'depends on the rule: '}{listed}."
-    )
-
-
-def _on_trust(results: Results, records: Any) -> str:
-    """Describe calibration and rejection, which are averaged and not tested."""
-    calibration = records.groupby("rule", sort=False)["calibration_error"].mean().round(DECIMALS)
-    accuracy = kept_accuracy(results)
-    sure = max(accuracy, key=lambda rule: accuracy[rule])
-    parts = [
-        f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}",
-        f"{_name(sure)} is right most often when the {1 - _KEPT:.0%} it is least certain of are rejected "
-        f"({accuracy[sure]:.1%}",
-    ]
-    base = baseline_of(accuracy)
-    if base is not None:
-        known = (f"; `{base}` {calibration[base]:.3f}", f"; `{base}` {accuracy[base]:.1%}")
-        names = (calibration.idxmin(), sure)
-        parts = [part + more * (name != base) for part, more, name in zip(parts, known, names, strict=True)]
-    over = "test parts" if results.settings.is_given else "forests grown"
-    return f"Averaged over all {over}, and untested: {parts[0]}); {parts[1]})."
 
 
 def _sizes(settings: Settings) -> str:
@@ -223,7 +159,3 @@ def _sizes(settings: Settings) -> str:
     if "single-tree" not in settings.forests:
         return trees
     return "a single tree" if len(settings.forests) == 1 else f"{trees} (single-tree: one)"
-
-
-def _name(rule: str) -> str:
-    return f"`{rule}` ({COMPARED_COMBINERS[rule].meaning})"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -15,7 +16,7 @@ from jaxunc.forest import Forest
 
 
 class ComparedCombiner(NamedTuple):
-    """A row of a study, called a rule on its page and in its options: a combiner, or what answers like one."""
+    """A row of a study: a combiner, or what answers like one."""
 
     name: str
     """Name that `jaxunc.combiners.combiner_by_name` knows."""
@@ -81,8 +82,8 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
 }
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
-GIVEN = "given model"
-"""The kind of a forest that came fitted, in a file."""
+GIVEN, REFITTED = "given model", "refitted model"
+"""The kinds of a forest that came fitted, in a file, and of one whose pickled estimator is fitted anew to each part."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Settings:
     ----------
     forests
         Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
-    rules
+    combiners
         Names of combiners, as in the tables of `jaxunc compare`; none for all that suit the data.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
@@ -103,29 +104,36 @@ class Settings:
         Counts of the leaves: a mode of `jaxunc.counting.COUNTS`.
     seed
         Decides the folds and the forests.
+    positive
+        Of two classes the one to be found; None for the rarer.
+    costs
+        Costs ``[truth decision]``, in the order of the table's classes; None if errors cost alike.
 
     Raises
     ------
     ValueError
-        If a name is unknown, a number too small, or out-of-bag counts are asked of a tree without bags.
+        If a name is unknown, a number too small, out-of-bag counts are asked of a tree without bags, or costs are no
+        square of numbers ≥ 0.
     """
 
     forests: Sequence[str] = ("random-forest", "extra-trees")
-    rules: Sequence[str] = ()
-    leaf_sizes: Sequence[int] = (1, 2, 4, 8, 32)
+    combiners: Sequence[str] = ()
+    leaf_sizes: Sequence[int] = (1, 4, 16)
     n_trees: int = 100
     n_repeats: int = 2
     n_folds: int = 5
     counts: str = "inbag"
     seed: int = 0
+    positive: str | None = None
+    costs: Sequence[Sequence[float]] | None = None
 
     def __post_init__(self):
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
-        for name in ("forests", "rules", "leaf_sizes"):
+        for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        offered = [name for name, rule in COMPARED_COMBINERS.items() if self.is_given or not rule.own]
-        for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
-            for name in names if names != (GIVEN,) or not self.is_given else ():
+        offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
+        for option, names, known in (("--forests", self.forests, FORESTS), ("--combiners", self.combiners, offered)):
+            for name in names if not self.has_model or names is self.combiners else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
@@ -136,7 +144,7 @@ class Settings:
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
                     f"Leave {name} out, or take --counts held_out."
                 )
-        for size in self.leaf_sizes if not self.is_given else ():
+        for size in self.leaf_sizes if not self.has_model else ():
             _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
         _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
         _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
@@ -145,32 +153,40 @@ class Settings:
         if (
             self.counts != "inbag"
             and not self.is_given
-            and (learning := [name for name in self.rules if COMPARED_COMBINERS[name].learns])
+            and (learning := [name for name in self.combiners if COMPARED_COMBINERS[name].learns])
         ):
             raise ValueError(
-                f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
+                f"--combiners={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
+        if self.costs is not None:
+            object.__setattr__(self, "costs", checked_costs(self.costs))
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        object.__setattr__(self, "rules", tuple(name for name in COMPARED_COMBINERS if name in self.rules))
+        object.__setattr__(self, "combiners", tuple(name for name in COMPARED_COMBINERS if name in self.combiners))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
-    def for_model(cls, n_trees: int, **chosen: Any) -> "Settings":
-        """Return settings of a study of one fitted model, whose leaves are counted anew on each training part."""
-        return cls(forests=(GIVEN,), leaf_sizes=(0,), n_trees=n_trees, counts="held_out", **chosen)
+    def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
+        """Return settings of a study of one model: its leaves are counted anew on training parts, or it is refitted."""
+        kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
+        return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the study is of one model that was given."""
+        return tuple(self.forests) in ((GIVEN,), (REFITTED,)) and tuple(self.leaf_sizes) == (0,)
 
     @property
     def is_given(self) -> bool:
-        """Whether the study is of one model that came fitted."""
-        return tuple(self.forests) == (GIVEN,) and tuple(self.leaf_sizes) == (0,)
+        """Whether the study is of one model that came fitted, and stays."""
+        return self.has_model and tuple(self.forests) == (GIVEN,)
 
     @property
     def n_forests(self) -> int:
         """Number of forests that the study grows."""
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
-    def rules_for(self, n_classes: int) -> tuple[str, ...]:
+    def combiners_for(self, n_classes: int) -> tuple[str, ...]:
         """Return the names of the chosen combiners that suit a number of classes.
 
         Parameters
@@ -184,18 +200,39 @@ class Settings:
             If none of them does.
         """
         learns = self.counts == "inbag" or self.is_given
-        every = tuple(name for name, rule in COMPARED_COMBINERS.items() if not rule.own and (learns or not rule.learns))
-        own = tuple(
-            name for name, rule in COMPARED_COMBINERS.items() if rule.own and self.is_given and name not in self.rules
+        every = tuple(
+            name
+            for name, combiner in COMPARED_COMBINERS.items()
+            if not combiner.own and (learns or not combiner.learns)
         )
-        chosen = (*(self.rules or every), *own)
+        own = tuple(
+            name
+            for name, combiner in COMPARED_COMBINERS.items()
+            if combiner.own and self.is_given and name not in self.combiners
+        )
+        chosen = (*(self.combiners or every), *own)
         suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
-                f"--rules={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
-                f"{', '.join(name for name, rule in COMPARED_COMBINERS.items() if not rule.binary_only)}."
+                f"--combiners={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
+                f"{', '.join(name for name, combiner in COMPARED_COMBINERS.items() if not combiner.binary_only)}."
             )
         return suited
+
+
+def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
+    """Return costs ``[truth decision]`` as plain numbers; a ValueError unless they can decide."""
+    try:
+        values: Any = np.asarray(costs, float)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise ValueError("--costs is no square of numbers; expected a row for each true class, a column per decision.")
+    if not np.all(np.isfinite(values) & (values >= 0)):
+        raise ValueError(f"--costs holds {values.min():g}; expected finite numbers, 0 or more: a gain is a lower cost.")
+    if np.all(values == values[:, :1]):
+        raise ValueError("--costs: every decision costs the same, so there is nothing to decide. Raise that of errors.")
+    return tuple(tuple(float(cost) for cost in row) for row in values)
 
 
 def _check_range(option: str, value: int, least: int, meaning: str) -> None:

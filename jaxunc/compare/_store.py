@@ -1,17 +1,17 @@
 """Folder of a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
-that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 5) is
+that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 6) is
 one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
-* ``settings``: those of the command line; ``rules``: their names; ``model``: of a study of a model that came fitted
+* ``settings``: those of the command line; ``combiners``: their names; ``model``: of a study of a model that was given
   alone, what it is;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
-  version 4) ``set_sizes``, ``intervals`` and ``brier_range``, and (since version 5) ``polling``; what does not suit the
-  number of classes is empty.
+  version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
+  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from jaxunc import __version__
 from ._evaluate import (
     BRIER_RANGE,
     COMPARED_MEASURES,
+    EDGES,
     INTERVAL_BINS,
     MOST_CLASSES,
     N_BINS,
@@ -41,12 +42,15 @@ from ._evaluate import (
     POLL_MEASURES,
     SET_MEASURES,
     STRENGTHS,
+    TOPS,
     Outcome,
 )
-from ._inputs import GivenModel, Table
+from ._inputs import GivenModel, RefittedModel, Table, positive_class
 from ._settings import Cell, Settings, cells
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
+_POSITIVE = {"average_precision": 1, "top": len(TOPS)} | dict.fromkeys(("size", "hits", "probability"), len(EDGES) + 1)
+_DOUBTFUL = ("row", "truth", "predicted", "probability", "aleatoric", "epistemic")
 
 
 class Results(NamedTuple):
@@ -63,25 +67,37 @@ class Results(NamedTuple):
         return Settings(**self.about["settings"])
 
     def records(self) -> pd.DataFrame:
-        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, rule (its name), and the measures."""
+        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures.
+
+        Of two classes these are also ``average_precision`` and ``top_1`` … ``top_20``; ``cost`` where costs were given.
+        """
         return pd.DataFrame(
             [
-                {**cell._asdict(), "rule": rule, **values}
+                {**cell._asdict(), "combiner": combiner, **values, **_more(outcome, combiner)}
                 for cell, outcome in self.outcomes.items()
-                for rule, values in outcome.measures.items()
+                for combiner, values in outcome.measures.items()
             ]
         )
 
 
-def describe(table: Table, settings: Settings, given: GivenModel | None = None) -> dict[str, Any]:
+def _more(outcome: Outcome, combiner: str) -> dict[str, float]:
+    """Return the measures that some studies alone have."""
+    of = outcome.positive.get(combiner, {})
+    tops = {f"top_{top}": share for top, share in zip(TOPS, of.get("top", ()), strict=bool(of))}
+    costs = {"cost": outcome.costs[combiner]} if outcome.costs else {}
+    return {**({"average_precision": of["average_precision"]} if of else {}), **tops, **costs}
+
+
+def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
     """Describe a study and its data, as plain values."""
+    settings = replace(settings, positive=positive_class(table, settings.positive))
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<i8")):
         # Little-endian and contiguous: the same data have the same sum on every machine.
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
-        "format_version": 5,
+        "format_version": 6,
         "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
         | {"scikit-learn": sklearn.__version__},
         "data": {
@@ -94,7 +110,7 @@ def describe(table: Table, settings: Settings, given: GivenModel | None = None) 
             "sha256": digest.hexdigest(),
         },
         "settings": asdict(settings),
-        "rules": settings.rules_for(len(table.class_labels)),
+        "combiners": settings.combiners_for(len(table.class_labels)),
     }
     if given is not None:
         about["model"] = given.about
@@ -108,7 +124,9 @@ class Store:
     Raises a ValueError if the folder cannot be written to, or holds another study or files that are no study's.
     """
 
-    def __init__(self, folder: str | Path, table: Table, settings: Settings, given: GivenModel | None = None):
+    def __init__(
+        self, folder: str | Path, table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None
+    ):
         self.folder = Path(folder)
         self.about = describe(table, settings, given)
         self._cells = cells(settings)
@@ -194,7 +212,8 @@ class Store:
         """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
         outcome = Outcome(*(entry[name] for name in Outcome._fields))
-        sound = cell in self._cells and _is_sound(outcome, self.about["rules"], len(self.about["data"]["classes"]))
+        with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])
+        sound = cell in self._cells and _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
         if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in _numbers(outcome)):
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
@@ -211,12 +230,12 @@ class Store:
         )
 
 
-def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
-    """Return whether the parts of an outcome have these rules, so many classes, and the right sizes."""
+def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
+    """Return whether the parts of an outcome have these combiners, so many classes, and the right sizes."""
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
-        all(set(part) == set(rules) for part in outcome[:3])
+        all(set(part) == set(combiners) for part in outcome[:3])
         and all(set(values) == set(COMPARED_MEASURES) for values in outcome.measures.values())
         and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
         and all(len(part) == N_BINS for bins in outcome.reliability.values() for part in bins.values())
@@ -229,6 +248,12 @@ def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
         and all(len(part) == N_BINS for part in outcome.intervals.values())
         and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
         and list(outcome.polling) == [name for name in POLL_MEASURES if cautious]
+        and set(outcome.positive) == {name for name in combiners if n_classes == 2}
+        and all({part: np.size(of[part]) for part in of} == _POSITIVE for of in outcome.positive.values())
+        and set(outcome.costs) == {name for name in combiners if with_costs}
+        and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns"] for row in outcome.doubtful)
+        and all((row["leaf_rows"] is not None) == cautious for row in outcome.doubtful)
+        and all(isinstance(text, str) for row in outcome.doubtful for text in row["columns"].values())
     )
 
 
@@ -238,7 +263,8 @@ def _numbers(outcome: Outcome) -> list[Any]:
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
     ]
-    return jax.tree.leaves((*outcome._replace(sets={}), sets), is_leaf=lambda value: value is None)
+    rows = [[row[name] for name in (*_DOUBTFUL, "leaf_rows") if row[name] is not None] for row in outcome.doubtful]
+    return jax.tree.leaves((*outcome._replace(sets={}, doubtful=[]), sets, rows), is_leaf=lambda value: value is None)
 
 
 def _line(entry: dict[str, Any]) -> str:

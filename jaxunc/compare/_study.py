@@ -4,12 +4,16 @@
 learns the combiners that learn, and evaluates all of them on the test part.
 """
 
+import sys
+import time
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Int
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -34,11 +38,13 @@ from jaxunc.interop import from_sklearn
 from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
 
 from ._evaluate import Answers, Outcome, evaluate
-from ._inputs import GivenModel, Table
+from ._inputs import GivenModel, RefittedModel, Table, positive_class
 from ._settings import COMPARED_COMBINERS, FORESTS, Cell, Settings, cells
 from ._store import Results, Store, describe
 from ._summary import forest_name
 
+_EVERY = 30.0
+"""Seconds between lines of progress."""
 N_FOLDS = 3
 """Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
 
@@ -49,7 +55,7 @@ def run(
     folder: str | Path | None = None,
     *,
     quiet: bool = False,
-    given: GivenModel | None = None,
+    given: GivenModel | RefittedModel | None = None,
 ) -> Results:
     """Run a `study`, with a progress bar meanwhile if a person watches.
 
@@ -63,9 +69,9 @@ def run(
         Where results are kept as they finish, so that an interrupted run goes on where it stopped; and where
         ``results.json`` lies in the end. Without a folder nothing is written.
     quiet
-        Show no progress. Nor is any shown where standard error is no terminal.
+        Show no progress. Where standard error is no terminal, progress is a line every half a minute.
     given
-        The model, in a study of one that came fitted.
+        The model, in a study of one.
 
     Returns
     -------
@@ -78,15 +84,19 @@ def run(
         As `study` and `Store` do.
     """
     # What can be refused is refused before a folder is made.
-    if settings.is_given != (given is not None):
+    if settings.has_model != (given is not None):
         raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
     check_folds(table, settings.n_folds)
-    settings.rules_for(len(table.class_labels))
+    settings.combiners_for(n_classes := len(table.class_labels))
+    if settings.costs is not None and len(settings.costs) != n_classes:
+        raise ValueError(f"--costs has {len(settings.costs)} rows; expected one for each of {n_classes} classes.")
+    positive_class(table, settings.positive)
     store = None if folder is None else Store(folder, table, settings, given)
     outcomes = {} if store is None else store.outcomes
     console = Console(stderr=True)
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
     hidden = quiet or not console.is_terminal
+    said = _Progress(settings.n_forests - len(outcomes), silent=quiet, lines=not console.is_terminal)
     with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("compiling", total=settings.n_forests, completed=len(outcomes))
         for cell, outcome in study(table, settings, tuple(outcomes), given):
@@ -95,11 +105,36 @@ def run(
             else:
                 store.add(cell, outcome)
             bar.update(task, advance=1, description=forest_name(cell.forest, cell.leaf_size))
+            said.done()
     return Results(describe(table, settings, given), outcomes) if store is None else store.finish()
 
 
+class _Progress:
+    """Lines on standard error: how long it will take, and where nobody watches how far it is."""
+
+    def __init__(self, n: int, *, silent: bool, lines: bool):
+        self.n, self.silent, self.lines = n, silent, lines
+        self.n_done, self.timed_from, self.said_at = 0, time.perf_counter(), time.perf_counter()
+
+    def done(self) -> None:
+        """Count a forest. The first ones compile: the next ones are timed."""
+        self.n_done, now = self.n_done + 1, time.perf_counter()
+        n_timed = self.n_done - cores()
+        if n_timed <= 0:
+            self.timed_from = now
+            return
+        left = (self.n - self.n_done) * (now - self.timed_from) / n_timed
+        if self.silent or self.n == self.n_done or (n_timed > 1 and (not self.lines or now < self.said_at + _EVERY)):
+            return
+        if n_timed == 1 and left < _EVERY:
+            return
+        self.said_at = now
+        about = f"{left / 60:.0f} minutes" if left > 90 else f"{left:.0f} seconds"
+        print(f"jaxunc: {self.n_done} of {self.n} forests, about {about} left", file=sys.stderr, flush=True)
+
+
 def study(
-    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
+    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
 ) -> Iterator[tuple[Cell, Outcome]]:
     """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
 
@@ -113,10 +148,13 @@ def study(
     # A copy of a row in another fold would tell its label.
     apart = np.arange(len(table.y)) if together is None else first_of_each(together)
     check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
-    rules = settings.rules_for(len(table.class_labels))
+    combiners = settings.combiners_for(len(table.class_labels))
     folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
     splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
     groups = apart if together is None else together
+    positive = positive_class(table, settings.positive)
+    asked: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
+    asked["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
@@ -124,15 +162,24 @@ def study(
         if together is not None:
             train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
         # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
+        model: Any
+        X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
+        elif isinstance(given, RefittedModel):
+            model, read, X, names = given.fit(table, train, settings.seed + i)
+            counted_on = (X, table.y[train], None)
+            forest = counted_forest(from_sklearn(model), model, "inbag", *counted_on, groups=groups[train]).forest
         else:
-            model = forest = count_leaves(given.trees, table.X[train], table.y[train])
-        names = [name for name in rules if COMPARED_COMBINERS[name].learns]
-        learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
-        if given is not None:
-            learned |= given.answers(table.X[train], table.y[train])
-        return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
+            forest = model = count_leaves(given.trees, table.X[train], table.y[train])
+        learning = [name for name in combiners if COMPARED_COMBINERS[name].learns]
+        learned = learn(learning, model, forest, X, table.y[train], groups[train])
+        if isinstance(given, GivenModel):
+            learned |= given.answers(X, table.y[train])
+        outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **asked)
+        columns = _telling_columns(forest, table, names)
+        doubtful = [_as_in_file(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
+        return cell, outcome._replace(doubtful=doubtful)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
     with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
@@ -142,6 +189,29 @@ def study(
                 yield future.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
+    """Return the raw columns that most trees test first, three at most."""
+    if table.frame is None:
+        return []
+    raw = [str(name) for name in table.frame.columns]
+    roots = np.asarray(forest.trees.feature)[:, 0]
+    order = np.argsort(-np.bincount(roots[roots >= 0], minlength=len(names)), kind="stable")
+    # A transformer's column is named after a raw one: num__age, cat__colour_red.
+    tails = [names[i].rpartition("__")[2] if names[i] not in raw else names[i] for i in order[:9] if i < len(names)]
+    found = [one for tail in tails for one in raw if one == tail or (tail not in raw and tail.startswith(one + "_"))]
+    return list(dict.fromkeys(found))[:3]
+
+
+def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
+    """Return a doubtful row under its number in the file, with the columns as they stand there."""
+    if table.frame is None:
+        return {**row, "row": i + 1, "columns": {}}
+    values = table.frame.iloc[i]
+    text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]  # noqa: E731
+    texts = {name: "missing" if pd.isna(values[name]) else text(values[name]) for name in columns}
+    return {**row, "row": int(table.frame.index[i]), "columns": texts}
 
 
 def _grow(

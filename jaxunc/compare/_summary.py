@@ -61,19 +61,19 @@ DECIMALS = 6
 class Ranking(NamedTuple):
     """The combiners by one measure, over the test parts of the cross-validation."""
 
-    rules: tuple[str, ...]
+    combiners: tuple[str, ...]
     """Names of the combiners, best first."""
-    ranks: Float[np.ndarray, "rules"]
+    ranks: Float[np.ndarray, "combiners"]
     """Average ranks, 1 is best."""
-    different: Bool[np.ndarray, "rules rules"]
+    different: Bool[np.ndarray, "combiners combiners"]
     """Whether a corrected test finds that two combiners differ."""
-    from_best: Float[np.ndarray, "rules"]
+    from_best: Float[np.ndarray, "combiners"]
     """Corrected p-value against the first combiner."""
 
 
-def baseline_of(rules: Iterable[str]) -> str | None:
+def baseline_of(combiners: Iterable[str]) -> str | None:
     """Return what others are compared with: a given model itself, else the default of forests; None if neither ran."""
-    return next((name for name in (OWN, BASELINE) if name in rules), None)
+    return next((name for name in (OWN, BASELINE) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:
@@ -84,17 +84,17 @@ def forest_name(forest: Any, leaf_size: Any) -> str:
 def averages(records: Any) -> pd.DataFrame:
     """Return mean and standard deviation over test folds, for each forest and combiner, from `Results.records`.
 
-    Rows: (forest, rule); columns: (measure, "mean" | "std").
+    Rows: (forest, combiner); columns: (measure, "mean" | "std").
     """
     measures = [name for name in COMPARED_MEASURES if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
-    per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
-    return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
+    per_fold = records.groupby(["forest", "combiner", "repeat", "fold"], sort=False)[measures].mean()
+    return per_fold.groupby(["forest", "combiner"], sort=False).agg(["mean", "std"])
 
 
 def best_leaf_sizes(records: Any) -> pd.Series:
     """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and combiner."""
-    brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
+    brier = records.groupby(["forest", "combiner", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
     return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
 
 
@@ -104,8 +104,8 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
     Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
     """
     leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
-    rule = BASELINE if BASELINE in results.about["rules"] else next(iter(results.about["rules"]))
-    return {forest: int(leaves[forest, rule]) for forest in results.settings.forests}
+    combiner = BASELINE if BASELINE in results.about["combiners"] else next(iter(results.about["combiners"]))
+    return {forest: int(leaves[forest, combiner]) for forest in results.settings.forests}
 
 
 def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Outcome]:
@@ -148,7 +148,7 @@ def poll_averages(results: Results) -> Any:
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
     """Return the accuracy of the default combiner at the leaf sizes of `set_averages`; empty if it was not run."""
-    part = records[records["rule"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
+    part = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
 
@@ -175,8 +175,8 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
     for name, larger in RANKED_MEASURES.items():
         values = _by_forest(records, name)
         columns[name] = average_ranks(values.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
-        rules = values.columns
-    mean = pd.DataFrame(columns, index=rules)
+        combiners = values.columns
+    mean = pd.DataFrame(columns, index=combiners)
     return mean.assign(all=mean.mean(axis=1)).sort_values("all", kind="stable")
 
 
@@ -209,11 +209,11 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
         p_values = pairwise_corrected_t(values, larger_is_better=larger, test_share=1 / n_folds).p_values
     else:
         p_values = np.ones((1, 1))
-    rules = tuple(str(per_forest.columns[i]) for i in order)
-    return Ranking(rules, ranks[order], p_values < 0.05, p_values[0])
+    combiners = tuple(str(per_forest.columns[i]) for i in order)
+    return Ranking(combiners, ranks[order], p_values < 0.05, p_values[0])
 
 
 def _by_forest(records: Any, measure: str) -> Any:
     """Return the values of a measure ``[forests combiners]``, combiners in the order in which they come."""
-    rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="rule", values=measure)
-    return rows[list(dict.fromkeys(records["rule"]))]
+    rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
+    return rows[list(dict.fromkeys(records["combiner"]))]

@@ -13,6 +13,9 @@ import pytest
 from safetensors.numpy import save_file
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import jaxunc as ju
 from jaxunc.__main__ import main
@@ -31,6 +34,7 @@ SHORT = {
     "TAKE": "fit --import forest.joblib --trust --output o",
     "COMPARE": "compare good.csv --target kind",
     "GIVEN": "compare held.csv --target kind --model xgboost.json",
+    "TWO": "compare two.csv --target kind",
     "PREDICT": "predict m good.csv --output p",
 }
 
@@ -55,6 +59,7 @@ USAGE = [
     ("inspect m n", "unrecognized arguments: n"),
     ("compare --target kind", "'kind' was given without DATA"),
     ("COMPARE --leaf-sizes", "--leaf-sizes: expected at least one"),
+    ("compare --drop a", "--drop was given without DATA"),
 ]
 
 NUMBERS = [
@@ -113,12 +118,32 @@ NAMES = [
     ("predict nameless good.csv --output p --features a b C", "lacks the columns .'C'.*Did you mean 'c'"),
     ("PREDICT --keep z", "lacks the columns .'z'.*It has"),
     ("PREDICT --keep KIND", "Did you mean 'kind'"),
-    ("COMPARE --rules evidnce", "--rules='evidnce' is unknown. Did you mean 'evidence'"),
+    ("COMPARE --combiners evidnce", "--combiners='evidnce' is unknown. Did you mean 'evidence'"),
     ("COMPARE --forests random-forst", "--forests='random-forst' is unknown. Did you mean 'random-forest'"),
-    ("COMPARE --rules dempster", "--rules=dempster: none of them suits 3 classes"),
+    ("COMPARE --combiners dempster", "--combiners=dempster: none of them suits 3 classes"),
     ("COMPARE --counts obo", "--counts='obo' is unknown. Did you mean 'oob'"),
     ("compare good.csv", "--target is missing.* add --target 'kind'"),
     ("compare good.csv --target knid", "Did you mean 'kind'"),
+    ("COMPARE --drop z", "--drop='z': good.csv has no column 'z'.* It has 'a', 'b'"),
+    ("COMPARE --drop kind", "--drop holds 'kind', which is the --target"),
+    ("COMPARE --positive oen", "--positive='oen' is no class of the target.* It holds"),
+    ("compare two.csv --target kind --positive Yes", "--positive='Yes' is no class .*Did you mean 'yes'.* no, yes"),
+]
+
+COSTS = [
+    *each("TWO --costs", "'{0}' is no cost; expected truth:decision=number", "5", "yes:no", "yes=5"),
+    *each("TWO --costs", "yes:no=.* is no cost; expected a number, 0 or more", "yes:no=-1", "yes:no=x", "yes:no=nan"),
+    ("TWO --costs yes:no=inf,no:yes=1", "is no cost; expected a number, 0 or more"),
+    ("TWO --costs yes:nein=5,no:yes=1", "--costs names 'nein', no class of the target.* Its classes are no, yes"),
+    ("TWO --costs YES:no=5,no:yes=1", "--costs names 'YES'.*Did you mean 'yes'"),
+    (
+        "TWO --costs yes:no=5",
+        "--costs lacks no:yes, the cost of deciding 'yes' where 'no' is true; .* each of 2 errors",
+    ),
+    ("TWO --costs yes:no=0,no:yes=0", "every decision costs the same"),
+    ("TWO --costs nowhere.csv", "--costs='nowhere.csv' cannot be read .*No such file"),
+    ("TWO --costs good.csv", "--costs names '.*', no class of the target"),
+    ("TWO --costs broken.json", "--costs='broken.json' cannot be read .*expected a table with a row for each true"),
 ]
 
 MODELS = [
@@ -137,9 +162,26 @@ MODELS = [
     ("compare yes.csv --target kind --model xgboost.json", "holds 'yes', and the model's classes are 0, 1. Files of"),
     *each("GIVEN", "{0} would change nothing with --model", "--forests extra-trees", "--counts oob"),
     ("GIVEN --trees 5 --leaf-sizes 3", "--leaf-sizes, --trees would change nothing with --model"),
-    ("GIVEN --rules evidnce", "--rules='evidnce' is unknown. Did you mean 'evidence'"),
+    ("GIVEN --combiners evidnce", "--combiners='evidnce' is unknown. Did you mean 'evidence'"),
     ("GIVEN --folds 200", "269 rows, too few for --folds=200"),
-    ("COMPARE --rules model", "--rules='model' is unknown"),
+    ("GIVEN --drop more", "--drop would change nothing with --model"),
+    ("GIVEN --positive 2", "--positive='2' is no class of the target. It holds 0, 1"),
+    ("GIVEN --costs 0:1=5", "--costs lacks 1:0"),
+    ("COMPARE --trust", "--trust changes nothing without --model FILE"),
+    ("COMPARE --model forest.joblib", "forest.joblib' is a pickle, .* add --trust: it is fitted anew"),
+    ("COMPARE --model forest.joblib --trust --trees 5", "--trees would change nothing with --model"),
+    (
+        "COMPARE --model logistic.joblib --trust",
+        "holds a LogisticRegression; expected a forest of scikit-learn, or a Pipe",
+    ),
+    ("COMPARE --model regressor.joblib --trust", "holds a RandomForestRegressor; expected"),
+    ("COMPARE --model searched.joblib --trust", "holds a GridSearchCV.*pass the forest or pipeline inside"),
+    ("COMPARE --model scaled.joblib --trust", "holds a Pipeline that ends in LogisticRegression; expected"),
+    ("COMPARE --model other.joblib --trust", "reads the columns 'd', which DATA lacks.* It has 'a', 'b'"),
+    ("COMPARE --model weighted.joblib --trust", "has class weights of '7', which the target does not hold"),
+    ("COMPARE --model good.csv --trust", "good.csv' cannot be opened as a pickle"),
+    ("COMPARE --model nowhere --trust", "nowhere' cannot be opened as a pickle .FileNotFoundError"),
+    ("COMPARE --combiners model", "--combiners='model' is unknown"),
     ("COMPARE --forests 'given model'", "--forests='given model' is unknown"),
     ("COMPARE --forests 'given model' --leaf-sizes 0", "is for a model that comes fitted"),
     ("predict xgboost.json good.csv --output p", "lacks the columns .'radius', 'texture'.*5 in all"),
@@ -190,7 +232,10 @@ IGNORED = [
     ("PREDICT --confidence .9", "--confidence would change nothing: add --outputs trees_polled"),
     ("predict votes good.csv --output p --outputs trees_polled --confidence .9", "the vote has its own"),
     ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
-    ("COMPARE --rules learned --counts oob", "--rules=learned learn from in-bag counts.*leave out --counts oob"),
+    (
+        "COMPARE --combiners learned --counts oob",
+        "learned learn from in-bag counts.*leave out --counts oob",
+    ),
     ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts held_out"),
 ]
 
@@ -305,6 +350,7 @@ def folder(tmp_path_factory):
         "huge": good.assign(a=1e300),
         "words": good.assign(w=np.where(y > 0, "red", "blue"), d=dates),
         "header": good[:0],
+        "two": good.assign(kind=np.where(y > 0, "yes", "no")),
     }
     for name, own in tables.items():
         own.to_csv(here / f"{name}.csv", index=False)
@@ -312,6 +358,7 @@ def folder(tmp_path_factory):
     nested = {"l": [[1.0, 2.0]] * 60, "s": [{"u": 1.0}] * 60, "x": [b"\xff\x00"] * 60}
     parquet.write_table(pa.table({"a": X[:, 0], **nested, "kind": good.kind.tolist()}), here / "lists.parquet")
     (here / "empty.csv").touch()
+    (here / "broken.json").write_text('{"yes": 5}')
     (here / "binary.csv").write_bytes(bytes(range(256)) * 20)
     (here / "twice.csv").write_text("a,a,kind\n" + "1,2,no\n3,4,yes\n" * 5)
     (here / "ragged.csv").write_text("a,b,kind\n1,2,no\n3,4,5,yes\n")
@@ -351,6 +398,10 @@ def _models(here, good, X, y):
         "bag": BaggingClassifier(LogisticRegression(), 2).fit(X, y),
         "multi": RandomForestClassifier(2).fit(X, np.stack([y, y], axis=1)),
         "single": RandomForestClassifier(2).fit(X, 0 * y),
+        "searched": GridSearchCV(forest, {"max_depth": [1]}),
+        "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
+        "other": make_pipeline(StandardScaler(), RandomForestClassifier(2)).fit(good[list("ab")].assign(d=1.0), y),
+        "weighted": RandomForestClassifier(2, class_weight={"7": 2.0}),
     }
     for name, model in models.items():
         joblib.dump(model, here / f"{name}.joblib")
@@ -369,7 +420,7 @@ def _models(here, good, X, y):
     save_file({"a": np.zeros(3)}, here / "alien")
 
 
-@pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *MODELS, *IGNORED, *FILES, *DATA])
+@pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *MODELS, *COSTS, *IGNORED, *FILES, *DATA])
 def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     for short, long in SHORT.items():

@@ -71,8 +71,8 @@ def compare(folder, tmp_path, name, *more):
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*matplotlib")
 def test_compare(folder, tmp_path, capsys):
-    results = compare(folder, tmp_path, "xgboost.json", "--rules", "probability", "learned", "evidence")
-    assert results["rules"] == ["probability", "evidence", "learned", "model", "model-platt"]
+    results = compare(folder, tmp_path, "xgboost.json", "--combiners", "probability", "learned", "evidence")
+    assert results["combiners"] == ["probability", "evidence", "learned", "model", "model-platt"]
     assert results["model"]["name"] == "xgboost.json"
     assert results["model"]["boosted"]
     y = table()[1][N_TRAIN:]
@@ -91,9 +91,9 @@ def test_compare(folder, tmp_path, capsys):
         assert said in " ".join(page.split())
     assert "leaf size" not in page
     # It goes on where it stopped; another model is another run.
-    compare(folder, tmp_path, "xgboost.json", "--rules", "probability", "learned", "evidence")
+    compare(folder, tmp_path, "xgboost.json", "--combiners", "probability", "learned", "evidence")
     with pytest.raises(SystemExit):
-        compare(folder, tmp_path, "xgboost_forest.json", "--rules", "probability", "learned", "evidence")
+        compare(folder, tmp_path, "xgboost_forest.json", "--combiners", "probability", "learned", "evidence")
     assert "model.name was" in capsys.readouterr().err
 
 
@@ -103,7 +103,7 @@ def test_compare_a_model_of_jaxunc_and_one_without_names(folder, tmp_path):
     ju.save(tmp_path / "own", ju.bind(forest, ju.Mean()))
     frame = pd.read_csv(folder / "plain.csv").assign(kind=table()[1][N_TRAIN:])
     frame.to_parquet(tmp_path / "plain.parquet")
-    settings = ["--target", "kind", "--repeats", "1", "--folds", "2", "--rules", "vote"]
+    settings = ["--target", "kind", "--repeats", "1", "--folds", "2", "--combiners", "vote"]
     line = ["compare", str(tmp_path / "plain.parquet"), *settings]
     for name, model in (("a", tmp_path / "own"), ("b", FOLDER / "treelite_forest.bin")):
         main([*line, "--model", str(model), "--report", str(tmp_path / name), "--quiet"])

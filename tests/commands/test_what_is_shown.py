@@ -34,8 +34,8 @@ def test_what_acts_is_escaped(tmp_path, capsys):
     table(tmp_path / "t.csv", f"one{ACTING}", "other", **{f"c{ACTING}": 1.0})
     fit(tmp_path)
     main(["inspect", str(tmp_path / "m")])
-    settings = ["--trees", "2", "--folds", "2", "--repeats", "1", "--leaf-sizes", "4", "--rules", "probability", "vote"]
-    report = ["--report", str(tmp_path / "r"), "--forests", "extra-trees", "--quiet"]
+    settings = ["--trees", "2", "--folds", "2", "--repeats", "1", "--leaf-sizes", "4", "--forests", "extra-trees"]
+    report = ["--report", str(tmp_path / "r"), "--combiners", "probability", "vote", "--quiet"]
     main(["compare", str(tmp_path / "t.csv"), "--target", "kind", *settings, *report])
     printed = capsys.readouterr()
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")

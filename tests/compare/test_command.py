@@ -25,7 +25,7 @@ from tests.compare._made_up import made_up_results
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
-TWO_CLASSES = [name for name, rule in compare.COMPARED_COMBINERS.items() if not rule.own]
+TWO_CLASSES = [name for name, combiner in compare.COMPARED_COMBINERS.items() if not combiner.own]
 MORE_CLASSES = [name for name in TWO_CLASSES if not compare.COMPARED_COMBINERS[name].binary_only]
 
 
@@ -73,17 +73,17 @@ def wine(tmp_path_factory):
 
 
 def records(document) -> list[dict]:
-    """A dictionary per forest and rule."""
+    """A dictionary per forest and combiner."""
     keys = ("forest", "leaf_size", "repeat", "fold")
     return [
-        {**{key: forest[key] for key in keys}, "rule": rule, **values}
+        {**{key: forest[key] for key in keys}, "combiner": combiner, **values}
         for forest in document["forests"]
-        for rule, values in forest["measures"].items()
+        for combiner, values in forest["measures"].items()
     ]
 
 
 def expected_of_probability(table, settings):
-    """What scikit-learn's own probabilities measure, for each record of the rule "probability"."""
+    """What scikit-learn's own probabilities measure, for each record of the combiner "probability"."""
     folds = RepeatedStratifiedKFold(
         n_splits=settings["n_folds"], n_repeats=settings["n_repeats"], random_state=settings["seed"]
     )
@@ -101,7 +101,7 @@ def expected_of_probability(table, settings):
                     "leaf_size": leaf_size,
                     "repeat": i // settings["n_folds"],
                     "fold": i % settings["n_folds"],
-                    "rule": "probability",
+                    "combiner": "probability",
                     "accuracy": accuracy_score(y, probs.argmax(axis=1)),
                     "auc": roc_auc_score(y, probs[:, 1]) if binary else roc_auc_score(y, probs, multi_class="ovr"),
                     "brier": brier_score_loss(y, probs[:, 1])
@@ -115,8 +115,8 @@ def assert_same_records(found, expected, *, auc=1e-6):
     expected = list(expected)
     assert len(found) == len(expected) > 0
     for a, b in zip(found, expected, strict=True):
-        assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")} == {
-            k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")
+        assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "combiner")} == {
+            k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "combiner")
         }
         for name in RANKED_MEASURES:
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
@@ -125,10 +125,10 @@ def assert_same_records(found, expected, *, auc=1e-6):
 def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
     """With more classes, text and gaps, too."""
     *_, document = binary
-    found = [record for record in records(document) if record["rule"] == "probability"]
+    found = [record for record in records(document) if record["combiner"] == "probability"]
     assert_same_records(found, expected_of_probability(compare.breast_cancer(), document["settings"]))
     _, _, document, path = wine
-    found = [record for record in records(document) if record["rule"] == "probability"]
+    found = [record for record in records(document) if record["combiner"] == "probability"]
     # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
     expected = expected_of_probability(compare.study_table(path, "kind"), document["settings"])
     assert_same_records(found, expected, auc=5e-3)
@@ -156,13 +156,13 @@ def test_random_decision_trees_on_text_and_gaps(wine, counts):
 
 
 def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, wine):
-    for document, rules, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
-        assert Counter(record["rule"] for record in records(document)) == dict.fromkeys(rules, n_forests)
+    for document, combiners, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
+        assert Counter(record["combiner"] for record in records(document)) == dict.fromkeys(combiners, n_forests)
         bounded = ("accuracy", "auc", "calibration_error", "risk_coverage")
         assert all(0 <= record[name] <= 1 for record in records(document) for name in bounded)
         assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in records(document))
     document = wine[2]
-    assert (document["format"], document["format_version"]) == ("jaxunc compare", 5)
+    assert (document["format"], document["format_version"]) == ("jaxunc compare", 6)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
     assert document["settings"]["leaf_sizes"] == [5, 9]
     assert document["settings"]["seed"] == 5
@@ -172,15 +172,13 @@ def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, w
 
 def test_what_is_printed(binary, wine):
     for out, err, document, *_ in (binary, wine):
-        assert err == "", "no progress where nobody watches"
+        assert err == "", "what takes seconds needs no progress"
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out, "nothing is cut off"
-        rules = set(document["rules"])
-        lines = [line.split() for line in out.splitlines() if line.strip()]
-        tables = len(document["settings"]["forests"]) + 1
-        assert Counter(line[0] for line in lines if line[0] in rules) == dict.fromkeys(rules, tables)
-        assert "Sets of classes" in out
-        assert out.count("*") >= 4 * len(document["settings"]["forests"]) + 5
+        rows = [line.split()[0].removeprefix("*") for line in out.splitlines() if line.strip()]
+        assert {name: rows.count(name) for name in document["combiners"]} == dict.fromkeys(document["combiners"], 1)
+        assert rows[0] in ("Use", "Keep"), "the first line decides"
+        assert "base rates" in out
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]
     assert "Left out: plausibility, plausibility-p, confidence, median-pls" in wine[0]
@@ -193,7 +191,7 @@ def test_a_terminal_without_unicode_gets_ascii():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     compare.show(Console(file=stream, width=80), made_up_results(compare.breast_cancer(), settings))
     stream.flush()
-    assert "*14.500 +-2.83" in stream.buffer.getvalue().decode("ascii")
+    assert "log loss v" in stream.buffer.getvalue().decode("ascii")
 
 
 BAD = {

@@ -68,11 +68,11 @@ def test_uncertainty(ax, many):
 
 
 def test_leaf_sizes_and_new_axes(ax):
-    values = {f"rule {i}": [0.1 * i, 0.2 * i] for i in range(9)}
+    values = {f"combiner {i}": [0.1 * i, 0.2 * i] for i in range(9)}
     display = compare.LeafSizeDisplay.from_values((1, 8), values, measure="accuracy", ax=ax)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "8"]
-    for rule, line in display.lines_.items():
-        np.testing.assert_allclose(line.get_ydata(), values[rule])
+    for combiner, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[combiner])
     colours = {line.get_color() for line in display.lines_.values()}
     assert len(colours) == len(PALETTE) + 1, "seven stand out, the others are grey"
     looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 import jaxunc as ju
 from jaxunc import compare
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 @pytest.fixture(scope="module")
 def fold():
-    """A forest, test instances, and how two rules did on them."""
+    """A forest, test instances, and how two combiners did on them."""
     X, y = make_classification(700, 8, flip_y=0.2, random_state=3)
     forest = ju.from_sklearn(RandomForestClassifier(7, min_samples_leaf=5, random_state=0).fit(X[:500], y[:500]))
     return forest, X[500:], y[500:], compare.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
@@ -27,30 +27,65 @@ def fold():
 
 def test_measures_curves_and_map(fold):
     forest, X, y, outcome = fold
-    for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
+    for name, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
         bound = ju.bind(forest, combiner)
         probs, scores = np.asarray(bound.probability(X), float), np.asarray(bound(X), float)
         certainty, right = np.abs(scores[:, 1] - scores[:, 0]), scores.argmax(1) == y
-        found = outcome.measures[rule]
+        found = outcome.measures[name]
         assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
         assert found["auc"] == pytest.approx(roc_auc_score(y, scores[:, 1] - scores[:, 0]), abs=1e-6)
         assert found["brier"] == pytest.approx(np.mean((probs[:, 1] - y) ** 2), abs=1e-6)
         assert found["log_loss"] == pytest.approx(log_loss(y, probs / probs.sum(1, keepdims=True)), rel=1e-5)
-        bins = outcome.reliability[rule]
+        bins = outcome.reliability[name]
         assert sum(bins["size"]) == len(y)
         assert sum(bins["hits"]) == right.sum()
         assert sum(bins["confidence"]) == pytest.approx(probs.max(1).sum(), rel=1e-5)
         error = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
         assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
-        curve = outcome.rejection[rule]
+        curve = outcome.rejection[name]
         assert curve[-1] == pytest.approx(right.mean(), abs=1e-6), "nothing rejected"
-        if rule == "evidence":  # whose certainties do not tie
+        if name == "evidence":  # whose certainties do not tie
             half = np.argsort(-certainty, kind="stable")[:100]
             assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
     forest, X, y, outcome = fold
     wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
     assert sum(n for *_, n, _ in outcome.uncertainty) == len(y)
     assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_rows_called_most_likely_costs_and_doubtful_rows(fold, positive):
+    forest, X, y, _ = fold
+    costs = np.array([[0.0, 1.0], [7.0, 0.5]])
+    combiners = ("probability", "vote")  # a vote of seven trees ties often
+    outcome = compare.evaluate(forest, combiners, X, y, positive=positive, costs=costs)
+    for name in combiners:
+        probs = np.asarray(ju.bind(forest, compare.COMPARED_COMBINERS[name].make(forest)).probability(X), float)
+        of, hit = outcome.positive[name], y == positive
+        p = probs[:, positive]
+        assert of["average_precision"] == pytest.approx(average_precision_score(hit, np.round(p, 6)), abs=1e-6)
+        for top, share in zip((1, 5, 10, 20), of["top"], strict=True):
+            n = round(len(y) * top / 100)
+            least = np.sort(np.round(p, 6))[-n]
+            above, tied = np.round(p, 6) > least, np.round(p, 6) == least
+            expected = (hit[above].sum() + (n - above.sum()) * hit[tied].mean()) / n
+            assert share == pytest.approx(expected, abs=1e-6)
+        assert sum(of["size"]) == len(y)
+        assert sum(of["hits"]) == hit.sum()
+        assert sum(of["probability"]) == pytest.approx(p.sum(), rel=1e-5)
+        assert of["size"][0] == np.sum(p <= 0.001)
+        cheapest = [min((0, 1), key=lambda d: q[0] * costs[0, d] + q[1] * costs[1, d]) for q in probs]
+        assert outcome.costs[name] == pytest.approx(np.mean([costs[c, d] for c, d in zip(y, cheapest, strict=True)]))
+    counts = np.asarray(ju.leaf_counts(forest, X), float)
+    shares = counts / counts.sum(axis=2, keepdims=True)
+    entropy = lambda q: -np.sum(q * np.log2(np.where(q > 0, q, 1)), axis=-1)
+    total = entropy(shares.mean(axis=1))
+    assert outcome.doubtful[0]["row"] == np.argmax(np.round(total, 6))
+    for row in outcome.doubtful:
+        i = row["row"]
+        assert row["aleatoric"] + row["epistemic"] == pytest.approx(total[i], abs=1e-5)
+        assert row["leaf_rows"] == np.median(counts[i].sum(axis=1))
+        assert (row["truth"], row["predicted"]) == (y[i], shares[i].mean(axis=0).argmax())
 
 
 def test_certain_answers_keep_their_order():
@@ -135,19 +170,19 @@ def vote_of(leaf, t):
 
 
 def lower_bound_stop(votes, n_classes):
-    """Trees heard, whether settled, and the class, by the paper's rule."""
+    """Trees heard, whether settled, and the class, by the paper's combiner."""
     polled, predicted, settled, _ = naive(votes[None], n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
     return polled[0], settled[0], predicted[0]
 
 
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
-    rules = ("probability",)
+    combiners = ("probability",)
     forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
-    many = compare.evaluate(forest, rules, X, y)
+    many = compare.evaluate(forest, combiners, X, y)
     assert many.sets == many.set_sizes == many.intervals == many.brier_range == many.polling == {}
     two = compare.evaluate(
-        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), rules, X, y % 2
+        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), combiners, X, y % 2
     )
     at_ten = two.sets["10"]
     assert (at_ten["determinacy"], at_ten["single_set_accuracy"], at_ten["u65"]) == (0.0, None, 0.65)

@@ -3,13 +3,25 @@
 How cells of files are read, and what every command refuses of them, `tests/streaming` and `tests/commands` test.
 """
 
+import json
+
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
 from pyarrow import parquet
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import log_loss
+from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
+from jaxunc.compare._inputs import positive_class, read_costs, read_refitted_model
 
 pytestmark = pytest.mark.once
 
@@ -145,3 +157,83 @@ def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_p
     frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
     frame.to_parquet(tmp_path / "t.parquet")
     assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
+
+
+def test_costs_as_text_and_as_files(tmp_path):
+    np.testing.assert_array_equal(read_costs("yes:no=5, no:yes=1.5", ("no", "yes")), [[0, 1.5], [5, 0]])
+    np.testing.assert_array_equal(read_costs("yes:no=5,no:yes=1,yes:yes=2", ("no", "yes")), [[0, 1], [5, 2]])
+    np.testing.assert_array_equal(read_costs("a:b:c=5,c:a:b=1", ("a:b", "c")), [[0, 5], [1, 0]])
+    costs = pd.DataFrame([[0, 1, 2], [3, 0, 4], [5, 6, 0]], list("xyz"), list("xyz"))
+    costs.loc[list("zxy"), list("yzx")].to_csv(tmp_path / "c.csv")
+    (tmp_path / "c.json").write_text(json.dumps({truth: dict(row) for truth, row in costs.astype(float).iterrows()}))
+    for name in ("c.csv", "c.json"):
+        np.testing.assert_array_equal(read_costs(str(tmp_path / name), tuple("xyz")), costs)
+    table = compare.breast_cancer()
+    for wrong, said in (([[0, 1]], "no square"), ([0, 1], "no square"), ([[0, -1], [1, 0]], "holds -1")):
+        with pytest.raises(ValueError, match=f"--costs.*{said}"):
+            compare.Settings(costs=wrong)
+    with pytest.raises(ValueError, match="--costs has 3 rows; expected one for each of 2 classes"):
+        compare.run(table, compare.Settings(costs=costs.to_numpy()), quiet=True)
+
+
+def test_the_positive_class_and_row_numbers(write):
+    assert positive_class(compare.breast_cancer(), None) == "malignant"
+    table = compare.study_table(write("t.csv", "id,a,y\n1,5,no\n2,6,\n3,7,yes\n4,8,yes\n5,,no\n"), "y", ["id"])
+    assert positive_class(table, None) == "yes", "of equal ones the second"
+    assert positive_class(table, "no") == "no"
+    assert list(table.frame.index) == [1, 3, 4, 5]
+    assert table.names == tuple(table.frame.columns) == ("a",)
+    three = table._replace(y=np.array([0, 1, 2, 2]), class_labels=("no", "yes", "other"))
+    assert positive_class(three, None) is None
+    with pytest.raises(ValueError, match="--positive='yes' is for two classes, and the target holds 3"):
+        positive_class(three, "yes")
+
+
+class Doubling:
+    """A step that makes rows."""
+
+    def fit_transform(self, X, y=None):
+        return np.concatenate([X[["a"]], X[["a"]]])
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[["a"]]
+
+    def fit_resample(self, X, y):
+        return X, y
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:every leaf of this forest")
+def test_a_pipeline_is_fitted_anew_on_raw_columns(tmp_path):
+    """Its mean has the log loss that scikit-learn's own cross-validation finds, and its rows are shown as they are."""
+    random = np.random.default_rng(0)
+    a, word = random.normal(size=120), random.choice(["red", "green", "blue"], 120)
+    y = np.where(a + (word == "red") + random.normal(size=120) > 0.5, "yes", "no")
+    frame = pd.DataFrame({"a": np.where(random.uniform(size=120) < 0.1, np.nan, a), "more": 1.0, "word": word})
+    frame.assign(kind=y).to_csv(tmp_path / "t.csv", index=False)
+    steps = make_column_transformer((SimpleImputer(), ["a"]), (OneHotEncoder(handle_unknown="ignore"), ["word"]))
+    forest = RandomForestClassifier(5, min_samples_leaf=4, class_weight={"yes": 2.0, "no": 1.0})
+    pipeline = make_pipeline(steps, forest).fit(frame, y)
+    joblib.dump(pipeline, tmp_path / "pipe.joblib")
+    table = compare.study_table(tmp_path / "t.csv", "kind")
+    given = read_refitted_model(str(tmp_path / "pipe.joblib"), table)
+    assert given.about["steps"] == ["ColumnTransformer", "RandomForestClassifier"]
+    settings = compare.Settings.for_model(5, refitted=True, combiners=("probability", "vote"), n_repeats=1, n_folds=3)
+    results = compare.run(table, settings, quiet=True, given=given)
+    splits = RepeatedStratifiedKFold(n_splits=3, n_repeats=1, random_state=0).split(table.X, table.y)
+    for (cell, outcome), (train, test) in zip(results.outcomes.items(), splits, strict=True):
+        own = clone(pipeline).set_params(randomforestclassifier__random_state=cell.fold)
+        expected = log_loss(y[test], own.fit(frame.iloc[train], y[train]).predict_proba(frame.iloc[test]))
+        assert outcome.measures["probability"]["log_loss"] == pytest.approx(expected, abs=2e-5)
+        for row in outcome.doubtful:
+            assert set(row["columns"]) <= {"a", "word"}
+            assert row["columns"].get("word", word[row["row"] - 1]) == word[row["row"] - 1]
+            assert row["truth"] == table.y[row["row"] - 1]
+    text = compare.write_page(tmp_path, results).read_text()
+    assert "ColumnTransformer, then RandomForestClassifier, fitted anew to each training part" in " ".join(text.split())
+    joblib.dump(make_pipeline(Doubling(), forest), tmp_path / "pipe.joblib")
+    with pytest.raises(ValueError, match="holds Doubling, which drops or makes rows"):
+        read_refitted_model(str(tmp_path / "pipe.joblib"), table)

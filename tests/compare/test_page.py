@@ -33,8 +33,8 @@ class Elements(HTMLParser):
 def folder(tmp_path_factory):
     """A folder with the page of a small real study."""
     folder = tmp_path_factory.mktemp("page")
-    rules = ("probability", "vote", "pooling")
-    settings = compare.Settings(("random-forest",), rules, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
+    combiners = ("probability", "vote", "pooling")
+    settings = compare.Settings(("random-forest",), combiners, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
     table = compare.breast_cancer()._replace(name="<b>cancer</b> & co", warnings=("a <i>warning</i>",))
     compare.write_page(folder, compare.run(table, settings, quiet=True))
     return folder
@@ -50,15 +50,16 @@ def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(fold
             assert attributes.get(name, "data:").startswith("data:")
     assert not [words for words in ("@import", "url(", "<b>cancer") if words in text]
     images = [attributes for tag, attributes in elements if tag == "img"]
-    assert len(images) == 4 + 2 + 3 + 1 + 3 + 2, "ranks, leaf sizes, three curves, uncertainty, sets, intervals"
+    parts = "P(positive), ranks, leaf sizes, three curves, uncertainty, sets, intervals"
+    assert len(images) == 1 + 4 + 2 + 3 + 1 + 3 + 2, parts
     assert all(len(image["alt"]) > 20 for image in images)
     assert "&lt;b&gt;cancer&lt;/b&gt; &amp; co" in text
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
-def two_rules(*rules):
-    """Made-up results of two rules on the shipped data."""
-    return made_up_results(compare.breast_cancer(), SETTINGS, rules or ("probability", "vote"))
+def two_combiners(*combiners):
+    """Made-up results of two combiners on the shipped data."""
+    return made_up_results(compare.breast_cancer(), SETTINGS, combiners or ("probability", "vote"))
 
 
 def page_of(folder, results) -> str:
@@ -66,7 +67,7 @@ def page_of(folder, results) -> str:
 
 
 def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path):
-    results = two_rules()
+    results = two_combiners()
     first = page_of(tmp_path, results)
     assert first == page_of(tmp_path, results)
     assert "A score is perfect." not in first
@@ -76,23 +77,33 @@ def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_
     assert "A score is perfect." in page_of(tmp_path, results)
 
 
-def test_rules_alike_and_one_rule_alone(tmp_path):
-    """Rules that share the first rank are all marked; nothing is told apart, nothing is divided by zero."""
-    text = page_of(tmp_path, two_rules("vote", "pooling"))
-    assert "as does 1 other" in text
-    assert text.count('<td class="best">1.5</td>') == 2 * 4
+def test_combiners_alike_and_one_combiner_alone(tmp_path):
+    """Nothing is told apart, nothing is divided by zero."""
     alike = page_of(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS))
-    assert alike.count("No test tells another rule apart from it.") == 4
+    assert "Use none of them: no probabilities are told to be better than the base rates alone" in alike
     assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
     one = made_up_results(compare.breast_cancer(), compare.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
     said = page_of(tmp_path, one)
-    assert "alone was run" in said
+    assert "<code>vote</code> alone was run" in said
     assert "Over leaf sizes" not in said
+
+
+def test_rows_that_are_doubtful_and_rows_called_most_likely(tmp_path):
+    text = " ".join(page_of(tmp_path, two_combiners()).split())
+    assert "few rows behind its leaves (median 2 rows), trees disagree" in text
+    assert '<td class="words">a = 1, b = x</td><td class="words">benign (0.50)</td>' in text
+    tops = text.partition("Finding <em>malignant</em>")[2].partition("</table>")[0]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in tops.split("</tr>") if "<td" in row]
+    assert rows[0] == ["90", "2.4", "2%"]
+    assert rows[3] == ["60", "1.6", "32%"]
+    assert described(text, "Can P(malignant) be believed?. ")[0].startswith(
+        "probability: 0.500 came true in 0.500 of 6"
+    )
 
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory):
-    """A folder with the page of all rules on data with a long name and long labels."""
+    """A folder with the page of all combiners on data with a long name and long labels."""
     folder = tmp_path_factory.mktemp("long")
     table = compare.breast_cancer()._replace(name="customer_churn_" * 6 + ".csv", class_labels=("no" * 60, "yes" * 50))
     compare.write_page(folder, made_up_results(table, SETTINGS))
@@ -123,6 +134,9 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         page.emulate_media(media=media)
         page.goto((folder / "report.html").as_uri())
         assert complaints == []
+        before = page.evaluate("document.querySelector('#appendix').getBoundingClientRect().top")
+        assert before <= 3 * 768 or width < 1100, "three screens before the appendix"
+        page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
         cut = page.evaluate("[...document.querySelectorAll('.scroll')].map(x => x.scrollWidth > x.clientWidth)")
         assert width < 1100 or not any(cut), "no table is cut at its last column"
@@ -133,7 +147,7 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
 
 
 def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
-    section = page_of(tmp_path, two_rules()).partition("Sets of classes")[2].partition("</table>")[0]
+    section = page_of(tmp_path, two_combiners()).partition("Sets of classes")[2].partition("</table>")[0]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
     assert rows[:4] == [
         ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],

@@ -10,7 +10,7 @@ from tests.compare._made_up import made_up_results
 
 pytestmark = pytest.mark.once
 
-SETTINGS = compare.Settings(forests=("random-forest",), rules=("probability", "vote"), leaf_sizes=(1, 4), n_trees=3)
+SETTINGS = compare.Settings(forests=("random-forest",), combiners=("probability", "vote"), leaf_sizes=(1, 4), n_trees=3)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def table():
 
 def outcomes(table):
     """All outcomes of a made-up study, in order."""
-    return list(made_up_results(table, SETTINGS, SETTINGS.rules).outcomes.items())
+    return list(made_up_results(table, SETTINGS, SETTINGS.combiners).outcomes.items())
 
 
 def filled(table, folder):
@@ -83,11 +83,11 @@ def test_another_run_is_refused(table, tmp_path, file):
 def test_results_of_an_older_format_and_that_lack_forests_are_refused(table, tmp_path):
     filled(table, tmp_path).finish()
     path = tmp_path / "results.json"
-    document = {**json.loads(path.read_text()), "format_version": 4}
+    document = {**json.loads(path.read_text()), "format_version": 5}
     for entry in document["forests"]:
-        del entry["polling"]
+        del entry["positive"]
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 4, is now 5\. Choose"):
+    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 5, is now 6\. Choose"):
         compare.Store(tmp_path, table, SETTINGS)
     filled(table, tmp_path / "other").finish()
     path = tmp_path / "other" / "results.json"
@@ -119,7 +119,7 @@ def without(key):
 DAMAGES = {
     "no measures": lambda entry: entry.update(measures={}),
     "null": lambda entry: entry.update(measures=None),
-    "a rule short": lambda entry: entry["measures"].pop("vote"),
+    "a combiner short": lambda entry: entry["measures"].pop("vote"),
     "NaN": lambda entry: entry["measures"]["vote"].update(auc=float("nan")),
     "a word": lambda entry: entry["measures"]["vote"].update(auc="high"),
     "short curve": lambda entry: entry["rejection"]["vote"].pop(),
@@ -138,6 +138,11 @@ DAMAGES = {
     "no end": lambda entry: entry["intervals"]["lower"].__setitem__(3, None),
     "no Brier range": lambda entry: entry.update(brier_range={}),
     "no trees": lambda entry: entry["polling"].pop("n_polled"),
+    "no positives": lambda entry: entry["positive"].pop("vote"),
+    "a top short": lambda entry: entry["positive"]["vote"]["top"].pop(),
+    "costs": lambda entry: entry.update(costs={"vote": 1.0}),
+    "a doubtful row short": lambda entry: entry["doubtful"][0].pop("truth"),
+    "numbers for text": lambda entry: entry["doubtful"][0].update(columns={"a": 1}),
     "infinite Brier": lambda entry: entry["brier_range"].update(upper=float("inf")),
 }
 

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.once
 
 
 def given(*rows) -> pd.DataFrame:
-    """Records of (leaf size, fold, rule, accuracy, Brier score)."""
-    columns = ["leaf_size", "fold", "rule", "accuracy", "brier"]
+    """Records of (leaf size, fold, combiner, accuracy, Brier score)."""
+    columns = ["leaf_size", "fold", "combiner", "accuracy", "brier"]
     return pd.DataFrame(rows, columns=columns).assign(forest="random-forest", repeat=0, auc=0.5, log_loss=1.0)
 
 
@@ -43,18 +43,18 @@ def test_averages_and_ranks_of_given_records():
 
 def test_a_ranking_tells_apart_what_differs_steadily():
     rows = [
-        (1, fold, rule, accuracy + 0.01 * np.sin(fold) + 0.001 * np.cos(7 * fold + len(rule)), 0.2)
+        (1, fold, combiner, accuracy + 0.01 * np.sin(fold) + 0.001 * np.cos(7 * fold + len(combiner)), 0.2)
         for fold in range(5)
-        for rule, accuracy in (("vote", 0.8), ("pooling", 0.9), ("evidence", 0.9005))
+        for combiner, accuracy in (("vote", 0.8), ("pooling", 0.9), ("evidence", 0.9005))
     ]
     found = compare.ranking(given(*rows), "accuracy", n_folds=5)
-    assert found.rules[2] == "vote"
+    assert found.combiners[2] == "vote"
     assert found.ranks[2] == 3
     assert found.different.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
     assert found.from_best[0] == 1
     assert found.from_best[2] < 0.01
     alone = compare.ranking(given(*rows[:1], rows[3]), "accuracy", n_folds=5)
-    assert alone.rules == ("vote",)
+    assert alone.combiners == ("vote",)
     assert not alone.different.any()
 
 

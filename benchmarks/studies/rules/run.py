@@ -39,7 +39,7 @@ RESULTS = Path(__file__).parent
 
 def settings(counts: str) -> compare.Settings:
     """What is run on each set."""
-    return compare.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, rules=FIXED)
+    return compare.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, combiners=FIXED)
 
 
 def table(data: DataSet) -> compare.Table:
@@ -56,7 +56,7 @@ def table(data: DataSet) -> compare.Table:
 
 def means(results: compare.Results) -> pd.DataFrame:
     """A row per forest kind, leaf size and rule: the mean of each measure over folds."""
-    records = results.records()
+    records = results.records().rename(columns={"combiner": "rule"})
     groups = records.groupby(["forest", "leaf_size", "rule"], sort=False)
     return groups[list(compare.COMPARED_MEASURES)].mean().round(5).reset_index()
 

@@ -1,0 +1,366 @@
+"""What to use, in sentences that tests support: each combiner where it is best, beside the default and the leader.
+
+A combiner is taken on the forest where its log loss is least over the *other* test parts: no part chooses for itself.
+The corrected resampled t-test compares over the parts, Holm over what is compared alone: every combiner, and the base
+rates, with the default of forests and with the leader.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ._evaluate import RANKED_MEASURES, TOPS, least_cost
+from ._settings import COMPARED_COMBINERS, OWN
+from ._significance import corrected_t_test, holm
+from ._store import Results
+from ._summary import DECIMALS, TITLES, baseline_of, forest_name
+
+BASE_RATES = "base rates"
+"""The row of what knows the classes' shares alone: their shares as probabilities, the most frequent class."""
+RARE = 0.2
+"""Share of rows below which a class is rare."""
+_MOST_NAMED = 4
+_LEVEL = 0.05
+
+
+class Verdict(NamedTuple):
+    """What is to be used, and what it was compared with."""
+
+    base: str | None
+    """The default that all are compared with; None if it was not run."""
+    leader: str
+    """The combiner to use; the default itself if nothing is better."""
+    means: Any
+    """Mean over test parts of each combiner, and of the base rates: a row each, a column for each measure."""
+    grown: dict[str, tuple[str, int]]
+    """Kind and leaf size of the forest on which each combiner is best."""
+    p_values: dict[tuple[str, str, str], float]
+    """{(measure, combiner, other): p}, the other being the default or the leader; corrected by Holm."""
+    larger: dict[str, bool]
+    """{measure: whether larger is better}."""
+    decided_by: str
+    """The measure that chose the leader."""
+
+    def differs(self, measure: str, one: str, other: str | None) -> int:
+        """Return 1 if tests tell that one is better than another, -1 if worse, 0 if they do not tell."""
+        p = self.p_values.get((measure, one, str(other)), self.p_values.get((measure, str(other), one), 1.0))
+        if p >= _LEVEL:
+            return 0
+        lead = self.means.at[one, measure] - self.means.at[other, measure]
+        return 1 if (lead > 0) == self.larger[measure] else -1
+
+    @property
+    def keeps(self) -> bool:
+        """Whether nothing is better than the default."""
+        return self.leader == self.base
+
+    @property
+    def ties(self) -> list[str]:
+        """Combiners not told apart from the leader, nearer to it than half the way to the default or base rates."""
+        by, against = self.decided_by, BASE_RATES if self.keeps or self.base is None else self.base
+        away = (self.means[by] - self.means.at[self.leader, by]).abs().sort_values(kind="stable")
+        near = away[away <= away[against] / 2].index
+        others = [name for name in near if name not in (self.base, self.leader, BASE_RATES)]
+        alike = [name for name in others if not self.differs(by, name, self.leader)]
+        return sorted(alike, key=lambda name: self.means.at[name, by])
+
+
+def measures_of(results: Results) -> dict[str, bool]:
+    """Return {measure: whether larger is better} of a study, those that decide first."""
+    costs = {"cost": False} if results.settings.costs is not None else {}
+    of_two = {"average_precision": True} | {f"top_{top}": True for top in TOPS}
+    order = ("log_loss", "brier", "auc", "accuracy")
+    return costs | {name: RANKED_MEASURES[name] for name in order} | (of_two if is_binary(results) else {})
+
+
+def is_binary(results: Results) -> bool:
+    """Return whether there are two classes, of which one is to be found."""
+    return len(results.about["data"]["classes"]) == 2
+
+
+def shares(results: Results) -> dict[str, float]:
+    """Return the share of each class."""
+    sizes = results.about["data"]["classes"]
+    return {label: size / sum(sizes.values()) for label, size in sizes.items()}
+
+
+def verdict(results: Results, records: Any) -> Verdict:
+    """Compare the combiners of a study, and choose the one to use."""
+    larger = measures_of(results)
+    values, grown = _at_best(records, list(larger))
+    rates = _of_base_rates(results)
+    for measure, of in values.items():
+        of[BASE_RATES] = rates[measure]
+    means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
+    base = baseline_of(grown)
+    kept: Any = None
+    for by in [name for name in ("cost", "log_loss", "brier") if name in larger and (base or name == "log_loss")]:
+        # The default first: among equals it stays.
+        names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
+        start = Verdict(base, names[0], means, grown, {}, larger, by)
+        found = first = _compared(results, values, start)
+        if base is not None and found.differs(by, names[0], base) != 1:
+            better = [name for name in names if found.differs(by, name, base) == 1]
+            found = _compared(results, values, start._replace(leader=(better or [base])[0]))
+            if found.differs(by, found.leader, base) != 1:
+                found = _compared(results, values, start._replace(leader=base))
+        if base is None or not found.keeps:
+            return found
+        if by == "log_loss":
+            # Where the default is no better than the base rates, what is better than these is worth more.
+            if not found.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
+                return first
+            kept = found
+    return kept
+
+
+def _compared(results: Results, values: dict[str, pd.DataFrame], found: Verdict) -> Verdict:
+    """Return a verdict with the tests of its leader and of the default."""
+    p_values = {}
+    for measure, of in values.items():
+        against = dict.fromkeys(name for name in (found.base, found.leader) if name is not None)
+        pairs = [(name, other) for other in against for name in of if name not in (other, found.base)]
+        split = [(of[one] - of[other]).round(DECIMALS).to_numpy() for one, other in pairs]
+        tests = [float(corrected_t_test(d, test_share=1 / results.settings.n_folds).p_value) for d in split]
+        p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
+    return found._replace(p_values=p_values)
+
+
+def _at_best(records: Any, measures: list[str]) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
+    """Return {measure: values [test parts, combiners]}, each on the forest that is best for it on the other parts."""
+    axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
+    names = list(dict.fromkeys(records["combiner"]))
+    forests = list(dict.fromkeys(zip(records["forest"], records["leaf_size"], strict=True)))
+    table = records.set_index(axes).sort_index()
+    parts = sorted(set(zip(records["repeat"], records["fold"], strict=True)))
+    index = pd.MultiIndex.from_tuples(
+        [(name, *forest, *part) for name in names for forest in forests for part in parts]
+    )
+    cube = {m: table[m].reindex(index).to_numpy().reshape(len(names), len(forests), len(parts)) for m in measures}
+    loss = cube["log_loss"]
+    others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
+    chosen = np.argmin(others, axis=1)[:, None, :]
+    values = {m: pd.DataFrame(np.take_along_axis(of, chosen, axis=1)[:, 0].T, columns=names) for m, of in cube.items()}
+    best = np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1)
+    return values, {name: (str(forests[i][0]), int(forests[i][1])) for name, i in zip(names, best, strict=True)}
+
+
+def _of_base_rates(results: Results) -> dict[str, float]:
+    """Return the measures of the classes' shares, as probabilities for every row."""
+    p = np.array(list(shares(results).values()))
+    found = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
+    if is_binary(results):
+        found |= {"brier": float(p[0] * p[1]), **dict.fromkeys(["average_precision", *_tops()], _share(results))}
+    if results.settings.costs is not None:
+        costs = np.asarray(results.settings.costs)
+        found["cost"] = float((p @ costs)[least_cost(p[None], costs)[0]])
+    return found
+
+
+def _tops() -> list[str]:
+    return [f"top_{top}" for top in TOPS]
+
+
+def _share(results: Results) -> float:
+    """Return the share of the positive class."""
+    return shares(results)[str(results.settings.positive)]
+
+
+def top_for(results: Results) -> int:
+    """Return the per cent of rows called most likely that are quoted: of those offered nearest to the base rate."""
+    return min(TOPS, key=lambda top: abs(np.log(100 * _share(results) / top)))
+
+
+def decision(results: Results, found: Verdict) -> str:
+    """Return the sentence that decides; names of combiners stand between backticks, classes between asterisks."""
+    if len(found.grown) == 1:
+        return f"Nothing to decide: `{found.leader}` alone was run."
+    rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
+    if by != "cost" and found.differs(by, found.leader, rates) != 1:
+        least = loss.drop(rates).idxmin()
+        return (
+            f"Use none of them: no probabilities are told to be better than the base rates alone, log loss "
+            f"{number(loss[rates])}, on rows that they had not seen (the least, `{least}`'s, is {number(loss[least])})."
+        )
+    whose = "the model's own" if found.base == OWN else "the forest's"
+    if found.base is None:
+        first = (
+            f"Of these take {_named(found)}: its probabilities have the least log loss, {number(loss[found.leader])}"
+        )
+        return f"{first}, on rows that it had not seen{_accuracy(results, found)}."
+    if found.keeps:
+        rival = loss.drop([rates, found.base]).idxmin()
+        on = forest_name(*found.grown[found.base]) if found.grown[found.base][1] else ""
+        kept = (
+            "the model's own probabilities" if found.base == OWN else f"the mean (`{found.base}`{', ' * bool(on)}{on})"
+        )
+        by_others = any(found.differs(m, name, found.base) == 1 for m in found.larger for name in found.grown)
+        nothing = "no probabilities are" if by_others else "nothing is"
+        chance = ", which may be chance" if loss[rival] < loss[found.base] else ""
+        return (
+            f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[found.base])}; "
+            f"`{rival}` has {number(loss[rival])}{chance}{_accuracy(results, found)}."
+        )
+    if by == "cost":
+        one, other = (_cost(found.means.at[name, "cost"]) for name in (found.leader, found.base))
+        first = (
+            f"Use {_named(found)}: decisions by its probabilities cost less than by {whose}, {one} against {other} for "
+            "100 rows that it had not seen"
+        )
+    elif not found.differs(by, found.leader, found.base):
+        first = (
+            f"Use {_named(found)}: its probabilities are better than the base rates, log loss "
+            f"{_pair(loss[found.leader], loss[rates])} on rows that it had not seen; {whose} "
+            f"({number(loss[found.base])}) are not, though tests do not tell these from its own"
+        )
+    elif by == "brier":
+        first = (
+            f"Use {_named(found)}: its probabilities are better than {whose} by Brier score, "
+            f"{_pair(found.means.at[found.leader, by], found.means.at[found.base, by])} on rows that it had not seen; "
+            f"by log loss they are not told apart ({_pair(loss[found.leader], loss[found.base])})"
+        )
+    else:
+        first = (
+            f"Use {_named(found)}: its probabilities are better than {whose}, log loss "
+            f"{_pair(loss[found.leader], loss[found.base])} on rows that it had not seen"
+        )
+    return f"{first}{_at_the_top(results, found)}{_accuracy(results, found)}."
+
+
+def _named(found: Verdict) -> str:
+    return f"`{found.leader}`{_where(found, found.leader)}"
+
+
+def _where(found: Verdict, name: str) -> str:
+    """Say on which forest, if there was a choice."""
+    return f" ({forest_name(*found.grown[name])})" if found.grown[name][1] else ""
+
+
+def _at_the_top(results: Results, found: Verdict) -> str:
+    """Say how many of 100 rows that are called most likely are of a rare class."""
+    if not is_binary(results) or (share := _share(results)) >= RARE:
+        return ""
+    top = f"top_{top_for(results)}"
+    one, other = (100 * found.means.at[name, top] for name in (found.leader, found.base))
+    positive, per_cent = results.settings.positive, top_for(results)
+    said = f"; of 100 rows called most likely (the top {per_cent}%), {one:.0f} are *{positive}*"
+    if found.differs(top, found.leader, found.base):
+        return f"{said} instead of {other:.0f}"
+    by_default = f"{other:.0f} by {'the model' if found.base == OWN else 'the mean'}, which is not told apart"
+    return f"{said} ({by_default}; of all rows {100 * share:.1f})"
+
+
+def _accuracy(results: Results, found: Verdict) -> str:
+    """Say what accuracy says."""
+    classes, accuracy = shares(results), found.means["accuracy"]
+    most = max(classes, key=lambda label: classes[label])
+    if found.differs("accuracy", found.leader, BASE_RATES) != 1:
+        # A small lead over the most frequent class says nothing; a large one may rest on too few parts.
+        if accuracy[found.leader] - classes[most] < (1 - classes[most]) / 10:
+            return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
+        return (
+            f"; it is right for {accuracy[found.leader]:.1%}, which tests do not tell from the {classes[most]:.1%} of "
+            f"always *{most}*"
+        )
+    if found.keeps or found.base is None:
+        return ""
+    if not found.differs("accuracy", found.leader, found.base):
+        return f"; it is right as often, as far as tests tell ({accuracy[found.leader]:.1%})"
+    return f"; it is right for {accuracy[found.leader]:.1%} of rows instead of {accuracy[found.base]:.1%}"
+
+
+def further(results: Results, found: Verdict) -> list[str]:
+    """Return what else tests tell, a sentence each: ties, other measures, costs, what to leave alone."""
+    if len(found.grown) == 1:
+        return []
+    by, said = found.decided_by, []
+    value = lambda name, measure: f"`{name}` ({shown_value(measure, found.means.at[name, measure])})"  # noqa: E731
+    if ties := found.ties:
+        more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
+        listed = ", ".join(value(name, by) for name in ties[:_MOST_NAMED])
+        said.append(f"Not told apart from it by {title(by)}: {listed}{more}.")
+    if found.base is None:
+        return said
+    if "cost" in found.larger:
+        costs = {name: _cost(found.means.at[name, "cost"]) for name in (found.leader, found.base, BASE_RATES)}
+        one = f"At these costs 100 rows cost {costs[found.leader]} by `{found.leader}`"
+        one += f", {costs[found.base]} by `{found.base}`" * (not found.keeps)
+        one += " (not told apart)" * (not found.keeps and not found.differs("cost", found.leader, found.base))
+        alone = "" if found.differs("cost", found.leader, BASE_RATES) else ", which is not told apart"
+        said.append(f"{one}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
+    others = [m for m in found.larger if m not in (by, "cost") and m not in _tops()]
+    told = {measure: found.differs(measure, found.leader, found.base) for measure in others}
+    for sign, word in ((1, "better"), (-1, "worse")):
+        pairs = [
+            f"{title(m)} ({_pair(found.means.at[found.leader, m], found.means.at[found.base, m])})"
+            for m in others
+            if told[m] == sign
+        ]
+        said += [f"`{found.leader}` is also {word} than `{found.base}` by {_and(pairs)}."] if pairs else []
+    if found.keeps:
+        for m in others:
+            better = [name for name in found.grown if found.differs(m, name, found.base) == 1]
+            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=found.larger[m])
+            if best:
+                rest = f" (and {len(best) - 1} more)" if len(best) > 1 else ""
+                said.append(f"By {title(m)} {value(best[0], m)} is better than {value(found.base, m)}{rest}.")
+    alike = [m for m in others if not any(found.differs(m, name, found.base) == 1 for name in found.grown)]
+    if alike:
+        said.append(f"By {_and([title(m) for m in alike], 'or')} no combiner is told to be better than `{found.base}`.")
+    worse = [name for name in found.grown if found.differs("log_loss", name, found.base) == -1]
+    if worse := sorted(worse, key=lambda name: -found.means.at[name, "log_loss"]):
+        more = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
+        listed = ", ".join(value(name, "log_loss") for name in worse[:_MOST_NAMED])
+        said.append(f"Probabilities worse than `{found.base}`'s by log loss: {listed}{more}.")
+    return said
+
+
+def shown_rows(found: Verdict) -> list[str]:
+    """Return the rows of the short table: the leader, its ties, the default, the base rates."""
+    return list(
+        dict.fromkeys([found.leader, *found.ties[:_MOST_NAMED], *([found.base] if found.base else []), BASE_RATES])
+    )
+
+
+def shown_measures(found: Verdict) -> list[str]:
+    """Return the columns of the short table: measures on which something in it differs from the default."""
+    rows = [name for name in shown_rows(found) if name != BASE_RATES]
+    plain = [m for m in found.larger if m not in _tops()]
+    return [m for m in plain if m in ("cost", "log_loss") or any(found.differs(m, name, found.base) for name in rows)]
+
+
+def title(measure: str) -> str:
+    """Return the name of a measure in a sentence."""
+    return {"average_precision": "average precision", "cost": "cost"}.get(measure) or TITLES[measure]
+
+
+def meaning(name: str) -> str:
+    """Return a row's meaning in a few words."""
+    return "the classes' shares alone" if name == BASE_RATES else COMPARED_COMBINERS[name].meaning
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a value as text: .154 rather than 0.154."""
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("0.") else text
+
+
+def shown_value(measure: str, value: float) -> str:
+    """Return a value as tables have it; costs are for 100 rows."""
+    return _cost(value) if measure == "cost" else number(value)
+
+
+def _cost(value: float) -> str:
+    """Return the cost of 100 rows as text."""
+    return f"{100 * value:.2f}" if value < 1 else f"{100 * value:.0f}"
+
+
+def _pair(one: float, other: float) -> str:
+    """Return two values with as many digits as tell them apart."""
+    digits = next((d for d in (3, 4, 5) if round(one, d) != round(other, d)), 6)
+    return f"{number(one, digits)} against {number(other, digits)}"
+
+
+def _and(parts: list[str], word: str = "and") -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
