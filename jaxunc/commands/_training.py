@@ -64,7 +64,7 @@ def training_data(
     return X, y, [*([left_out] if left_out else []), *_doubts(X, y)]
 
 
-def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple[pd.DataFrame, np.ndarray, str | None]:
+def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple[Any, np.ndarray, str | None]:
     """Return raw columns and classes of the rows that have a class, for a model that is fitted, and a warning or None.
 
     Columns that it was not fitted on are left out, whatever they hold.
@@ -72,15 +72,19 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple
     table, left_out = labelled_table(path, target, drop)
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
-    names = [str(name) for name in getattr(opened(FrozenEstimator(fitted)).whole, "feature_names_in_", X.columns)]
-    X = cast(pd.DataFrame, X[[name for name in names if name in X.columns]]).copy()
+    whole = opened(FrozenEstimator(fitted)).whole
+    names = getattr(whole, "feature_names_in_", None)
+    own = X.columns if names is None else [str(name) for name in names if name in X.columns]
+    X = cast(pd.DataFrame, X[own]).copy()
     for name in [name for name in X.columns if X[name].dtype == object]:
         column = cast(pd.Series, X[name])
         X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
-    return X, _classes(cast(pd.Series, frame[target]), path), left_out
+    y = _classes(cast(pd.Series, frame[target]), path)
+    # As it was fitted, with names or without; some steps do not tell.
+    return X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X, y, left_out
 
 
-def counts_of_rows(fitted: Any, X: pd.DataFrame, y: np.ndarray) -> tuple[str, str]:
+def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
     """Return whose counts are to be read, given these rows and a fitted model, and a sentence on it."""
     whole, forest, _ = opened(FrozenEstimator(fitted))
     rows = transformed(steps_of(whole), X)

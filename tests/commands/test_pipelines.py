@@ -144,6 +144,22 @@ def test_refusals(model, data, more, said, folder, capsys):
     assert not (folder / "none").exists()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("named", [True, False])
+def test_forests_without_a_pipeline(named, folder, tmp_path, capsys):
+    numbers = RAW[["n", "debt"]]
+    rows = numbers if named else numbers.to_numpy()
+    joblib.dump(forest(50).fit(rows[OLD], Y[OLD]), folder / "plain")
+    numbers.assign(target=Y)[OLD].to_csv(folder / "plain.csv", index=False)
+    numbers.assign(id="x")[NEW].to_csv(tmp_path / "new.csv", index=False)
+    fit(folder, "plain", "plain.csv")
+    assert "warning" not in capsys.readouterr().err
+    read = [] if named else ["--features", "n", "debt"]
+    main(["predict", str(folder / "m"), str(tmp_path / "new.csv"), "--output", str(tmp_path / "o"), *read])
+    found = pd.read_parquet(tmp_path / "o")[["probability_no", "probability_yes"]]
+    np.testing.assert_array_equal(found, ju.load(folder / "m").predict_proba(rows[NEW]))
+
+
 def test_compare_reads_no_raw_columns(folder, capsys):
     fit(folder, "pipe", None, to="unread")
     with pytest.raises(SystemExit):
