@@ -188,6 +188,7 @@ def check_unseen(mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labe
     # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
     least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
     few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST]
+    few = few if mask.any() else [int(np.argmax(numbers))]
     if not few:
         return
     never, own = ~mask.any(axis=1), position == few[0]

@@ -133,6 +133,8 @@ def test_few_trees_without_a_row_have_their_cause_named():
     assert "weight" not in str(caught.value)
     with refuses(ValueError, "More trees would hardly"):
         check_unseen(together(alone, groups // 25), alone, position, ("no", "yes"))
+    with refuses(ValueError, "out of 0 of 3 bags"):
+        check_unseen(np.zeros((6, 3), bool), alone[:6, :3], position[:6], ("no", "yes"))
     drawn = rng.random((300, 100)) < np.where(position == 1, 0.01, 0.6)[:, None]
     with refuses(ValueError, "class_weight='balanced_subsample'.*more trees") as caught:
         check_unseen(drawn, drawn, position, ("no", "yes"))

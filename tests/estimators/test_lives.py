@@ -25,7 +25,15 @@ ROWS = X[:12]
 
 # As for scikit-learn's own forest: weights are no repetitions where bootstraps or trees are drawn at random.
 BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps differ" for kind in ("dense", "sparse")}
-EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
+REPEATED = {
+    f"check_sample_weights_{kind}": "rows repeat others: all bags hold some" for kind in ("shape", "not_overwritten")
+}
+EXPECTED = {
+    CautiousForestClassifier: BOOTSTRAPS | REPEATED,
+    RandomDecisionTreesClassifier: {
+        "check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"
+    },
+}
 
 
 @pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
@@ -36,7 +44,7 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn fr
         CombinedForestClassifier(make_pipeline(StandardScaler(with_mean=False), RandomForestClassifier(5))),
         RandomDecisionTreesClassifier(5),
     ],
-    expected_failed_checks=lambda model: EXPECTED if isinstance(model, RandomDecisionTreesClassifier) else BOOTSTRAPS,
+    expected_failed_checks=lambda model: EXPECTED.get(type(model), BOOTSTRAPS),
 )
 @pytest.mark.exhaustive(keep=2)
 def test_scikit_learn(estimator, check):
