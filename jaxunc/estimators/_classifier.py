@@ -383,8 +383,8 @@ class CountedForest(ProbabilityClassifier):
 
     @property
     def _grown_model(self) -> Any:
-        """The forest that was fitted: of a pipeline its last step."""
-        return opened(self.estimator_).forest
+        """The forest that was fitted, of a pipeline its last step; None where a file keeps none."""
+        return opened(getattr(self, "estimator_", None)).forest
 
     def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
         """Return the data that a fitted forest is to count: none, for its own counts, if none are given."""
