@@ -1,9 +1,10 @@
 """Decisions from answers: a class, a set of classes, a rejection. Sets are bools ``[... classes]``, never empty."""
 
-from ._conformal import conformal_sets, least_probabilities
-from ._costs import by_rows, expected_utility_set, is_of_jax, utility_of_sizes
+from ._conformal import conformal_sets
+from ._costs import expected_utility_set, utility_of_sizes
 from ._dominance import CautiousAnswer, CautiousReport, interval_dominance, maximality, nondominated
 from ._least_cost import cost_matrix, least_cost, plain_costs
+from ._of_answers import Calibration, as_shares, best_sets, check_coverage, decided, promised_sets
 
 __all__ = [
     "CautiousReport",

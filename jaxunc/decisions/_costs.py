@@ -58,7 +58,7 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     padded[: len(rows)] = rows
     others = [np.resize(np.ravel(one), len(padded)) if np.size(one) else np.zeros(len(padded)) for one in of_rows]
     found = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(one, share.dtype) for one in others)))
-    return found[: len(rows)].reshape((*shape, *found.shape[1:]))
+    return found[: len(rows)].reshape((*shape, *found.shape[1:])).copy()  # which may be written to
 
 
 def expected_utility_set(

@@ -77,7 +77,7 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
             "other, as jaxunc.GeneralizedVote answers."
         )
     found = _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
-    return found if is_of_jax(preference) else np.asarray(found)
+    return found if is_of_jax(preference) else np.array(found)
 
 
 @jit
@@ -237,7 +237,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
                 "0 <= lower <= upper <= 1."
             )
     found = _interval_dominance(lower, upper)
-    return found if is_of_jax(interval) else np.asarray(found)
+    return found if is_of_jax(interval) else np.array(found)
 
 
 @jit
