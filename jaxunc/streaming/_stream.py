@@ -53,7 +53,7 @@ def stream(
         Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
         ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
-        a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what a `jaxunc.decisions.CautiousReport` says;
+        a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
         ``"trees_polled"``, how many trees a vote takes to settle. Default: what the model's combiner answers. Where
         that has no sets, they are the best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has
         no intervals, they are those of the report, widened to hold its probability. Without probabilities, as of votes,
