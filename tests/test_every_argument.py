@@ -131,7 +131,7 @@ OWN = {
     "least_cost": {"p": np.array([[0.2, 0.8], [0.6, 0.4]]), "costs": np.array([[0.0, 1.0], [5.0, 0.0]]), "reject": 0.2},
     "conformal_sets": {
         "p": np.array([[0.2, 0.8], [0.6, 0.4]]),
-        "calibration": np.array([0.7, 0.9, 0.8]),
+        "calibration": np.array([[0.7, 0.3], [0.1, 0.9], [0.2, 0.8]]),
         "labels": np.array([0, 1, 1]),
         "coverage": 0.5,
     },

@@ -11,7 +11,7 @@ import numpy as np
 from jaxunc._checks import check_bool, check_within
 from jaxunc.tables import NumbersLike
 
-from ._conformal import least_probabilities
+from ._conformal import least_probabilities, ranked_by
 from ._costs import expected_utility_set
 from ._least_cost import least_cost
 
@@ -30,9 +30,9 @@ def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndar
 
 
 class Calibration:
-    """The probabilities that rows which a model has not seen get of their own class, and these classes.
+    """What is ranked of rows that a model has not seen: the probability of their own class, or 1 where that leads.
 
-    ``kept``: both of each row ``[rows 2]``, in float32, as classifiers and files keep them.
+    ``kept``: that and the class of each row ``[rows 2]``, in float32, as classifiers and files keep them.
     """
 
     def __init__(self, kept: np.ndarray):
@@ -41,7 +41,7 @@ class Calibration:
     @staticmethod
     def kept(probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
-        own = np.take_along_axis(as_shares(probability), position[:, None], axis=1)[:, 0]
+        own = ranked_by(as_shares(probability), position)
         return np.stack([own, position], axis=1).astype(np.float32)[rows]
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:

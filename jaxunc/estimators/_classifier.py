@@ -457,7 +457,7 @@ class CountedForest(ProbabilityClassifier):
         return own
 
     def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        rows, model = self._instances(X), getattr(self, "estimator_", None)
+        rows, model = self._instances(X), getattr(self, "estimator_", None)  # which files do not keep
         try:
             mask = oob_mask(model, rows.shape[0], X=rows, y=y) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
@@ -473,7 +473,7 @@ class CountedForest(ProbabilityClassifier):
         return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, seen: Any = True) -> None:
-        """Keep the probability that each row gets of its own class from leaves that do not count it, and that class."""
+        """Keep what conformal sets rank: the answers that rows get from leaves which do not count them."""
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)
             weighs = np.ones(len(position), bool) if sample.sample_weight is None else sample.sample_weight > 0

@@ -27,6 +27,7 @@ from ._classifier import (
     same_trees,
     taken_forest,
 )
+from ._deciding import KEEPS_SOME
 
 _UNLEARNED = "mixture"
 """The default combiner where nothing is learned."""
@@ -87,7 +88,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         instance. Combiners without probabilities have no ``oob_decision_function_``.
     calibration_
         What conformal sets rank, ``[rows 2]``: the probability that a training instance gets of its own class from
-        trees or counts without it, and that class. Kept with ``counts="oob"`` or ``"held_out"`` and by ``"learned"``.
+        trees or counts without it (1 where that is the most probable one), and that class. Kept with ``counts="oob"``
+        or ``"held_out"`` and by ``"learned"``.
 
     Raises
     ------
@@ -131,6 +133,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     >>> bool(model.oob_score_ > 0.9)
     True
     """
+
+    _advice = KEEPS_SOME + ", or combiner='learned'"
 
     def __init__(
         self,

@@ -12,10 +12,7 @@ from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"
-KEEPS_SOME = (
-    KEEPS_NONE
-    + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out', or combiner='learned'"
-)
+KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"
 
 
 class Decision(NamedTuple):
