@@ -63,14 +63,14 @@ def conformal_sets(
     probable class is right more often than is promised: then each set is that class alone.
 
     **Out-of-bag rows** are no calibration rows in this sense: they are answered by fewer trees than new rows are. There
-    is no proof for them. Measured on 35 sets, they keep their promise as rows held out do, and make smaller sets:
+    is no proof for them. Measured on 35 sets, they keep what they promise in the mean as rows held out do:
     ``benchmarks/studies/conformal_sets``.
 
     Equal probabilities, of which forests have many, all count for a class: no coin is thrown. Of all sets with that
     coverage those by a threshold on the probability (the score 1 - p, "LAC") are smallest in the mean, if the
     probabilities are right; some of them are empty. Here the most probable class counts in the ranks, too: sets are
-    smaller than those of LAC to whose empty ones it is added. Adaptive sets (APS) are larger, and more even among easy
-    and hard rows.
+    hardly other ones, and not larger, than those of LAC with it added. Adaptive sets (APS) are larger, and more even
+    among easy and hard rows.
 
     The calibration rows are ranked on the host. Gradient: none.
 
