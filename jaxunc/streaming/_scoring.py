@@ -135,7 +135,7 @@ class Scoring:
         return {name: found[place, name] for place, name in order}
 
 
-class Deciding(NamedTuple):
+class HowDecided(NamedTuple):
     """How decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
@@ -148,7 +148,7 @@ class Deciding(NamedTuple):
 
 def _deciding(
     model: Any, labels: tuple, costs: Any = None, reject: Any = None, coverage: Any = None, by_class: bool = False
-) -> Deciding:
+) -> HowDecided:
     """Return how a model with these labels decides; raises a ValueError for what it cannot."""
     least, kept = None, getattr(model, "calibration_", None)
     if coverage is not None:
@@ -159,7 +159,7 @@ def _deciding(
                 "counts='oob' or 'held_out'."
             )
         least = Calibration(kept).least(coverage, by_class, labels)
-    return Deciding(cost_matrix(costs, labels), reject, least)
+    return HowDecided(cost_matrix(costs, labels), reject, least)
 
 
 def check_outputs(
@@ -240,7 +240,7 @@ class Answerer(NamedTuple):
     """Another one, whose intervals are widened to the model's probabilities, or whose class a report's set holds."""
     is_report: bool = False
     """Whether it is a cautious report beside the model's own answer."""
-    deciding: Deciding = Deciding()
+    deciding: HowDecided = HowDecided()
     """How decisions and sets are made of its probabilities."""
 
     @property
@@ -274,7 +274,7 @@ def answerers_of(
     outputs: Sequence[str] | None,
     s: float,
     confidence: float,
-    deciding: Deciding = Deciding(),  # noqa: B008
+    deciding: HowDecided = HowDecided(),  # noqa: B008
 ) -> tuple[Answerer, ...]:
     """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
     parts = _parts(model.blank_answer())
@@ -378,7 +378,7 @@ class Consistent(NamedTuple):
     answer: Any
     interval: Interval | None
     """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
-    deciding: Deciding = Deciding()
+    deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
