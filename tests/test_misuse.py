@@ -238,7 +238,11 @@ ANSWERS = [
     (lambda g: decisions.nondominated(None), "preference is a NoneType; pass a Preference"),
     (lambda g: decisions.nondominated(PROBA), "preference is a ndarray"),
     (lambda g: decisions.maximality(COUNTS, 0), "s=0 must be a positive"),
-    (lambda g: decisions.reject(PROBA, 2.0), r"cost=2.0 must lie in \[0, 1\]"),
+    (lambda g: decisions.least_cost(PROBA, reject=-1.0), "reject=-1.0 must be a finite number >= 0"),
+    (
+        lambda g: decisions.conformal_sets(PROBA, PROBA, LABELS),
+        "coverage=0.9 needs 9 calibration rows, and there are 2",
+    ),
     (lambda g: decisions.expected_utility_set(PROBA * 2), "rows that do not add to 1"),
     (lambda g: decisions.expected_utility_set([NAN, 1.0]), "probability holds"),
     (lambda g: decisions.CautiousReport("one"), "s='one' must be a positive"),

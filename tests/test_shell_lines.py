@@ -82,17 +82,21 @@ def test_from_a_pickled_pipeline_to_a_nightly_file(tmp_path, monkeypatch, capsys
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 def test_from_a_table_to_answers(tmp_path, monkeypatch, capsys):
-    """The block of `docs/files.md`, on a table as it names it."""
+    """The blocks of two pages, on a table as they name it."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"income": rng.normal(size=60).round(2), "age": rng.integers(20, 70, 60)})
     table.assign(default=np.where(table.income > 0, "no", "yes")).to_csv("loans.csv", index=False)
     (tmp_path / "data").mkdir()
     table.assign(id=range(60)).to_parquet("data/one.parquet")
-    (block,) = [block for block in blocks(ROOT / "docs" / "files.md") if "jaxunc fit" in block]
-    for line in block.splitlines():
-        command_line.main(shlex.split(line)[1:])
-    assert "60 rows in 1 files" in capsys.readouterr().out
+    pages = (ROOT / "docs" / "files.md", ROOT / "docs" / "how_to" / "from_a_probability_to_a_decision.md")
+    for block in [block for page in pages for block in blocks(page) if "jaxunc fit" in block]:
+        for line in block.splitlines():
+            command_line.main(shlex.split(line)[1:])
+        assert "60 rows in 1 files" in capsys.readouterr().out
+    decided = pd.read_parquet("decided")["decision"]
+    assert set(decided.dropna()) <= {"no", "yes"}
+    assert pd.read_parquet("sets")["set"].str.len().isin([1, 2]).all()
     answers = pd.read_parquet("answers")
     assert list(answers["id"]) == list(range(60))
     assert {"class", "probability_no", "probability_yes"} < set(answers)

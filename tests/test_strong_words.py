@@ -22,7 +22,6 @@ TOLD = {
     "I need a guarantee": "benchmarks/test_sets.py::test_what_the_docs_say_of_promises",
     "**With a guarantee.** 90 % of all rows": "benchmarks/test_sets.py::test_what_the_docs_say_of_promises",
     "there is no guarantee": NO_CLAIM,
-    "# never empty": "benchmarks/test_sets.py::test_conformal_sets_are_those_of_a_plain_loop",
     "The guarantee is for rows drawn": "benchmarks/test_sets.py::test_a_promise_is_kept_within_binomial_error",
     "# the bound forest's, to the last bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "Answers are those of the same dense data, to the bit": "estimators/test_sparse.py::test_counts",

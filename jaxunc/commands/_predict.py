@@ -1,9 +1,11 @@
 """Command ``jaxunc predict``: score files with a saved model."""
 
 import argparse
+import csv
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._arguments import integer, number, printed
@@ -27,12 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
-    answers = "class, probability, score, uncertainty, interval, set, idm_interval, cautious_set, trees_polled"
+    answers = (
+        "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled"
+    )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
     add("--s", type=number, metavar="S", help="how cautious intervals, and sets of reports and votes, are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
+    named = "of decisions: TRUTH:DECISION=COST with commas between, or a CSV file of truths by decisions"
+    add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
+    add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
+    add("--coverage", type=number, metavar="P", help="how often sets are to hold the truth (default: sets worth most)")
+    add("--by-class", action="store_true", help="of the rows of each class")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
     add("--quiet", action="store_true", help="show no progress")
@@ -42,7 +51,8 @@ def run(args: argparse.Namespace) -> None:
     from jaxunc.streaming import predict_files
 
     _check_options(args)
-    given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows}
+    given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
+    given |= {"coverage": args.coverage, "costs": None if args.costs is None else _costs(args.costs)}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(
             args.model,
@@ -52,10 +62,29 @@ def run(args: argparse.Namespace) -> None:
             features=args.features,
             keep=args.keep,
             file_format=args.format,
+            by_class=args.by_class,
             progress=show,
             **{name: value for name, value in given.items() if value is not None},
         )
     print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
+
+
+def _costs(given: str) -> "str | dict[str, dict[str, str]]":
+    """Return costs as they were typed, or those of a file, by the names of truths and decisions."""
+    if not Path(given).is_file():
+        if "=" not in given:
+            raise ValueError(f"--costs {given}: there is no such file; name one, or costs: 'yes:no=5,no:yes=1'.")
+        return given
+    with open(given, newline="", encoding="utf-8-sig") as file:
+        head, *rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row] or [[]]
+    if len(head) < 2 or not rows or any(len(row) != len(head) for row in rows):
+        raise ValueError(
+            f"{given} holds no costs: expected a line with the names of decisions behind an empty cell, and a line for "
+            "each truth, its name first, with commas between."
+        )
+    if len({row[0] for row in rows}) < len(rows) or len(set(head)) < len(head):
+        raise ValueError(f"{given} names a class twice; give each truth one line, and each decision one column.")
+    return {truth: dict(zip(head[1:], costs, strict=True)) for truth, *costs in rows}
 
 
 @contextmanager
@@ -87,7 +116,7 @@ def _check_options(args: argparse.Namespace) -> None:
     from jaxunc.streaming import describe_model, load_model, reads_s
 
     found = describe_model(args.model)
-    asked = set(args.outputs or ())
+    asked = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
     own = _OWN.get(found.combiner or "", set())
     needed = (asked & {"interval", "set", "idm_interval", "cautious_set"}) - own
     if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):

@@ -1,6 +1,16 @@
 """Decisions from answers: a class, a set of classes, a rejection. Sets are bools ``[... classes]``, never empty."""
 
-from ._costs import expected_utility_set, reject, utility_of_sizes
+from ._conformal import conformal_sets
+from ._costs import expected_utility_set, utility_of_sizes
 from ._dominance import CautiousAnswer, CautiousReport, interval_dominance, maximality, nondominated
+from ._least_cost import cost_matrix, least_cost, plain_costs
+from ._of_answers import Calibration, as_shares, best_sets, check_coverage, decided, promised_sets
 
-__all__ = ["CautiousReport", "expected_utility_set", "interval_dominance", "nondominated", "reject"]
+__all__ = [
+    "CautiousReport",
+    "conformal_sets",
+    "expected_utility_set",
+    "interval_dominance",
+    "least_cost",
+    "nondominated",
+]

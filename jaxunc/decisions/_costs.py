@@ -1,5 +1,6 @@
-"""Decisions at given costs: of a rejection (`reject`), or by what each set is worth (`expected_utility_set`)."""
+"""Sets of classes by what each set is worth; and what all decisions ask of probabilities, and give back."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,102 +9,61 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, check_numbers, check_within, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, check_one_of, is_concrete
 from jaxunc._numerics import float_dtype, jit
 from jaxunc.tables import NumbersLike
-
-_SLACK = 1e-3
-"""Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
-
-_ULPS = 4
-"""Tolerance in units in the last place of 1, by which a probability may miss 1 - t: 0.9 and 1 - 0.1 round apart."""
-
-
-def reject(
-    probs: Real[Array | np.ndarray, "... classes"], cost: float | int | Float[Array | np.ndarray, "..."]
-) -> Bool[Array, "... classes"]:
-    r"""Decide for the most probable class, or keep all classes where abstaining costs less than an error (Chow's rule).
-
-    With a cost of 1 for an error and t for a rejection, the expected cost is least if the instance is
-
-    .. math:: \text{decided} \iff 1 - \max_c p_c \le t
-
-    Parameters
-    ----------
-    probs
-        Probabilities of the classes ``[... classes]``, adding to 1.
-    cost
-        Cost of a rejection, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From 1 -
-        1/C on nothing is rejected. A number, or ``[...]``.
-
-    Returns
-    -------
-    Array
-        Booleans ``[... classes]``: one class (the lowest index on ties), or all where rejected.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes, or the cost is neither one number nor one for each row. Outside a trace
-        also if a row is no distribution (within 0.001) or the cost lies outside [0, 1].
-
-    Notes
-    -----
-    As sets, answers can be scored by `jaxunc.metrics.discounted_utility` beside those of cautious forests. The
-    probabilities are taken as they are: unlike a cautious forest, the rule knows nothing of how few instances they rest
-    on. A probability that misses 1 - t by rounding (no more than 4 eps, 5e-7 in float32) still decides. Under a trace
-    rows with NaN are rejected. Gradient: none.
-
-    References
-    ----------
-    Chow 1970, "On optimum recognition error and reject tradeoff", equation 1.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> print(reject(jnp.array([[0.9, 0.1], [0.6, 0.4]]), cost=0.25))
-    [[ True False]
-     [ True  True]]
-    """
-    check_numbers("probs", probs)
-    check_within("cost", cost, "[0, 1]", ": what a rejection costs when an error costs 1", shape=None)
-    probs = jnp.asarray(probs)
-    check_class_axis(probs, "probs")
-    if is_concrete(probs):
-        values = np.asarray(probs, dtype=float)
-        off = np.abs(values.sum(axis=-1) - 1)
-        if not (values.min(initial=0) >= -_SLACK and off.max(initial=0) <= _SLACK):
-            raise ValueError(
-                f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
-                f"and a row's sum is off by {off.max():.6g}. Use a combiner's probability, not its class scores."
-            )
-    if np.shape(cost) not in ((), probs.shape[:-1]):
-        raise ValueError(
-            f"cost has shape {np.shape(cost)}, probs {probs.shape}; pass one number, or one for each row, shape "
-            f"{probs.shape[:-1]}."
-        )
-    dtype = float_dtype(probs)
-    return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
-
-
-@jit
-def _reject(probs, cost):
-    n_classes = probs.shape[-1]
-    # 0.9 and 1 - 0.1 are rounded apart: without the slack a probability that is exactly enough would be rejected.
-    decided = 1 - jnp.max(probs, axis=-1) <= cost + _ULPS * jnp.finfo(probs.dtype).eps
-    best = jax.nn.one_hot(jnp.argmax(probs, axis=-1), n_classes, dtype=bool)
-    return best | ~decided[..., None]
-
 
 MOST_SETS = 12
 """Largest number of classes of which all sets are listed."""
 
-_BY_SIZE = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
+UTILITIES = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
+"""Linear and square terms of the utilities of a set by its size; they are also called ``"u65"`` and so on."""
+SLACK = 1e-3
+"""By how much the sum of probabilities may miss 1: room for sums over many trees in float32."""
+
+
+def checked_probability(name: str, given: Any) -> Float[Array | np.ndarray, "... classes"]:
+    """Return probabilities as floats of the precision that is computed in, on the host if they came as NumPy's.
+
+    Raises a ValueError, outside a trace, unless they are finite, not negative, and add to 1 in each row.
+    """
+    check_numbers(name, given)
+    check_class_axis(given, name)
+    array = given if is_of_jax(given) else np.asarray(given)
+    array = array.astype(float_dtype(array))
+    if is_concrete(array):
+        values = np.asarray(array)
+        if not np.all((values >= -SLACK) & np.isfinite(values)):
+            raise ValueError(f"{name} holds negative, infinite or NaN values; pass class probabilities.")
+        if np.any(np.abs(values.sum(axis=-1, dtype=float) - 1) > SLACK):
+            raise ValueError(f"{name} has rows that do not add to 1; pass class probabilities, not scores or counts.")
+    return array
+
+
+def is_of_jax(*given: Any) -> bool:
+    """Return whether any is an array of JAX, or traced: decisions are then of JAX, too."""
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(given))
+
+
+def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
+    """Return what ``decide`` makes of probabilities ``[... classes]`` and what belongs to their rows ``[...]``.
+
+    NumPy's rows are padded, so that tables of any length compile a few programs, and the decisions are NumPy's.
+    """
+    if is_of_jax(share, of_rows):
+        return decide(jnp.asarray(share), *map(jnp.asarray, of_rows))
+    *shape, n_classes = share.shape
+    rows = share.reshape(-1, n_classes)
+    padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
+    padded[: len(rows)] = rows
+    others = [np.resize(np.ravel(one), len(padded)) if np.size(one) else np.zeros(len(padded)) for one in of_rows]
+    found = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(one, share.dtype) for one in others)))
+    return found[: len(rows)].reshape((*shape, *found.shape[1:])).copy()  # which may be written to
 
 
 def expected_utility_set(
     probability: Real[Array | np.ndarray, "... classes"], utility: Any = 65, *, sets: NumbersLike | None = None
-) -> Bool[Array, "... classes"]:
+) -> Bool[Array | np.ndarray, "... classes"]:
     r"""The set of classes whose expected utility is highest: one class where it is probable enough, else several.
 
     .. math:: A^* = \arg\max_A \; u(|A|) \sum_{c \in A} P(c), \qquad
@@ -115,9 +75,9 @@ def expected_utility_set(
     probability
         Class probabilities, however they came about.
     utility
-        50, 65 or 80: what `jaxunc.metrics.discounted_utility` measures, with that reward for a set of two that holds
-        the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the truth. Or a matrix
-        ``[sets classes]``: the utility of each set if that class is the truth.
+        50, 65 or 80, or ``"u50"`` and so on: what `jaxunc.metrics.discounted_utility` measures, with that reward for a
+        set of two that holds the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the
+        truth. Or a matrix ``[sets classes]``: the utility of each set if that class is the truth.
     sets
         For a matrix: whether each of its sets holds each class, bools ``[sets classes]``. Default: all sets of C ≤ 12
         classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …), 2^C - 1 of them.
@@ -125,8 +85,9 @@ def expected_utility_set(
     Returns
     -------
     Array
-        Booleans ``[... classes]``, True for each class in the set; never empty. Among equal expected utilities the
-        smaller set is taken (of a matrix the first); among equally probable classes those with the lower index.
+        Booleans ``[... classes]``, True for each class in the set; never empty; NumPy's of NumPy's arrays. Among equal
+        expected utilities the smaller set is taken (of a matrix the first); among equally probable classes those with
+        the lower index.
 
     Raises
     ------
@@ -153,29 +114,28 @@ def expected_utility_set(
     [[ True False]
      [ True  True]]
     """
-    check_class_axis(probability, "probability")
-    check_numbers("probability", probability)
-    probability = jnp.asarray(probability)
-    share = probability.astype(float_dtype(probability))
-    if is_concrete(share) and not np.all((np.asarray(share) >= 0) & np.isfinite(np.asarray(share))):
-        raise ValueError("probability holds negative, infinite or NaN values; pass class probabilities.")
-    if is_concrete(share) and np.any(np.abs(np.asarray(share, float).sum(axis=-1) - 1) > 1e-3):
-        raise ValueError("probability has rows that do not add to 1; pass class probabilities, not scores or counts.")
+    share = checked_probability("probability", probability)
     n_classes = share.shape[-1]
     if np.ndim(utility) == 2:
-        return _of_matrix(share, utility, sets)
+        return by_rows(_of_matrix(share.dtype, n_classes, utility, sets), share)
     if sets is not None:
         raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
-    by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
-    # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
-    # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
-    by_size = jnp.broadcast_to(by_size, share.shape)
-    (of_most, place_among_most), (of_least, place_among_least) = _ranked(share, -share), _ranked(share, share)
-    expected = by_size * jnp.where(by_size < 0, of_least, of_most)
-    size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
-    costs = jnp.take_along_axis(by_size, size, axis=-1) < 0
-    place = jnp.where(jnp.broadcast_to(costs, share.shape), place_among_least, place_among_most)
-    return place <= jnp.broadcast_to(size, place.shape)
+    return by_rows(_of_sizes(utility_of_sizes(utility, n_classes).astype(share.dtype)), share)
+
+
+def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
+    def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+        # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
+        # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
+        by_size = jnp.broadcast_to(utility, share.shape)
+        (of_most, place_among_most), (of_least, place_among_least) = _ranked(share, -share), _ranked(share, share)
+        expected = by_size * jnp.where(by_size < 0, of_least, of_most)
+        size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
+        costs = jnp.take_along_axis(by_size, size, axis=-1) < 0
+        place = jnp.where(jnp.broadcast_to(costs, share.shape), place_among_least, place_among_most)
+        return place <= jnp.broadcast_to(size, place.shape)
+
+    return best
 
 
 def _ranked(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
@@ -188,9 +148,12 @@ def _ranked(share: Float[Array, "... classes"], key: Float[Array, "... classes"]
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     """Return the utility of a set that holds the truth, by its size 1 … classes."""
     if np.ndim(utility) == 0:
-        if utility not in _BY_SIZE:
-            raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(_BY_SIZE)}, or pass numbers.")
-        linear, square = _BY_SIZE[utility]
+        if isinstance(utility, str):
+            check_one_of("utility", utility, [f"u{kind}" for kind in UTILITIES])
+            utility = int(utility[1:])
+        if utility not in UTILITIES:
+            raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(UTILITIES)}, or pass numbers.")
+        linear, square = UTILITIES[utility]
         size = np.arange(1, n_classes + 1)
         values = linear / size + square / size**2
     else:
@@ -200,8 +163,7 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     return jnp.asarray(values, jnp.result_type(float))
 
 
-def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array, "... classes"]:
-    n_classes = share.shape[-1]
+def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
     values = np.asarray(utility, float)
     if sets is None:
         if n_classes > MOST_SETS:
@@ -215,13 +177,19 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
         )
-    by_class = jnp.asarray(values.T, share.dtype)
-    expected, gross = _expected(share, by_class), _expected(share, jnp.abs(by_class))
-    return jnp.asarray(sets)[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
+    by_class, known = jnp.asarray(values.T, dtype), jnp.asarray(sets)
+
+    def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+        expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
+        return known[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
+
+    return best
 
 
 @jit
-def _expected(share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]) -> Float[Array, "... sets"]:
+def expected_values(
+    share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]
+) -> Float[Array, "... sets"]:
     """Return Σ P(c) u(A, c), class by class: a product of matrices would round by the number of rows."""
 
     def one(total, of_class):

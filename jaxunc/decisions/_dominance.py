@@ -16,8 +16,10 @@ from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, General
 from jaxunc.intervals import Interval, dominance, undominated
 from jaxunc.tables import NumbersLike
 
+from ._costs import is_of_jax
 
-def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
+
+def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classes"]:
     r"""The classes that no half of the mass rejects.
 
     For two classes, with the belief and the plausibility of class 1:
@@ -35,8 +37,8 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
     Returns
     -------
     Array
-        Booleans ``[... classes]``: the classes that remain. Never empty: where every class is rejected (in a cycle, or
-        by an exact tie), all remain.
+        Booleans ``[... classes]``: the classes that remain; NumPy's of NumPy's arrays. Never empty: where every class
+        is rejected (in a cycle, or by an exact tie), all remain.
 
     Raises
     ------
@@ -74,7 +76,8 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    return _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
+    found = _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
+    return found if is_of_jax(preference) else np.array(found)
 
 
 @jit
@@ -179,7 +182,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
         return CautiousAnswer(membership, predicted, probability, interval, preference)
 
 
-def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
+def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... classes"]:
     r"""The classes whose upper bound no other class's lower bound exceeds.
 
     .. math:: c' \text{ is rejected} \iff \exists c: \underline p_c > \overline p_{c'}
@@ -192,7 +195,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     Returns
     -------
     Array
-        Booleans ``[... classes]``: the classes that remain, never none.
+        Booleans ``[... classes]``: the classes that remain, never none; NumPy's of NumPy's arrays.
 
     Raises
     ------
@@ -233,7 +236,8 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
                 f"interval{list(place)} is [{low[place]}, {high[place]}]; bounds of a probability must obey "
                 "0 <= lower <= upper <= 1."
             )
-    return _interval_dominance(lower, upper)
+    found = _interval_dominance(lower, upper)
+    return found if is_of_jax(interval) else np.array(found)
 
 
 @jit

@@ -54,6 +54,8 @@ class CautiousForestClassifier(CountedForest):
         With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, and the
         accuracy of their most probable classes. Each is from the trees that were grown without it, and from counts
         without it. All classes, NaN, and left out, where every tree was grown with the instance.
+    calibration_
+        With ``counts="oob"`` or ``"held_out"``: see `CombinedForestClassifier`.
 
     Raises
     ------
@@ -77,6 +79,7 @@ class CautiousForestClassifier(CountedForest):
     **One class of several.** ``predict`` has to name one: of the classes in the set the most probable one by
     ``predict_proba``, which averages (n_c + s/C)/(N + s), the centre of the leaf's intervals. A set is decided by votes
     and a probability by counts, so the most probable class may be left out of a set: ``predict`` then follows the set.
+    Sets at a utility or a coverage hold both classes.
 
     **Ties.** Of two classes an exact half-half split of the mass is class 1 alone: see `jaxunc.decisions.nondominated`.
     With more classes the combiner compares pair by pair; it streams C(C - 1) statistics.
@@ -149,13 +152,37 @@ class CautiousForestClassifier(CountedForest):
             self.oob_set_ = np.asarray(own.membership)
         return self
 
-    def predict_set(self, X: InstancesLike) -> np.ndarray:
-        """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none."""
-        return np.asarray(self._answer(X).membership)
+    def predict_set(
+        self,
+        X: InstancesLike,
+        *,
+        utility: Any = None,
+        coverage: float | None = None,
+        by_class: bool = False,
+        calibration: tuple[InstancesLike, LabelsLike] | None = None,
+    ) -> np.ndarray:
+        """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none.
 
-    def predict_interval(self, X: InstancesLike) -> Interval:
-        """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`."""
+        Without ``utility`` and ``coverage`` they are the forest's own, by its votes; with one of them they are made of
+        `predict_proba`, as those of `CombinedForestClassifier.predict_set`, which tells of the parameters.
+        """
+        if utility is None and coverage is None and by_class is False and calibration is None:
+            return np.asarray(self._answer(X).membership)
+        how: dict[str, Any] = {"by_class": by_class, "calibration": calibration}
+        return super().predict_set(X, utility=utility, coverage=coverage, **how)
+
+    def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
+        """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`.
+
+        Around `predict_proba`. ``s``: by default the forest's own.
+        """
+        if s is not None:
+            return super().predict_interval(X, s=s)
         return Interval(*map(np.asarray, self._answer(X).interval))
+
+    def _answered(self, X) -> tuple[np.ndarray, np.ndarray]:
+        answer = self._answer(X)
+        return np.asarray(answer.probability), np.asarray(answer.predicted)
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``: the mean of (n_c + s/C)/(N + s), within the intervals."""

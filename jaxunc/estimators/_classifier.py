@@ -1,7 +1,7 @@
 """Bases of the classifiers, checks of parameters that several of them have, and data on their way in."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +27,6 @@ from jaxunc.combiners import (
     CONFIGURED,
     Answer,
     Combiner,
-    Uncertainty,
-    UncertaintyDecomposition,
     check_name,
     combiner_by_name,
     kind_of,
@@ -39,11 +37,14 @@ from jaxunc.counting import (
     as_groups,
     check_counts_mode,
     counted_forest,
+    has_bags,
     held_out_split,
     leave_one_out,
     of_classes,
+    oob_mask,
     rows_together,
 )
+from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
 from jaxunc.interop import from_any, library_of
@@ -64,6 +65,7 @@ from jaxunc.tables import (
     refuse_quantities,
 )
 
+from ._deciding import KEEPS_SOME, Deciding
 from ._pipelines import (
     Opened,
     Steps,
@@ -82,7 +84,7 @@ from ._pipelines import (
 )
 
 
-class ProbabilityClassifier(Pickled, ClassifierMixin, BaseEstimator):
+class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn that answers with probabilities, and is written and read by its attributes."""
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
@@ -132,13 +134,12 @@ class CombinerClassifier(ProbabilityClassifier):
         scores = self._class_scores(X)
         return margin(scores) if len(self.classes_) == 2 else scores
 
-    def predict_uncertainty(
-        self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
-    ) -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
+    def _answered(self, X) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self, "forest_")
-        parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))
-        return Uncertainty(*map(np.asarray, parts))
+        rows = self._instances(X)
+        answer = self.bound_.answer(rows)
+        shares = self.bound_.probability(rows) if answer.probability is None else answer.probability  # which refuses
+        return np.asarray(shares), np.asarray(answer.predicted)
 
     def _class_scores(self, X) -> np.ndarray:
         check_is_fitted(self, "forest_")
@@ -323,13 +324,14 @@ class CountedForest(ProbabilityClassifier):
     """Transformers of a pipeline before its forest."""
     _raw_types: tuple[str, ...] | None = None
     """Types of its raw columns, as narwhals names them."""
+    _advice = KEEPS_SOME
 
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
     ) -> CountedSample:
         """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early."""
         # Copies are looked for where labels are left out of counts, as they are to learn, too.
-        for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
+        for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_"):
             vars(self).pop(name, None)
         whole, model, fitted = self._opened()
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
@@ -551,8 +553,15 @@ class CountedForest(ProbabilityClassifier):
             )
 
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
-        """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None."""
+        """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None.
+
+        Of a sample that is counted apart from the one that grew the trees, what conformal sets rank is kept.
+        """
         if sample.mask is None:
+            if self.counts == "held_out" and not hasattr(self, "calibration_"):
+                how = {"sample_weight": sample.counted_weight, "groups": sample.groups}
+                own = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **how)
+                self._keep_calibration(own.probability, sample)
             return None
         how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
         own = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **how)
@@ -565,9 +574,33 @@ class CountedForest(ProbabilityClassifier):
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
+            self._keep_calibration(own.probability, sample, seen)
         right = np.equal(self.classes_[np.asarray(own.predicted)], sample.y)
         self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
         return own
+
+    def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        rows, model = self._instances(X), self._grown_model if hasattr(self, "estimator_") else None  # files keep none
+        try:
+            mask = oob_mask(model, rows.shape[0], X=rows, y=y) if has_bags(model) else None
+        except ValueError:  # other rows than those of the fit
+            mask = None
+        if mask is None:
+            return super()._as_unseen(X, y)
+        if self._counted != "inbag" or hasattr(self, "calibration_"):
+            kept = hasattr(self, "calibration_")
+            raise ValueError(
+                "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
+                + ("leave it out: the model has kept what they say." if kept else "pass rows that were held out.")
+            )
+        return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
+
+    def _keep_calibration(self, probability: Any, sample: CountedSample, seen: Any = True) -> None:
+        """Keep what conformal sets rank: the answers that rows get from leaves which do not count them."""
+        if probability is not None:
+            position = class_positions(self.forest_.class_labels, sample.y)
+            weighs = np.ones(len(position), bool) if sample.sample_weight is None else sample.sample_weight > 0
+            self.calibration_ = Calibration.kept(probability, position, weighs & seen)
 
     def _instances(self, X) -> Any:
         if self._steps:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
 from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, mask_of_each, oob_mask, warn_of_pure_leaves
+from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
@@ -26,6 +27,7 @@ from ._classifier import (
     same_trees,
     taken_forest,
 )
+from ._deciding import KEEPS_SOME
 
 _UNLEARNED = "mixture"
 """The default combiner where nothing is learned."""
@@ -85,6 +87,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         is from the trees that were grown without it, and from counts without it; in ``predict_proba`` of training
         instances their own labels count. NaN, and left out of the accuracy, where every tree was grown with the
         instance. Combiners without probabilities have no ``oob_decision_function_``.
+    calibration_
+        What conformal sets rank, ``[rows 2]``: the probability that a training instance gets of its own class from
+        trees or counts without it (1 where that is the most probable one), and that class. Kept with ``counts="oob"``
+        or ``"held_out"`` and by ``"learned"``.
 
     Raises
     ------
@@ -138,6 +144,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     >>> bool(model.oob_score_ > 0.9)
     True
     """
+
+    _advice = KEEPS_SOME + ", or combiner='learned'"
 
     def __init__(
         self,
@@ -350,6 +358,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
+        shown = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (np.asarray(rows.weight)[: rows.n] > 0)
+        own = rows.answer(self.combiner_).probability
+        self.calibration_ = Calibration.kept(own, np.asarray(rows.y)[: rows.n], shown)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:

@@ -1,6 +1,6 @@
 """Certainty by transduction, as classifiers of scikit-learn: of decision trees, or around any classifier."""
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse
@@ -12,8 +12,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
-from jaxunc.combiners import Combiner, combiner_by_name
+from jaxunc.combiners import Combiner, Uncertainty, combiner_by_name
 from jaxunc.forest import OWN
+from jaxunc.intervals import Interval
 from jaxunc.tables import Frame, InstancesLike, LabelsLike, NumbersLike, array_of, is_sparse, plain_table
 from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort
 
@@ -193,6 +194,9 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
+        return combiner(self.leaf_counts(X))
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
@@ -338,6 +342,29 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
+        """The least and the largest probability of each class among the models' ``[instances classes]``.
+
+        Widened to hold `predict_proba`. ``s`` belongs to counts of leaves, which this classifier has none of.
+        """
+        if s is not None:
+            raise ValueError(f"s={s!r:.20} belongs to counts of leaves, which TransductiveClassifier has none of.")
+        answers = self.predict_proba_by_label(X)
+        return Interval(answers.min(axis=1), answers.max(axis=1)).around(combined(answers, self._combine))
+
+    def predict_uncertainty(
+        self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
+    ) -> Uncertainty:
+        """Total, aleatoric and epistemic uncertainty ``[instances]`` each, of the models' mean and of each, by entropy.
+
+        Other kinds belong to counts of leaves, which this classifier has none of.
+        """
+        check_one_of("kind", kind, ("entropy",))
+        answers = self.predict_proba_by_label(X)
+        total, aleatoric = _entropy(answers.mean(axis=1)), _entropy(answers).mean(axis=1)
+        aleatoric = np.minimum(aleatoric, total)  # but for rounding
+        return Uncertainty(total, aleatoric, total - aleatoric)
+
     def _plain_state(self) -> dict[str, Any]:
         """Return the attributes, which hold no arrays of JAX; the estimator is the writer's to know."""
         state = self._attributes()
@@ -417,6 +444,11 @@ def combined(answers: np.ndarray, combine: str) -> np.ndarray:
     own = np.diagonal(answers, axis1=1, axis2=2)
     total = own.sum(axis=1, keepdims=True)
     return np.where(total > 0, own / np.where(total > 0, total, 1), mean)
+
+
+def _entropy(probability: np.ndarray) -> np.ndarray:
+    """Return the entropy in bits, over the last axis."""
+    return -np.sum(probability * np.log2(np.where(probability > 0, probability, 1)), axis=-1)
 
 
 def _seeded(model: Any, random_state: Any) -> Any:

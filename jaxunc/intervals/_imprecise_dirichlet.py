@@ -23,6 +23,11 @@ class Interval(NamedTuple):
     lower: Float[jax.Array | np.ndarray, "..."]
     upper: Float[jax.Array | np.ndarray, "..."]
 
+    def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
+        """Return the intervals, widened to hold these probabilities; NumPy's of NumPy's arrays."""
+        xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
+        return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
+
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names that `columns` knows."""

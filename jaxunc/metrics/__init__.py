@@ -23,7 +23,6 @@ __all__ = [
     "calibration_error",
     "determinacy",
     "discounted_utility",
-    "interval_auc",
     "interval_brier",
     "log_loss",
     "reliability_curve",

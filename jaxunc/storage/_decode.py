@@ -44,7 +44,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     AdditiveTrees: {"averaged": False},
 }
 """Defaults of fields that files of the first versions lack."""
-ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
+ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
 """Names of attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
 """Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
@@ -335,6 +335,7 @@ class StoredClassifier:
         fitted = checked(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
         self.bound_: BoundForest = bind(fitted["forest_"], fitted["combiner_"])
         self.feature_names_in_: np.ndarray | None = fitted.get("feature_names_in_")
+        self.calibration_: np.ndarray | None = fitted.get("calibration_")
         self._classifier = classifier
 
     @cached_property
@@ -377,11 +378,23 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
         len(types) != number or not all(isinstance(one, str) for one in types)
     ):
         raise broken(name, "_raw_types")
+    if not _is_calibration(fitted.get("calibration_"), len(classes)):
+        raise broken(name, "calibration_")
     if needs_forest:
         forest = fitted["forest_"]
         if (forest.n_features != number and not raw) or tuple(classes.tolist()) != forest.class_labels:
             raise broken(name, "classes_ and n_features_in_")
     return fitted
+
+
+def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
+    """Return whether rows hold a probability and a class each; or there are none."""
+    if kept is None:
+        return True
+    if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] != 2:
+        return False
+    own, position = kept.T
+    return bool(np.all((own >= 0) & (own <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)))
 
 
 def has_forest(name: str) -> bool:

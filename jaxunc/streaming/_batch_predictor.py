@@ -1,5 +1,6 @@
 """A model as a picklable function of batches, for engines that run functions on many machines."""
 
+import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
+from jaxunc.decisions import plain_costs
 
 from ._chunks import laid_out, split
 from ._in_memory import table_of_columns, table_of_pandas
@@ -29,7 +31,7 @@ class BatchPredictor:
     ----------
     path
         A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
-    outputs, features, keep, s, confidence
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class
         As for `jaxunc.stream`.
     known
         As for `jaxunc.load`; classes and functions that can be pickled.
@@ -60,19 +62,26 @@ class BatchPredictor:
         keep: Sequence[str] = (),
         s: float = 1.0,
         confidence: float = 0.99,
+        costs: Any = None,
+        reject: float | None = None,
+        coverage: float | None = None,
+        by_class: bool = False,
         known: Sequence[Any] = (),
     ):
         if not isinstance(path, str | Path):
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        check_outputs(outputs, s, confidence)
+        decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
+        check_outputs(outputs, s, confidence, **decisions)
         check_lists(features=features, keep=keep)
         check_collection("known", known, "a list of classes and functions")
         self.path: str = str(Path(path).absolute())
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(keep)
-        self._settings = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
+        # As a text, by which the model that is loaded for it is found again.
+        how = json.dumps({"s": float(s), "confidence": float(confidence), **decisions})
+        self._settings = (self.path, None if outputs is None else tuple(outputs), how, tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
@@ -133,8 +142,8 @@ def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
     return {}
 
 
-def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
-    place = _places(path, outputs, s, confidence, known)
+def _loaded(path: str, outputs: tuple[str, ...] | None, how: str, known: tuple) -> Scoring:
+    place = _places(path, outputs, how, known)
     if (kept := _kept(place, path)) is not None:
         return kept
     with _Loading.lock:
@@ -143,7 +152,7 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: fl
         place.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = state_of(path)
-            scoring = Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
+            scoring = Scoring(load_model(path, known=known), outputs, **json.loads(how))
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{path} does not exist any more, and its model is not loaded; save the model there, where all workers "

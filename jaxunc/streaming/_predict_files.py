@@ -16,6 +16,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
+from jaxunc.decisions import plain_costs
 from jaxunc.tables import Encoded
 
 from ._chunks import file_chunks, no_rows
@@ -63,6 +64,10 @@ def predict_files(
     keep: Sequence[str] = (),
     s: float = 1.0,
     confidence: float = 0.99,
+    costs: Any = None,
+    reject: float | None = None,
+    coverage: float | None = None,
+    by_class: bool = False,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
     progress: Callable[[RunProgress], None] | None = None,
@@ -82,7 +87,7 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class
         As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
@@ -127,7 +132,8 @@ def predict_files(
     check_progress(progress)
     refuse_overlap(Path(output), source, model)
     loaded, files = load_model(model, known=known), data_files(source)
-    scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
+    decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
+    scoring = Scoring(loaded, outputs, s=s, confidence=confidence, **decisions)
     wanted = checked_wanted(scoring, features, keep)
     settings = {
         "outputs": None if outputs is None else list(outputs),
@@ -137,6 +143,7 @@ def predict_files(
         "confidence": confidence,
         "file_format": file_format,
         "chunk_rows": chunk_rows,
+        **{name: value for name, value in decisions.items() if value is not None and value is not False},
     }
     run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
     run.make_folder()

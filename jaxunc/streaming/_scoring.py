@@ -16,10 +16,20 @@ import jax
 import numpy as np
 import pyarrow as pa
 
-from jaxunc._checks import check_confidence, check_one_of
+from jaxunc._checks import check_confidence, check_one_of, check_within
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner, Mean, Together, UncertaintyDecomposition
-from jaxunc.decisions import CautiousAnswer, CautiousReport, expected_utility_set
+from jaxunc.decisions import (
+    Calibration,
+    CautiousAnswer,
+    CautiousReport,
+    best_sets,
+    check_coverage,
+    cost_matrix,
+    decided,
+    plain_costs,
+    promised_sets,
+)
 from jaxunc.forest import Forest
 from jaxunc.inference import Answering, bind
 from jaxunc.interop import is_model_file, read_model_file
@@ -32,7 +42,7 @@ from ._raw_rows import RawRows
 
 OUTPUTS = (
     *("class", "probability", "score", "uncertainty", "interval"),
-    *("set", "idm_interval", "cautious_set", "trees_polled"),
+    *("set", "decision", "idm_interval", "cautious_set", "trees_polled"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
@@ -80,8 +90,10 @@ def describe_model(path: str | Path) -> Description:
 class Scoring:
     """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
 
-    def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
-        check_outputs(outputs, s, confidence)
+    def __init__(
+        self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99, **decisions: Any
+    ):
+        check_outputs(outputs, s, confidence, **decisions)
         answering_model = answering(model)
         # A pipeline makes the rows of the forest of raw columns.
         self.raw_rows = RawRows(model) if getattr(model, "_steps", None) else None
@@ -91,7 +103,8 @@ class Scoring:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
         self._model = model
-        self.answerers = answerers_of(answering_model, outputs, s, confidence)
+        deciding = _deciding(model, self.labels, **decisions)
+        self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding)
         self._models = {id(model): model for one in self.answerers for model in one.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
         self.blank = self.columns([one.read(blank) for one in self.answerers])
@@ -128,7 +141,42 @@ class Scoring:
         return {name: found[place, name] for place, name in order}
 
 
-def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
+class HowDecided(NamedTuple):
+    """How decisions and sets are made of probabilities."""
+
+    costs: np.ndarray | None = None
+    """Of each decision where a class is the truth, ``[classes classes]``; None where each error costs 1."""
+    reject: float | None = None
+    """Of a rejection; None for no rejections."""
+    least: np.ndarray | None = None
+    """The least probability with which each class is in a set; None for the sets that are worth most."""
+
+
+def _deciding(
+    model: Any, labels: tuple, costs: Any = None, reject: Any = None, coverage: Any = None, by_class: bool = False
+) -> HowDecided:
+    """Return how a model with these labels decides; raises a ValueError for what it cannot."""
+    least, kept = None, getattr(model, "calibration_", None)
+    if coverage is not None:
+        if kept is None:
+            raise ValueError(
+                f"coverage={coverage:g} needs rows that the model was not fitted to, and this {type(model).__name__} "
+                "keeps none. Save a CombinedForestClassifier with combiner='learned', or one that was fitted with "
+                "counts='oob' or 'held_out'."
+            )
+        least = Calibration(kept).least(coverage, by_class, labels)
+    return HowDecided(cost_matrix(costs, labels), reject, least)
+
+
+def check_outputs(
+    outputs: Any,
+    s: Any,
+    confidence: Any,
+    costs: Any = None,
+    reject: Any = None,
+    coverage: Any = None,
+    by_class: Any = False,
+) -> None:
     """Raise a TypeError or a ValueError unless these are outputs and sound settings of them."""
     check_lists(outputs=outputs)
     if outputs is not None and not len(outputs):
@@ -137,6 +185,17 @@ def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
         check_one_of("outputs", name, OUTPUTS)
     check_strength(s)
     check_confidence(confidence)
+    plain_costs(costs)
+    if reject is not None:
+        check_within("reject", reject, "[0, inf)", ": what a rejection costs")
+    check_coverage(0.9 if coverage is None else coverage, by_class)
+    needed = {"costs": "decision", "reject": "decision", "coverage": "set"}
+    for name, value in {"costs": costs, "reject": reject, "coverage": coverage}.items():
+        if value is not None and needed[name] not in (outputs or ()):
+            shown = value if isinstance(value, str | int | float) else "…"
+            raise ValueError(f"{name}={shown} would change nothing: ask for outputs={needed[name]}, or leave it out.")
+    if by_class and coverage is None:
+        raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 
 
 def check_lists(**given: Any) -> None:
@@ -161,6 +220,8 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
     for name, array in columns.items():
         if name == "class":
             yield name, of_classes.take(arrow_numbers(array))
+        elif name == "decision":
+            yield name, of_classes.take(pa.array(array, mask=array < 0))
         elif array.ndim == 1:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
@@ -185,6 +246,8 @@ class Answerer(NamedTuple):
     """Another one, whose intervals are widened to the model's probabilities, or whose class a report's set holds."""
     is_report: bool = False
     """Whether it is a cautious report beside the model's own answer."""
+    deciding: HowDecided = HowDecided()
+    """How decisions and sets are made of its probabilities."""
 
     @property
     def models(self) -> tuple[Answering, ...]:
@@ -197,7 +260,8 @@ class Answerer(NamedTuple):
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:
             return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
-        return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
+        interval = None if self.beside is None else self.beside.read(answers).answer.interval
+        return Consistent(answer, interval, self.deciding)
 
 
 def answering(model: Any) -> Answering:
@@ -211,10 +275,20 @@ def answering(model: Any) -> Answering:
     return found
 
 
-def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Answerer, ...]:
+def answerers_of(
+    model: Answering,
+    outputs: Sequence[str] | None,
+    s: float,
+    confidence: float,
+    deciding: HowDecided = HowDecided(),  # noqa: B008
+) -> tuple[Answerer, ...]:
     """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
     parts = _parts(model.blank_answer())
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
+    of_probabilities = {"decision", *("set",) * (deciding.least is not None)} & {*outputs}
+    if of_probabilities and not any("probability" in names for names in parts.values()):
+        who = type(model if model.combiner is None else model.combiner).__name__
+        raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
     derived = _derived(parts, has_counts=model.forest is not None)
     own = [
         (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
@@ -238,7 +312,7 @@ def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, conf
         from jaxunc.voting import bind_vote
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
-    return tuple(answerers)
+    return tuple(one._replace(deciding=deciding) for one in answerers)
 
 
 def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
@@ -254,7 +328,7 @@ def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[s
 def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
     """Return the outputs that are made of the probabilities of a part, since no part answers them by itself."""
     can = {name for names in parts.values() for name in names}
-    return tuple(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+    return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
 
 
 def _routed(
@@ -310,17 +384,22 @@ class Consistent(NamedTuple):
     answer: Any
     interval: Interval | None
     """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
+    deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of an output: the answer's own, the best set, or intervals that hold the probability."""
-        if output in self.answer.outputs:
+        """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
+        costs, reject, least = self.deciding
+        promised = output == "set" and least is not None and "probability" in self.answer.outputs
+        if output in self.answer.outputs and not promised:
             return self.answer.columns(output)
         probability = np.asarray(self.answer.columns("probability")["probability"])
-        if output == "set":
-            return {output: best_sets(probability, np.asarray(self.answer.columns("class")["class"]))}
-        assert self.interval is not None
-        lower, upper = np.asarray(self.interval.lower), np.asarray(self.interval.upper)
-        return {"lower": np.minimum(lower, probability), "upper": np.maximum(upper, probability)}
+        if output == "interval":
+            assert self.interval is not None
+            return Interval(*map(np.asarray, self.interval)).around(probability).columns(output)
+        named = np.asarray(self.answer.columns("class")["class"])
+        if output == "decision":
+            return {output: decided(probability, named, costs, reject)}
+        return {output: best_sets(probability, named) if least is None else promised_sets(probability, named, least)}
 
 
 class Reported(NamedTuple):
@@ -339,14 +418,3 @@ class Reported(NamedTuple):
         if output == "cautious_set":
             return {output: self.answer.columns("set")["set"]}
         return self.answer.columns(output)
-
-
-def best_sets(probability: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the best sets ``[rows classes]`` by u65, with the chosen class; all classes for NaN or zeros as shares."""
-    rows, n_classes = probability.shape
-    # Padded, so that batches of any size compile a few programs.
-    padded = np.full((1 << max(rows - 1, 255).bit_length(), n_classes), 1 / n_classes, probability.dtype)
-    total = probability.sum(axis=1, keepdims=True)
-    shares = np.divide(probability, total, out=np.full_like(probability, 1 / n_classes), where=total > 0)
-    padded[:rows] = np.where(np.abs(total - 1) < 5e-4, probability, shares)
-    return np.asarray(expected_utility_set(padded))[:rows] | (np.arange(n_classes) == chosen[:, None])

@@ -33,6 +33,10 @@ def stream(
     keep: Sequence[str] = (),
     s: float = 1.0,
     confidence: float = 0.99,
+    costs: Any = None,
+    reject: float | None = None,
+    coverage: float | None = None,
+    by_class: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
@@ -48,12 +52,13 @@ def stream(
     outputs
         Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
-        ``"set"``, classes that are answered together; ``"idm_interval"`` and ``"cautious_set"``, what a
-        `jaxunc.decisions.CautiousReport` says; ``"trees_polled"``, how many trees a vote takes to settle. Default: what
-        the model's combiner answers. Where that has no sets, they are the best of its probabilities
-        (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
-        hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
-        columns of a row agree. Further combiners answer all others, in the same pass through the trees.
+        ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
+        a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
+        ``"trees_polled"``, how many trees a vote takes to settle. Default: what the model's combiner answers. Where
+        that has no sets, they are the best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has
+        no intervals, they are those of the report, widened to hold its probability. Without probabilities, as of votes,
+        sets are the report's and the class of the row. So the columns of a row agree. Further combiners answer all
+        others, in the same pass through the trees.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -65,6 +70,14 @@ def stream(
         probabilities: see `jaxunc.decisions.CautiousReport`.
     confidence
         At which votes are settled, where the model is none.
+    costs
+        Of decisions: ``[truth decision]`` in the order of the model's classes, or by names, ``"yes:no=5,no:yes=1"``, as
+        for `jaxunc.estimators.CombinedForestClassifier.predict_reject`. Default: an error costs 1.
+    reject
+        What a rejection costs. Default: nothing is rejected.
+    coverage, by_class
+        Sets that hold the truth as often as this (`jaxunc.decisions.conformal_sets`), by the rows that a classifier has
+        kept from its fit as ``calibration_``.
     chunk_rows
         Rows of a chunk, ≥ 1. Answers do not depend on it.
 
@@ -93,7 +106,8 @@ def stream(
     [100, 50]
     """
     check_integer("chunk_rows", chunk_rows, 1)
-    scoring = Scoring(model, outputs, s=s, confidence=confidence)
+    decisions = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class}
+    scoring = Scoring(model, outputs, s=s, confidence=confidence, **decisions)
     wanted = checked_wanted(scoring, features, keep)
     return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))
 

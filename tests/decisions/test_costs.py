@@ -69,6 +69,11 @@ def test_ties_and_what_the_metric_measures(rng):
     probs = jnp.array([[0.5, 0.5], [0.66, 0.34], [1.0, 0.0]])
     np.testing.assert_array_equal(expected_utility_set(probs), [[True, True], [True, False], [True, False]])
     np.testing.assert_array_equal(expected_utility_set(probs, 50)[0], [True, False])
+    for kind in (50, 65, 80):
+        named, host = expected_utility_set(probs, f"u{kind}"), expected_utility_set(np.asarray(probs), kind)
+        assert isinstance(named, jax.Array)
+        assert isinstance(host, np.ndarray)
+        np.testing.assert_array_equal(host, named)
     np.testing.assert_array_equal(jax.jit(expected_utility_set)(probs), expected_utility_set(probs))
     probs = rng.dirichlet(np.ones(3), 4000)
     y = np.array([rng.choice(3, p=p) for p in probs])
@@ -80,6 +85,7 @@ def test_ties_and_what_the_metric_measures(rng):
     ("arguments", "match"),
     [
         ({"utility": 70}, "utility=70 is unknown"),
+        ({"utility": "u66"}, "utility='u66' is unknown. Did you mean 'u65'"),
         ({"utility": np.ones(2)}, "a finite number for each size"),
         ({"utility": np.ones((3, 3))}, "for each of 7 sets"),
         ({"utility": 65, "sets": np.eye(3, dtype=bool)}, "belong to a matrix"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
-from jaxunc.decisions import interval_dominance, maximality, nondominated, reject
+from jaxunc.decisions import interval_dominance, maximality, nondominated
 from jaxunc.intervals import Interval
 from tests._refusal import refuses
 
@@ -77,33 +77,6 @@ def test_maximality(counts, s):
     np.testing.assert_array_equal(maximality(jnp.asarray(counts), s), lead < s)
 
 
-def test_the_reject_option(rng):
-    """1 - t is the least probability to decide with, however both are rounded. It costs less than to decide all, to
-    reject all, or any other threshold, if the probabilities are right."""
-    probs = jnp.array([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125], [0.25, 0.375, 0.375], [0.0, 0.0, 1.0]])
-    first, all_ = [True, False, False], [True, True, True]
-    second, third = [False, True, False], [False, False, True]
-    np.testing.assert_array_equal(reject(probs, 0.25), [all_, first, all_, third])
-    np.testing.assert_array_equal(reject(probs, 0.5), [first, first, all_, third])
-    np.testing.assert_array_equal(reject(probs, 0), [all_, all_, all_, third])
-    np.testing.assert_array_equal(reject(probs, 1), [first, first, second, third])
-    np.testing.assert_array_equal(reject(probs, jnp.array([0.5, 0.0, 1.0, 0.0])), [first, all_, second, third])
-    np.testing.assert_array_equal(reject(np.array([0.3, 0.7]), 0.3 + 1e-6), [False, True])
-    for cost in range(1, 50):
-        share = np.array([1 - cost / 100, cost / 100])
-        np.testing.assert_array_equal(reject(share, cost / 100), [True, False])
-        np.testing.assert_array_equal(reject(jnp.asarray(share - [1e-6, -1e-6]), cost / 100), [True, True])
-    for n_classes in range(2, 60):
-        # In one shape, compiled once: the other classes have no share.
-        share = np.where(np.arange(60) < n_classes, 1 / n_classes, 0.0)
-        assert np.flatnonzero(reject(share, 1 - 1 / n_classes)).tolist() == [0], n_classes
-    probs = rng.dirichlet(np.ones(3), size=500)
-    cost = 0.3
-    loss = lambda sets: np.where(sets.all(axis=1), cost, 1 - probs.max(axis=1)).mean()
-    found = [loss(np.asarray(reject(probs, t))) for t in np.linspace(0, 1, 101)]
-    assert loss(np.asarray(reject(probs, cost))) <= min(found) + 1e-12
-
-
 @pytest.mark.once
 @pytest.mark.exhaustive
 def test_transformations(rng):
@@ -118,8 +91,6 @@ def test_transformations(rng):
         interval = ju.intervals.idm_interval(own, 1.0)
         eager = interval_dominance(interval)
         np.testing.assert_array_equal(jax.jit(interval_dominance)(interval), eager)
-        probs = (interval.lower + 0.1) / jnp.sum(interval.lower + 0.1, axis=-1, keepdims=True)
-        np.testing.assert_array_equal(jax.jit(reject)(probs, 0.3), reject(probs, 0.3))
 
 
 ENDS = (([0.6, 0.1], [0.5, 0.2]), ([-0.1, 0], [0.5, 1]), ([0.1, 0], [0.5, 1.5]), ([np.nan, 0], [1, 1]))
@@ -135,12 +106,6 @@ REFUSED = [
     ("interval.lower has shape", lambda: interval_dominance(Interval(jnp.zeros((2, 3)), jnp.ones((2, 2))))),
     ("last axis", lambda: interval_dominance(Interval(jnp.zeros((2, 1)), jnp.ones((2, 1))))),
     ("s=0 must be", lambda: maximality(jnp.ones(2), 0)),
-    *(
-        ("probs must be probabilities", lambda probs=probs: reject(np.array(probs), 0.1))
-        for probs in ([[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]])
-    ),
-    *(("cost=.* must lie in", lambda c=c: reject(jnp.array([0.5, 0.5]), c)) for c in (-0.1, 1.1, np.nan)),
-    ("last axis", lambda: reject(jnp.ones((3, 1)), 0.1)),
 ]
 
 

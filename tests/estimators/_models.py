@@ -15,7 +15,7 @@ from jaxunc.estimators import (
 )
 
 READ_OUTS = ("predict", "predict_proba", "decision_function", "predict_uncertainty", "predict_set", "predict_interval")
-READ_OUTS += ("explain", "leaf_counts", "predict_polled")
+READ_OUTS += ("predict_reject", "explain", "leaf_counts", "predict_polled")
 
 MODELS: dict[str, Callable[[], Any]] = {
     "combined": lambda: CombinedForestClassifier(forest(), combiner="mean", counts="train", random_state=0),

@@ -8,8 +8,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
+from jaxunc.estimators import CautiousForestClassifier
 from jaxunc.forest import check_forest, check_trees
 from tests.storage._mutations import MUTATIONS, joined, split
 from tests.storage._objects import small_objects
@@ -130,3 +132,16 @@ def test_other_files(content, tmp_path):
     for read in (ju.load, ju.storage.describe):
         with pytest.raises(ValueError, match=r"damaged, or no file that jaxunc\.save wrote"):
             read(tmp_path / "x")
+
+
+def test_what_conformal_sets_rank_is_checked(tmp_path):
+    """Probabilities and classes of rows: numbers that are neither are refused, and so is another shape."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.integers(2, size=60)
+    model = CautiousForestClassifier(RandomForestClassifier(12, random_state=0)).fit(X, y)
+    kept = model.calibration_
+    for wrong in (kept * [1.0, 2.0], kept + np.array([2.0, 0]), kept * np.nan, kept + np.array([0, 0.5]), kept[:, :1]):
+        model.calibration_ = wrong.astype(np.float32)
+        ju.save(tmp_path / "model", model)
+        with pytest.raises(ValueError, match="has no calibration_ that fits"):
+            ju.load(tmp_path / "model")

@@ -108,7 +108,7 @@ def test_estimators(name, tmp_path):
     loaded = round_trip(model, tmp_path)
     np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
     np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
-    for attribute in ("oob_decision_function_", "oob_set_", "oob_score_"):
+    for attribute in ("oob_decision_function_", "oob_set_", "oob_score_", "calibration_"):
         if hasattr(model, attribute):
             np.testing.assert_array_equal(getattr(loaded, attribute), getattr(model, attribute))
     loaded.fit(data, labels)  # its parameters are all there

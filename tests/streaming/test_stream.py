@@ -1,10 +1,13 @@
 """Any source, any chunk: the answers of the model itself."""
 
+import pickle
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -248,6 +251,57 @@ def test_sets_without_probabilities_hold_the_class(rng):
     assert [{*row} for row in found["set"]] == [row | {c} for row, c in zip(report, found["class"], strict=True)]
     alone = whole(ju.stream(vote, X, outputs=["set"]))
     assert [[*row] for row in alone["set"]] == [[*row] for row in found["set"]]
+
+
+COSTS = {"costs": "yes:no=7", "reject": 0.4, "coverage": 0.9, "by_class": True}
+
+
+def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
+    """Of a stream, of files and of batches: the same model, the same rows, the same decisions."""
+    y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
+    X = frame[["length", "count"]]
+    forest = RandomForestClassifier(30, min_samples_leaf=2, random_state=0)
+    model = CombinedForestClassifier(forest, "mean", counts="oob").fit(X, y)
+    found = whole(ju.stream(model, X, outputs=["class", "decision", "set"], **COSTS, chunk_rows=77))
+    decided = model.predict_reject(X, costs="yes:no=7", reject=0.4)
+    assert 0 < decided.rejected.sum() < len(X)
+    np.testing.assert_array_equal(found["decision"].isna(), decided.rejected)
+    np.testing.assert_array_equal(found["decision"][~decided.rejected], decided.label[~decided.rejected])
+    sets = model.predict_set(X, coverage=0.9, by_class=True)
+    assert [[*row] for row in found["set"]] == [model.classes_[row].tolist() for row in sets]
+    ju.save(tmp_path / "model", model)
+    X.to_parquet(tmp_path / "data.parquet")
+    asked = {"outputs": ["class", "decision", "set"], **COSTS}
+    manifest = ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
+    assert manifest["settings"]["costs"] == {"yes": {"no": 7.0}}
+    pd.testing.assert_frame_equal(pq.read_table(tmp_path / "out" / "part-00000-00000.parquet").to_pandas(), found)
+    batches = pickle.loads(pickle.dumps(ju.streaming.BatchPredictor(tmp_path / "model", **asked)))
+    pd.testing.assert_frame_equal(batches(X).reset_index(drop=True), found)
+    boundless = whole(ju.stream(model.bound_, X, outputs=["decision"]))
+    np.testing.assert_array_equal(boundless["decision"], model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"outputs": ["class"], "costs": "yes:no=7"}, "costs=yes:no=7 would change nothing: ask for outputs=decision"),
+        ({"outputs": ["class"], "reject": 0.2}, "reject=0.2 would change nothing"),
+        ({"coverage": 0.9}, "coverage=0.9 would change nothing: ask for outputs=set"),
+        ({"outputs": ["set"], "by_class": True}, "by_class=True would change nothing: it belongs to coverage"),
+        ({"outputs": ["set"], "coverage": 1.5}, r"coverage=1.5 must lie in \(0, 1\)"),
+        ({"outputs": ["set"], "coverage": 0.9}, "coverage=0.9 needs rows that the model was not fitted to, and this B"),
+        ({"outputs": ["decision"], "reject": -1.0}, "reject=-1.0 must be a finite number >= 0"),
+        ({"outputs": ["decision"], "costs": "yse:no=7"}, "the class 'yse'.*Did you mean 'yes'"),
+        ({"outputs": ["decision"], "costs": [[0, 1, 1], [1, 0, 1]]}, r"costs has shape \(2, 3\)"),
+    ],
+)
+def test_decisions_that_are_refused(asked, match):
+    X = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, np.where(X[:, 0] > 0, "yes", "no")))
+    with pytest.raises(ValueError, match=match):
+        list(ju.stream(ju.bind(forest, ju.Mean()), X, **asked))
+    with pytest.raises(ValueError, match=r"'decision'.* are made of probabilities, and BoundVote answers none"):
+        list(ju.stream(ju.voting.bind_vote(forest), X, outputs=["decision"]))
 
 
 def test_what_reads_s(rng):

@@ -29,11 +29,11 @@ AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learne
 PROVED = ("conformal, held-out", "by class, held-out", "adaptive, held-out")
 LEARNED = "`p = CombinedForestClassifier().fit(X, y).predict_proba(X_new)`, "
 CALLS = {
-    "by class, learned, oob": LEARNED + "`conformal_sets(own, y, p, by_class=True)`, `own` out of bag",
+    "by class, learned, oob": LEARNED + "`conformal_sets(p, own, y, by_class=True)`, `own` out of bag",
     "u65, learned": LEARNED + "`ju.decisions.expected_utility_set(p, 65)`, or 80",
-    "conformal, held-out": "`conformal_sets(own, y_held, p)`, `own` and `p` of a forest grown without `y_held`",
+    "conformal, held-out": "`conformal_sets(p, own, y_held)`, `own` and `p` of a forest grown without `y_held`",
 }
-"""What is called for the sets that the needs come to; `conformal_sets` stands in ``docs/decisions.md``."""
+"""What is called for the sets that the needs come to; `conformal_sets` is that of `jaxunc.decisions`."""
 
 
 def page(found: Mapping[Any, dict]) -> str:

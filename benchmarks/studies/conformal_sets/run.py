@@ -1,0 +1,80 @@
+"""Conformal sets of classifiers: do they cover what they promise, and are they as small as those of MAPIE and crepes?
+
+    python -m benchmarks conformal_sets [--data FOLDER] [--sets NAME ...]
+
+A grown-out random forest of 100 trees on the sets of `benchmarks.studies.rules`: at most 2000 rows, one fold of a
+five-fold cross-validation. `predict_set(X, coverage=.9)` of the learned pool and of the mean, calibrated by out-of-bag
+rows, and of the mean by a quarter of the rows that was held out; MAPIE and crepes by the same quarter: `methods`.
+
+A cell (`benchmarks.cells`) is a fold of a set.
+"""
+
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+from sklearn.model_selection import StratifiedKFold
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.boosted_counts.run import rows_of
+from benchmarks.studies.conformal_sets.methods import sets_of
+from benchmarks.studies.conformal_sets.page import page
+from benchmarks.studies.learning.run import Rows
+from benchmarks.studies.sets.methods import counted
+from benchmarks.studies.sets.run import BY_SIZE
+
+N_FOLDS, N_RUN = 5, 1
+TAKES = "35 data sets, one fold each"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """One fold of a set."""
+
+    data: str
+    fold: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"sets": {method: counts, as `benchmarks.studies.sets.methods.counted` has them}, "rows": [training, test]}."""
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
+    train, test = list(folds)[cell.fold]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
+        warnings.filterwarnings("ignore", message=".*rows repeat others")
+        found = sets_of(data.X[train], data.y[train], data.X[test], cell.fold)
+    return {
+        "sets": {name: counted(sets, data.y[test]) for name, sets in found.items()},
+        "rows": [len(train), len(test)],
+    }
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    sound = lambda record, _: all(  # noqa: E731
+        sum(rows for rows, _ in one["classes"]) == record["rows"][1] for one in record["sets"].values()
+    )
+    return Journal(out, None, [Cell(name, fold) for fold in range(N_RUN)], sound)
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, BY_SIZE)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    journals = {name: journal(args.out, name) for name in args.sets}
+    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

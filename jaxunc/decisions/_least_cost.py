@@ -1,0 +1,216 @@
+"""Decisions of the least expected cost, with a rejection where that costs less; and costs by the names of classes."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Real
+
+from jaxunc._checks import check_numbers, check_within, is_concrete, nearest
+from jaxunc._numerics import jit
+from jaxunc.tables import NumbersLike
+
+from ._costs import by_rows, checked_probability, expected_values
+
+_ULPS = 4
+"""Tolerance in units in the last place, by which sums of costs may differ: 0.9 and 1 - 0.1 round apart."""
+
+
+def least_cost(
+    p: Real[Array | np.ndarray, "... classes"], costs: NumbersLike | None = None, *, reject: NumbersLike | None = None
+) -> Int[Array | np.ndarray, "..."]:
+    r"""The decision whose expected cost is least, or -1 where rejecting costs less than each of them.
+
+    .. math:: d^* = \arg\min_d \sum_c p_c\, K_{cd}, \qquad
+              \text{rejected} \iff \min_d \sum_c p_c\, K_{cd} > t
+
+    Parameters
+    ----------
+    p
+        Class probabilities ``[... classes]``, however they came about.
+    costs
+        K, the cost of each decision (column) where a class is the truth (row), ``[classes decisions]``, ≥ 0. Usually a
+        decision is a class. Default: an error costs 1, what is right nothing.
+    reject
+        t, the cost of a rejection in the same unit, ≥ 0: a number, or one for each row ``[...]``. Default: nothing is
+        rejected. A rejection whose cost depends on the truth is a further column of ``costs``.
+
+    Returns
+    -------
+    Array
+        Positions of decisions ``[...]``, -1 where rejected; NumPy's of NumPy's arrays. Of equal costs the more probable
+        class decides, then the lower index; where decisions are no classes, the lower index.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or p has one class. Outside a trace also if a row of p is no distribution (within 0.001),
+        or a cost is negative or not finite.
+
+    Notes
+    -----
+    Costs that differ by rounding alone are equal; so a probability that is 1 - t decides at a cost t of rejection
+    (Chow's rule). From t = 1 - 1/C on nothing is rejected at the default costs. A gain is no negative cost: take it off
+    from what the other decisions are worth for that truth, which changes no decision.
+
+    The probabilities are taken as they are: unlike a cautious forest, the rule knows nothing of how few instances they
+    rest on. Under a trace rows with NaN are rejected, or without ``reject`` decided for the first class. Gradient:
+    none.
+
+    References
+    ----------
+    Chow 1970, "On optimum recognition error and reject tradeoff", equation 1; Elkan 2001, "The foundations of
+    cost-sensitive learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jaxunc as ju
+    >>> p = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    >>> print(ju.decisions.least_cost(p, reject=0.25))  # an error costs 1
+    [ 0 -1  1]
+    >>> print(ju.decisions.least_cost(p, [[0, 1], [10, 0]]))  # to miss class 1 costs ten false alarms
+    [1 1 1]
+    """
+    share = checked_probability("p", p)
+    n_classes = share.shape[-1]
+    table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
+    rule = partial(_least, jnp.asarray(table, share.dtype))
+    if reject is None:
+        return by_rows(rule, share)
+    check_within("reject", reject, "[0, inf)", ": what a rejection costs", shape=None)
+    if np.shape(reject) not in ((), share.shape[:-1]):
+        raise ValueError(
+            f"reject has shape {np.shape(reject)}, p {share.shape}; pass one number, or one for each row, shape "
+            f"{share.shape[:-1]}."
+        )
+    shape = share.shape[:-1]
+    each = jnp.broadcast_to(reject, shape) if isinstance(reject, jax.Array) else np.broadcast_to(reject, shape)
+    return by_rows(rule, share, each)
+
+
+def _checked(costs: Any, n_classes: int) -> Any:
+    check_numbers("costs", costs)
+    shape = np.shape(costs)
+    if len(shape) != 2 or shape[0] != n_classes or not shape[1]:
+        raise ValueError(
+            f"costs has shape {shape}; pass a row for each of the {n_classes} classes that may be the truth, and a "
+            f"column for each decision, usually ({n_classes}, {n_classes})."
+        )
+    if is_concrete(costs):
+        check_costs(np.asarray(costs, float))
+    return costs
+
+
+def check_costs(values: np.ndarray) -> None:
+    """Raise a ValueError unless costs are finite in float32, and none is negative."""
+    wrong = ~((values >= 0) & (values < np.finfo(np.float32).max))
+    if wrong.any():
+        place = tuple(map(int, np.argwhere(wrong)[0]))
+        raise ValueError(
+            f"costs[{place[0]}, {place[1]}] is {values[place]:g}; costs must be finite numbers >= 0. A gain is what "
+            "the other decisions cost more."
+        )
+
+
+@jit
+def _least(costs: Float[Array, "classes decisions"], share: Float[Array, "... classes"], reject: Any = None) -> Array:
+    n_classes, n_decisions = costs.shape
+    slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
+    expected = expected_values(share, costs)
+    best = jnp.min(expected, axis=-1, keepdims=True)
+    ties = expected <= best * (1 + 2 * slack)
+    # Costs of ties by the class's own probability: the first one of the most probable ones.
+    order = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
+    decision = jnp.argmax(order, axis=-1).astype(jnp.int32)
+    if reject is None:
+        return decision
+    reject, best = reject.astype(share.dtype), best[..., 0]
+    return jnp.where(best <= reject + slack * (best + reject), decision, jnp.int32(-1))
+
+
+# Costs by the names of classes: as they are typed, and as tables of them hold them.
+
+
+def plain_costs(costs: Any) -> Any:
+    """Return costs as lists, or by the names of classes ``{truth: {decision: cost}}``; None for none.
+
+    Raises a TypeError or a ValueError for a text, a mapping or a table that says no costs.
+    """
+    if costs is None:
+        return None
+    if isinstance(costs, str):
+        return _of_text(costs)
+    if hasattr(costs, "columns") and hasattr(costs, "index"):
+        values, names = np.asarray(costs), [str(name) for name in costs.columns]
+        costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
+    if isinstance(costs, Mapping):
+        return {str(truth): _row(truth, row) for truth, row in costs.items()}
+    check_numbers("costs", costs)
+    return np.asarray(costs, float).tolist()
+
+
+def _row(truth: Any, row: Any) -> dict[str, float]:
+    if not isinstance(row, Mapping):
+        raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
+    return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
+
+
+def _of_text(text: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for part in text.split(","):
+        pair, sign, cost = part.rpartition("=")
+        truth, colon, decision = (word.strip() for word in pair.partition(":"))
+        if not (sign and colon and truth and decision):
+            raise ValueError(
+                f"costs={text!r:.60} has {part.strip()!r:.40}; write TRUTH:DECISION=COST, with commas between: "
+                "'yes:no=5,no:yes=1'."
+            )
+        if decision in found.setdefault(truth, {}):
+            raise ValueError(f"costs={text!r:.60} names {truth}:{decision} twice; name each pair once.")
+        found[truth][decision] = _number(f"{truth}:{decision}", cost)
+    return found
+
+
+def _number(pair: str, cost: Any) -> float:
+    try:
+        value = float(cost)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 <= value < np.finfo(np.float32).max:
+        raise ValueError(f"costs has {pair}={cost!r:.30}; costs must be finite numbers >= 0.")
+    return value
+
+
+def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
+    """Return costs ``[classes classes]`` of a model with these labels, from what `plain_costs` takes; None for none.
+
+    Of costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
+    names of no class, with the nearest, and for another shape.
+    """
+    plain, names = plain_costs(costs), [str(label) for label in labels]
+    if plain is None:
+        return None
+    if not isinstance(plain, dict):
+        values = np.asarray(plain, float)
+        if values.shape != (len(names), len(names)):
+            raise ValueError(
+                f"costs has shape {values.shape}; pass a row for each class that may be the truth and a column for "
+                f"each class that may be decided for, in the order {names[:10]}: shape {(len(names), len(names))}."
+            )
+        check_costs(values)
+        return values
+    matrix = 1 - np.eye(len(names))
+    for truth, row in plain.items():
+        for name in (truth, *row):
+            if name not in names:
+                raise ValueError(
+                    f"costs names the class {name!r:.40}, which the model does not know.{nearest(name, names)} Its "
+                    f"classes are {names[:10]}."
+                )
+        for decision, cost in row.items():
+            matrix[names.index(truth), names.index(decision)] = cost
+    return matrix

@@ -1,0 +1,177 @@
+"""The decisions that every classifier makes of its probabilities: sets, intervals, rejections."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
+from jaxunc.decisions import Calibration, best_sets, cost_matrix, decided, promised_sets
+from jaxunc.inference import bind
+from jaxunc.intervals import Interval
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
+
+KEEPS_NONE = "pass calibration=(X, y) of such rows"
+KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"
+
+
+class Decision(NamedTuple):
+    """What is decided for each instance, and for which instances nothing is."""
+
+    label: np.ndarray
+    """The class of the least expected cost ``[instances]``, a label as `predict` has them; also where rejected."""
+    rejected: np.ndarray
+    """Whether a rejection costs less than that decision, bools ``[instances]``."""
+
+
+class Deciding:
+    """Answers that are made of ``predict_proba``, and agree with it and with ``predict``."""
+
+    classes_: np.ndarray
+    calibration_: np.ndarray
+    _advice = KEEPS_NONE
+
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict_set(
+        self,
+        X: InstancesLike,
+        *,
+        utility: Any = None,
+        coverage: float | None = None,
+        by_class: bool = False,
+        calibration: tuple[InstancesLike, LabelsLike] | None = None,
+    ) -> np.ndarray:
+        """Sets of classes, bools ``[instances classes]``: by what they are worth, or by how often they hold the truth.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        utility
+            What a set is worth: ``"u65"`` (the default), ``"u80"``, or numbers, as for
+            `jaxunc.decisions.expected_utility_set`.
+        coverage
+            How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets`, which tells what is
+            promised and what is not.
+        by_class
+            Promise the coverage for each class.
+        calibration
+            With ``coverage``: instances and labels ``(X, y)`` that the model was not fitted to; or those that a forest
+            with bags was fitted to, in their order, which its out-of-bag trees answer. Default: those that it kept from
+            its fit as ``calibration_``.
+
+        Returns
+        -------
+        np.ndarray
+            Bools, in the order of ``classes_``. The most probable class and that of `predict` are in every set.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If both ``utility`` and ``coverage`` are given, or what belongs to ``coverage`` without it. If the model
+            keeps no calibration rows and none are given, or fewer than the rank needs. What the functions refuse.
+
+        Notes
+        -----
+        The promise is proved for rows that the model has not seen and that are drawn like X: those of ``calibration``.
+        For out-of-bag rows it is measured: see `jaxunc.decisions.conformal_sets`; with ``counts="oob"`` sets are larger
+        than they need to be, since such counts are few. Of models without bags, and from files, rows of the fit are not
+        recognised, and promise nothing. A weight counts in no rank: each row is one, and one of weight 0 is none.
+        """
+        check_is_fitted(self, "classes_")
+        if coverage is None:
+            if by_class is not False or calibration is not None:
+                raise ValueError("by_class and calibration belong to coverage; pass it, or leave them out.")
+            return best_sets(*self._answered(X), 65 if utility is None else utility)
+        if utility is not None:
+            raise ValueError("utility and coverage are two ways to a set; pass one of them.")
+        least = self._calibration(calibration).least(coverage, by_class, self.classes_.tolist())
+        return promised_sets(*self._answered(X), least)
+
+    def predict_reject(self, X: InstancesLike, *, costs: Any = None, reject: NumbersLike | None = None) -> Decision:
+        """Labels of the least expected cost, and which instances are better left to someone else.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        costs
+            What each decision costs where a class is the truth, ≥ 0: ``[truth decision]``, in the order of
+            ``classes_``. Or by names: a text ``"yes:no=5,no:yes=1"`` of TRUTH:DECISION=COST, a mapping ``{"yes": {"no":
+            5}}``, or a frame with decisions as columns and truths as its index; what is not named costs 1, and what is
+            right nothing. Default: an error costs 1.
+        reject
+            What a rejection costs: a number, or one for each instance. Default: nothing is rejected.
+
+        Returns
+        -------
+        Decision
+            ``.label`` and ``.rejected``, ``[instances]`` each. Without costs labels are those of `predict`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `jaxunc.decisions.least_cost`, and for names of no class.
+        """
+        check_is_fitted(self, "classes_")
+        probability, named = self._answered(X)
+        matrix = cost_matrix(costs, self.classes_.tolist())
+        label = decided(probability, named, matrix, None)
+        rejected = np.zeros(len(label), bool) if reject is None else decided(probability, named, matrix, reject) < 0
+        return Decision(self.classes_[label], rejected)
+
+    def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
+        """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``: what few counts leave.
+
+        Those of `jaxunc.AveragedIntervals`, widened to hold ``predict_proba``. No confidence is promised.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        s
+            How cautious, > 0; default 1, or that of a cautious forest.
+        """
+        check_is_fitted(self, "classes_")
+        bounds = Interval(*map(np.asarray, self._of_leaves(X, AveragedIntervals(1.0 if s is None else s))))
+        return bounds.around(self.predict_proba(X))
+
+    def predict_uncertainty(
+        self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
+    ) -> Uncertainty:
+        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `jaxunc.UncertaintyDecomposition`."""
+        check_is_fitted(self, "classes_")
+        return Uncertainty(*map(np.asarray, self._of_leaves(X, UncertaintyDecomposition(kind))))
+
+    def _answered(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities, and positions of the classes that `predict` names."""
+        probability = self.predict_proba(X)
+        return probability, probability.argmax(axis=1)
+
+    def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
+        """Return what another combiner says of the leaves that instances reach."""
+        model: Any = self
+        return bind(model.forest_, combiner)(model._instances(X))
+
+    def _calibration(self, given: Any) -> Calibration:
+        if given is None:
+            kept = getattr(self, "calibration_", None)
+            if kept is None:
+                raise ValueError(
+                    f"coverage needs rows that the model was not fitted to, and this {type(self).__name__} keeps none: "
+                    f"{self._advice}."
+                )
+            return Calibration(kept)
+        if not (isinstance(given, tuple | list) and len(given) == 2):
+            raise TypeError(f"calibration is a {type(given).__name__}; pass rows and their labels: (X, y).")
+        shares, unseen = self._as_unseen(*given)
+        position = class_positions(tuple(self.classes_.tolist()), given[1])
+        if len(shares) != len(position):
+            raise ValueError(f"calibration has {len(shares)} rows and {len(position)} labels; pass a label for each.")
+        return Calibration(Calibration.kept(shares, position, unseen))
+
+    def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Return probabilities of calibration rows, and which of them have some that do not know their labels."""
+        return self._answered(X)[0], slice(None)

@@ -1,0 +1,33 @@
+"""The study of conformal sets: its methods against each other, its measures, and what the docs say of it."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from benchmarks.studies.conformal_sets import run as study
+from benchmarks.studies.conformal_sets.page import measures
+from benchmarks.studies.learning.run import Rows
+from benchmarks.studies.sets.methods import counted
+
+pytestmark = pytest.mark.once
+
+
+def test_measures_of_sets_that_may_be_empty():
+    sets = np.array([[0, 0], [1, 0], [1, 1], [0, 1]] * 10, bool)
+    y = np.array([0, 0, 1, 0] * 10)
+    found = measures([counted(sets[:20], y[:20]), counted(sets[20:], y[20:])])
+    assert found == pytest.approx(
+        {"coverage": 0.5, "worst_class": 1 / 3, "size": 1.0, "single": 0.5, "empty": 0.25, "n_classes": 2}
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_cell_has_all_methods():
+    pytest.importorskip("crepes")
+    pytest.importorskip("mapie")
+    X, y = make_classification(260, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+    found = study.run_cell(study.Cell("made", 0), Rows(X.astype(np.float32), y))["sets"]
+    assert found["MAPIE"] == found["crepes, unsmoothed"]
+    assert measures([found["mean, held-out"]])["size"] <= measures([found["MAPIE, completed"]])["size"]
+    assert measures([found["mean, held-out"]])["empty"] == 0
+    assert len(found) == 14

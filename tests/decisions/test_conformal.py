@@ -1,0 +1,101 @@
+"""Conformal sets against a plain loop, and their promise against the exact distribution of ranks."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxunc.decisions import conformal_sets
+from tests._refusal import refuses
+
+
+def by_hand(p, calibration, labels, coverage, by_class) -> np.ndarray:
+    """A class is in if it leads, or if fewer than k rows are surer of their own; those whose own leads are surest."""
+    sets = np.zeros(p.shape, bool)
+    for i, row in enumerate(p):
+        for c, share in enumerate(row):
+            rows = [j for j, y in enumerate(labels) if not by_class or y == c]
+            own = [1.0 if np.argmax(calibration[j]) == labels[j] else calibration[j, labels[j]] for j in rows]
+            surer = sum(one > share for one in own)
+            sets[i, c] = surer < math.ceil(round((len(own) + 1) * coverage, 9))
+        sets[i, np.argmax(row)] = True
+    return sets
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9])
+def test_they_are_those_of_a_plain_loop(by_class, coverage, rng):
+    """Tenths, so that many are equal."""
+    draw = lambda n: rng.multinomial(10, np.ones(3) / 3, n) / 10
+    for _ in range(5):
+        p, own, labels = draw(40), draw(60), rng.integers(0, 3, 60)
+        found = conformal_sets(p, own, labels, coverage=coverage, by_class=by_class)
+        np.testing.assert_array_equal(found, by_hand(p, own, labels, coverage, by_class))
+
+
+@pytest.mark.parametrize("n", [9, 10, 19, 37])
+def test_the_rank_is_the_finite_sample_one(n, rng):
+    """Of n + 1 exchangeable rows the last one is kept with a probability of k/(n + 1) exactly: each in its turn."""
+    for coverage in (0.5, 0.7, 0.9):
+        own = rng.permutation(n + 1) / (4 * n)  # distinct, below one half: the other class is the most probable one
+        p, kept = np.stack([own, 1 - own], axis=1), 0
+        for i in range(n + 1):
+            kept += conformal_sets(p[i], np.delete(p, i, axis=0), np.zeros(n, int), coverage=coverage)[0]
+        assert kept == math.ceil(round((n + 1) * coverage, 9))
+
+
+def test_ties_keep_the_promise(rng):
+    """Forest probabilities have few values: coverage is kept on each class of the draws."""
+    found = []
+    for _ in range(200):
+        truth = rng.integers(0, 2, 130)
+        p1 = np.clip(np.round(truth * 0.3 + 0.35 + 0.2 * rng.normal(size=130), 1), 0, 1)
+        p = np.stack([1 - p1, p1], axis=1)
+        sets = conformal_sets(p[:100], p[100:], truth[100:], coverage=0.8)
+        found.append(sets[np.arange(100), truth[:100]].mean())
+    assert 0.8 <= np.mean(found) < 0.9
+
+
+def test_shapes_kinds_and_transformations(rng):
+    p, own, labels = rng.dirichlet(np.ones(3), (2, 4)), rng.dirichlet(np.ones(3), 50), rng.integers(0, 3, 50)
+    host, device = conformal_sets(p, own, labels), conformal_sets(jnp.asarray(p), own, labels)
+    assert isinstance(host, np.ndarray)
+    assert isinstance(device, jax.Array)
+    assert host.shape == p.shape
+    np.testing.assert_array_equal(host, device)
+    np.testing.assert_array_equal(jax.jit(lambda p: conformal_sets(p, own, labels))(jnp.asarray(p)), device)
+    assert conformal_sets(np.zeros((0, 3)), own, labels).shape == (0, 3)
+    assert host.any(axis=-1).all()
+
+
+EVEN, OWN, ROWS = np.full((1, 2), 0.5), np.random.default_rng(0).dirichlet([1, 1], 20), np.arange(20) % 2
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\): how often"),
+        ({"coverage": 0}, r"coverage=0 must lie in \(0, 1\)"),
+        ({"coverage": 0.99}, "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or ask"),
+        (
+            {"coverage": 0.95, "by_class": True},
+            "needs 19 calibration rows of class 0, and there are 10.*by_class=False",
+        ),
+        ({"by_class": 1}, "by_class=1 must be a bool"),
+        ({"calibration": np.ones((20, 3))}, r"calibration has shape \(20, 3\), for 20 labels and 2 classes"),
+        ({"calibration": OWN[:5]}, r"calibration has shape \(5, 2\)"),
+        ({"calibration": OWN[:, 0]}, r"calibration has shape \(20,\).*probabilities of shape \(20, 2\)"),
+        ({"calibration": OWN * 2}, r"calibration holds values outside \[0, 1\]"),
+        ({"labels": ROWS + 1}, "labels holds 1 to 2; positions are 0 to 1"),
+        ({"labels": ROWS * 1.0}, "labels has shape .* pass positions of classes"),
+        ({"p": np.array([[0.5, 0.6]])}, "p has rows that do not add to 1"),
+    ],
+)
+def test_what_is_refused(arguments, match):
+    given = {"p": EVEN, "calibration": OWN, "labels": ROWS} | arguments
+    kind = TypeError if "bool" in match else ValueError
+    with refuses(kind, match):
+        conformal_sets(**given)

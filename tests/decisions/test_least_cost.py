@@ -1,0 +1,123 @@
+"""Decisions at costs, against exact fractions and against every other decision; costs by the names of classes."""
+
+from fractions import Fraction
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from jaxunc.decisions import cost_matrix, least_cost
+from tests._refusal import refuses
+
+LABELS = ["no", "yes"]
+
+
+@pytest.mark.parametrize(("n_classes", "n_decisions"), [(2, 2), (3, 3), (3, 5), (4, 2)])
+@pytest.mark.exhaustive(keep=2)
+def test_no_decision_costs_less(n_classes, n_decisions, rng):
+    """Sixteenths, so that sums are exact and ties are ties."""
+    p = rng.multinomial(16, np.ones(n_classes) / n_classes, 60) / 16
+    for costs, reject in zip(rng.integers(0, 8, (4, n_classes, n_decisions)) / 4, (0, 0.5, 1, 9), strict=True):
+        found, kept = least_cost(p, costs), least_cost(p, costs, reject=reject)
+        for row, (one, or_none) in zip(p, zip(found, kept, strict=True), strict=True):
+            share = [Fraction(float(x)) for x in row]
+            worth = [sum(q * Fraction(float(k)) for q, k in zip(share, column, strict=True)) for column in costs.T]
+            best = [d for d in range(n_decisions) if worth[d] == min(worth)]
+            if n_classes == n_decisions:
+                best = [d for d in best if share[d] == max(share[d] for d in best)]
+            assert one == best[0]
+            assert or_none == (best[0] if min(worth) <= reject else -1)
+
+
+def test_rejection_is_chows_rule(rng):
+    """1 - t is the least probability to decide with, however both are rounded."""
+    p = jnp.array([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125], [0.25, 0.375, 0.375], [0.0, 0.0, 1.0]])
+    for cost, expected in ((0.25, [-1, 0, -1, 2]), (0.5, [0, 0, -1, 2]), (0, [-1, -1, -1, 2]), (1, [0, 0, 1, 2])):
+        np.testing.assert_array_equal(least_cost(p, reject=cost), expected)
+    np.testing.assert_array_equal(least_cost(p, reject=jnp.array([0.5, 0.0, 1.0, 0.0])), [0, -1, 1, 2])
+    np.testing.assert_array_equal(least_cost(np.asarray(p), reject=np.array([0.5, 0.0, 1.0, 0.0])), [0, -1, 1, 2])
+    percent = np.arange(1, 50) / 100
+    sharp = np.stack([1 - percent, percent], axis=1)
+    assert np.all(least_cost(sharp, reject=percent) == 0)
+    assert np.all(least_cost(sharp - [1e-5, -1e-5], reject=percent) == -1)
+    for n in range(2, 60):  # in one shape, compiled once: the other classes have no share
+        share = np.where(np.arange(60) < n, 1 / n, 0.0)
+        assert least_cost(share, reject=1 - 1 / n) == 0, n
+    p, cost = rng.dirichlet(np.ones(3), size=500), 0.3
+    loss = lambda decided: np.where(decided < 0, cost, 1 - p.max(axis=1)).mean()
+    assert loss(least_cost(p, reject=cost)) <= min(loss(least_cost(p, reject=t)) for t in np.linspace(0, 1, 51)) + 1e-12
+
+
+def test_ties_and_what_cancels():
+    """.1 + .2 and .3 round apart, and are equal. Of equal costs the more probable class decides."""
+    p = np.array([[0.1, 0.2, 0.7]])
+    costs = np.array([[3.0, 0, 0], [3.0, 0, 0], [0, 9 / 7, 0]])  # .9, .9 and 0; then all the same
+    assert least_cost(p, costs) == 2
+    assert least_cost(p, np.array([[3.0, 0, 3], [3.0, 0, 3], [0, 9 / 7, 0]])) == 2
+    assert least_cost(p[:, [1, 0, 2]], np.array([[3.0, 0, 9], [3.0, 0, 9], [0, 9 / 7, 9]])) == 0
+    assert least_cost(np.array([0.5, 0.5])) == 0
+    assert least_cost(np.array([0.9, 0.1]), [[0, 1], [9, 0]]) == 0
+    assert least_cost(np.array([0.9, 0.1]), [[0, 1], [9.001, 0]]) == 1
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,)])
+def test_shapes_and_kinds(shape, rng):
+    p, costs = rng.dirichlet(np.ones(3), shape), rng.random((3, 3))
+    host, device = least_cost(p, costs, reject=0.3), least_cost(jnp.asarray(p), costs, reject=0.3)
+    assert isinstance(host, np.ndarray)
+    assert isinstance(device, jax.Array)
+    assert host.shape == shape
+    np.testing.assert_array_equal(host, device)
+    traced = jax.jit(lambda p, costs, t: least_cost(p, costs, reject=t))(jnp.asarray(p), jnp.asarray(costs), 0.3)
+    np.testing.assert_array_equal(traced, device)
+    if len(shape) == 1 and shape[0]:
+        np.testing.assert_array_equal(jax.vmap(lambda p: least_cost(p, costs, reject=0.3))(jnp.asarray(p)), device)
+    nothing = jax.jit(lambda p: least_cost(p, reject=0.5))(jnp.full((2,), jnp.nan))
+    assert nothing == -1
+
+
+EVEN = np.full((2, 2), 0.5)
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: least_cost([[0.5, 0.6]]), "rows that do not add to 1"),
+    (lambda: least_cost(np.array([[1.5, -0.5]])), "p holds negative"),
+    (lambda: least_cost(np.array([[np.nan, 1.0]])), "p holds negative, infinite or NaN"),
+    (lambda: least_cost(np.ones((3, 1))), "last axis"),
+    (lambda: least_cost(EVEN, np.ones((3, 2))), r"costs has shape \(3, 2\); pass a row for each of the 2 classes"),
+    (lambda: least_cost(EVEN, [0, 1]), r"costs has shape \(2,\)"),
+    (lambda: least_cost(EVEN, [[0, -1], [1, 0]]), r"costs\[0, 1\] is -1; costs must be finite numbers >= 0"),
+    (lambda: least_cost(EVEN, [[0, np.nan], [1, 0]]), r"costs\[0, 1\] is nan"),
+    (lambda: least_cost(EVEN, reject=-0.1), "reject=-0.1 must be a finite number >= 0: what a rejection costs"),
+    (lambda: least_cost(EVEN, reject=np.nan), "reject=nan must be"),
+    (lambda: least_cost(EVEN, reject=[0.1, 0.2, 0.3]), r"reject has shape \(3,\).*one for each row"),
+    (lambda: cost_matrix("yes:no", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
+    (lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
+    (lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
+    (lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
+    (lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', which the model does not know. Did you mean 'yes'"),
+    (lambda: cost_matrix({"yes": {"noo": 5}}, LABELS), "the class 'noo'.*Did you mean 'no'"),
+    (lambda: cost_matrix(np.ones((3, 3)), LABELS), r"costs has shape \(3, 3\).*in the order \['no', 'yes'\]"),
+    (lambda: cost_matrix([[0, -1], [1, 0]], LABELS), "costs must be finite numbers >= 0"),
+]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("call", "match"), REFUSED)
+def test_what_is_refused(call, match):
+    with refuses(ValueError, match):
+        call()
+
+
+@pytest.mark.once
+def test_costs_by_names():
+    """A missed yes costs 5; what is not named costs 1. A table is read by its names, whatever their order."""
+    expected = [[0, 1], [5, 0]]
+    table = pd.DataFrame([[0, 5], [1, 0]], index=["yes", "no"], columns=["yes", "no"])
+    for costs in ("yes:no=5", " yes : no = 5 , no:yes=1", {"yes": {"no": 5}}, table, np.array(expected)):
+        np.testing.assert_array_equal(cost_matrix(costs, LABELS), expected)
+    np.testing.assert_array_equal(cost_matrix("1:0=2.5,0:0=.5", [0, 1]), [[0.5, 1], [2.5, 0]])
+    assert cost_matrix(None, LABELS) is None
+    with refuses(TypeError, "pass the cost of each decision"):
+        cost_matrix({"yes": 5}, LABELS)

@@ -1,0 +1,196 @@
+"""One model, one row, every answer: sets, intervals, rejections and classes of every classifier agree."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
+
+import jaxunc as ju
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, TransductiveClassifier
+from tests._refusal import refuses
+from tests.estimators._models import MODELS, forest, sample
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning", "ignore:.*are in every tree's bag"),
+]
+
+X, Y = sample(120)
+THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+NEW = sample(60)[0][::2] + 0.1
+FOREST = RandomForestClassifier(50, min_samples_leaf=2, random_state=0)
+KINDS = MODELS | {
+    "learned": lambda: CombinedForestClassifier(FOREST, combiner="learned"),
+    "out of bag": lambda: CombinedForestClassifier(FOREST, combiner="evidence", counts="oob"),
+    "cautious, out of bag": lambda: CautiousForestClassifier(FOREST, s=2),
+    "held out": lambda: CombinedForestClassifier(
+        forest(), "mean", counts="held_out", held_out_size=0.4, random_state=0
+    ),
+    "any classifier": lambda: TransductiveClassifier(GaussianNB(), combine="pnml"),
+}
+WITHOUT_LEAVES = "any classifier"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=[Y, THREE], ids=["two classes", "three classes"])
+def labels(request) -> np.ndarray:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(name, labels):
+    return KINDS[name]().fit(X[:80], labels[:80])
+
+
+@pytest.mark.exhaustive(keep=4)
+def test_no_answer_contradicts_another(name, model, labels):
+    p, rows = model.predict_proba(NEW), np.arange(len(NEW))
+    best, named = p.argmax(axis=1), np.searchsorted(model.classes_, model.predict(NEW))
+    if not name.startswith("cautious"):  # whose votes name a class
+        np.testing.assert_allclose(p[rows, named], p[rows, best], rtol=1e-6)
+    sets = {kind: model.predict_set(NEW, utility=kind) for kind in ("u50", "u65", "u80")}
+    given = {"calibration": (X[80:], labels[80:])}
+    sets |= {by: model.predict_set(NEW, coverage=0.7, by_class=by, **given) for by in (False, True)}
+    sets |= {"more": model.predict_set(NEW, coverage=0.9, **given)}
+    for members in sets.values():
+        assert members.dtype == bool
+        assert members.shape == p.shape
+        assert members[rows, best].all()
+        assert members[rows, named].all()
+    assert np.all(sets["more"] >= sets[False]), "more coverage, larger sets"
+    interval = model.predict_interval(NEW)
+    assert np.all((interval.lower >= 0) & (interval.lower <= p) & (p <= interval.upper) & (interval.upper <= 1.000001))
+    plain = model.predict_reject(NEW)
+    np.testing.assert_array_equal(plain.label, model.predict(NEW))
+    assert not plain.rejected.any()
+    for kind, cost in (("u65", 0.35), ("u80", 0.2)):
+        decided = ~model.predict_reject(NEW, reject=cost).rejected
+        sharp = best == named
+        np.testing.assert_array_equal(sets[kind].sum(axis=1)[decided & sharp], 1)
+        np.testing.assert_array_equal(decided, p.max(axis=1) >= 1 - cost)
+    uncertainty = model.predict_uncertainty(NEW)
+    np.testing.assert_allclose(uncertainty.total, uncertainty.aleatoric + uncertainty.epistemic, atol=1e-6)
+    assert not any(isinstance(part, ju.inference.BoundForest | list) for part in uncertainty)
+
+
+@pytest.mark.exhaustive(keep=4)
+def test_costs_are_those_of_the_function(model, labels):
+    p, classes = model.predict_proba(NEW), model.classes_.tolist()
+    first, last = classes[0], classes[-1]
+    matrix = 1 - np.eye(len(classes))
+    matrix[-1, 0] = 7
+    expected = ju.decisions.least_cost(p.astype(np.float32), matrix, reject=0.6)
+    table = pd.DataFrame(matrix, index=classes, columns=classes).iloc[::-1, ::-1]
+    for costs in (matrix, f"{last}:{first}=7", {last: {first: 7}}, table):
+        found = model.predict_reject(NEW, costs=costs, reject=0.6)
+        np.testing.assert_array_equal(found.rejected, expected < 0)
+        np.testing.assert_array_equal(found.label[expected >= 0], model.classes_[expected[expected >= 0]])
+    with refuses(ValueError, "costs names the class 'nobody'"):
+        model.predict_reject(NEW, costs="nobody:no=5")
+
+
+@pytest.mark.parametrize("labels", [Y, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("name", ["learned", "out of bag", "cautious, out of bag", "held out"])
+@pytest.mark.exhaustive(keep=2)
+def test_sets_from_rows_that_were_kept(name, labels, tmp_path):
+    """The function's, of the probabilities that the rows have without themselves; files keep them."""
+    model = KINDS[name]().fit(X, labels)
+    own, position = model.calibration_.T
+    assert own.min() >= 0
+    assert own.max() <= 1
+    n = 48 if name == "held out" else len(X)
+    assert len(own) in range(n - 3, n + 1)
+    np.testing.assert_array_equal(np.bincount(position.astype(int)) <= np.unique(labels, return_counts=True)[1], True)
+    if name in ("out of bag", "cautious, out of bag"):
+        shares, truth = model.oob_decision_function_, np.unique(labels, return_inverse=True)[1]
+        expected = np.where(shares.argmax(axis=1) == truth, 1, shares[np.arange(n), truth])
+        np.testing.assert_allclose(own, expected, rtol=1e-6)
+    p = model.predict_proba(NEW)
+    for by_class in (False, True):
+        found = model.predict_set(NEW, coverage=0.8, by_class=by_class)
+        sets = np.zeros(p.shape, bool)
+        for c in range(p.shape[1]):
+            ranked = np.sort(own[(position == c) | (not by_class)])[::-1]
+            sets[:, c] = p[:, c].astype(np.float32) >= ranked[int(np.ceil((len(ranked) + 1) * 0.8)) - 1]
+        for named in (p.argmax(axis=1), np.searchsorted(model.classes_, model.predict(NEW))):
+            sets[np.arange(len(NEW)), named] = True
+        np.testing.assert_array_equal(found, sets)
+        ju.save(tmp_path / "model", model)
+        again = ju.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict_set(NEW, coverage=0.8, by_class=by_class), found)
+
+
+def test_rows_of_no_weight_are_none():
+    """And another weight counts in no rank."""
+    weight = np.where(np.arange(len(Y)) % 3 == 0, 0.0, 2.0)
+    for how in ({"counts": "oob"}, {"counts": "held_out", "random_state": 0}):
+        model = CombinedForestClassifier(FOREST, "mean", **how).fit(X, Y, sample_weight=weight)
+        assert len(model.calibration_) <= (80 if how["counts"] == "oob" else 24)
+
+
+def test_what_is_refused():
+    model = MODELS["combined"]().fit(X, Y)
+    out_of_bag = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X[:40], Y[:40])
+    few = (X[:5], Y[:5])
+    for match, call in (
+        ("keeps none: pass calibration=.*counts='oob'", lambda: model.predict_set(X, coverage=0.9)),
+        ("two ways to a set", lambda: model.predict_set(X, coverage=0.9, utility="u65")),
+        ("by_class and calibration belong to coverage", lambda: model.predict_set(X, by_class=True)),
+        ("by_class and calibration belong to coverage", lambda: model.predict_set(X, calibration=few)),
+        (r"coverage=1 must lie in \(0, 1\)", lambda: model.predict_set(X, coverage=1, calibration=few)),
+        ("needs 9 calibration rows, and there are 5", lambda: model.predict_set(X, coverage=0.9, calibration=few)),
+        ("needs 99 calibration rows of class 'no'", lambda: out_of_bag.predict_set(X, coverage=0.99, by_class=True)),
+        ("y holds labels that", lambda: model.predict_set(X, coverage=0.5, calibration=(X[:2], ["no", "maybe"]))),
+        ("5 rows and 2 labels", lambda: model.predict_set(X, coverage=0.5, calibration=(X[:5], Y[:2]))),
+        ("utility='u66' is unknown", lambda: model.predict_set(X, utility="u66")),
+        (r"costs has shape \(3, 3\)", lambda: model.predict_reject(X, costs=np.ones((3, 3)))),
+        ("costs must be finite numbers >= 0", lambda: model.predict_reject(X, costs=[[0, -1], [1, 0]])),
+        ("reject=-1 must be", lambda: model.predict_reject(X, reject=-1)),
+        ("s=0 must be", lambda: model.predict_interval(X, s=0)),
+        ("has none of", lambda: KINDS[WITHOUT_LEAVES]().fit(X, Y).predict_interval(X[:1], s=1)),
+    ):
+        with refuses(ValueError, match):
+            call()
+    with refuses(TypeError, "pass rows and their labels"):
+        model.predict_set(X, coverage=0.9, calibration=X)
+
+
+def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them():
+    """And of any other rows all trees answer."""
+    model = CombinedForestClassifier(FOREST, "mean").fit(X, Y)
+    mask = ju.counting.oob_mask(model.estimator_, len(X), X=X, y=Y)
+    own = np.asarray(model.bound_.probability(X.astype(np.float32), tree_mask=mask))
+    position = (Y == "yes").astype(int)
+    expected = ju.decisions.conformal_sets(model.predict_proba(NEW), own, position, coverage=0.95)
+    np.testing.assert_array_equal(model.predict_set(NEW, coverage=0.95, calibration=(X, Y)), expected)
+    reversed_ = model.predict_set(NEW, coverage=0.95, calibration=(X[::-1], Y[::-1]))
+    assert reversed_.sum() < expected.sum(), "whose own labels are in the leaves"
+    kept = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X, Y)
+    with refuses(ValueError, "calibration holds the rows that the forest was grown on.*leave it out"):
+        kept.predict_set(NEW, coverage=0.95, calibration=(X, Y))
+
+
+@pytest.mark.exhaustive
+def test_out_of_bag_sets_cover_what_they_promise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=3000) > 1.2).astype(int)
+    found = {}
+    for name, how in {
+        "learned": {},
+        "mean": {"combiner": "mean"},
+        "oob": {"combiner": "mean", "counts": "oob"},
+    }.items():
+        model = CombinedForestClassifier(RandomForestClassifier(100, random_state=0), **how).fit(X[:1000], y[:1000])
+        calibration = (X[:1000], y[:1000]) if name == "mean" else None
+        for by_class in (False, True):
+            sets = model.predict_set(X[1000:], coverage=0.9, by_class=by_class, calibration=calibration)
+            right = sets[np.arange(2000), y[1000:]]
+            found[name, by_class] = [right.mean(), *(right[y[1000:] == c].mean() for c in (0, 1))]
+    assert all(0.87 <= means[0] <= (0.97 if name == "oob" else 0.93) for (name, _), means in found.items()), found
+    assert all(min(means) >= 0.85 for (_, by_class), means in found.items() if by_class), found
