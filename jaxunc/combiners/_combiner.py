@@ -18,7 +18,15 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Num, Shaped
 
-from jaxunc._checks import check_class_axis, check_counts, check_one_of, check_within, is_concrete, warn_of_fractions
+from jaxunc._checks import (
+    check_class_axis,
+    check_counts,
+    check_one_of,
+    check_within,
+    is_concrete,
+    outside_traces,
+    warn_of_fractions,
+)
 from jaxunc._numerics import PickledModule, as_counts, float_dtype, jit
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
@@ -256,7 +264,8 @@ def check_own_scorers(combiner: Combiner, counts: Num[Array, "... classes"]) -> 
     if not scorers or not is_concrete(scorers, counts):
         return
     for scorer in scorers:
-        scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
+        with outside_traces():
+            scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
         if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
             continue
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):

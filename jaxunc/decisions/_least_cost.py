@@ -191,9 +191,9 @@ def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
     Of costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
     names of no class, with the nearest, and for another shape.
     """
-    plain, names = plain_costs(costs), [str(label) for label in labels]
-    if plain is None:
+    if (plain := plain_costs(costs)) is None:
         return None
+    names = [str(label) for label in labels]
     if not isinstance(plain, dict):
         values = np.asarray(plain, float)
         if values.shape != (len(names), len(names)):

@@ -292,7 +292,7 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
         )
     own = [names[known_name] for known_name in known]
     # The data's own names where they have spaces for the model's underlines.
-    order = "list(bound.columns.names)" if tuple(own) == known else f"{own[:10]}{', …' * (len(own) > 10)}"
+    order = "list(model.columns.names)" if tuple(own) == known else f"{own[:10]}{', …' * (len(own) > 10)}"
     raise ValueError(
         f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
         "are known."

@@ -191,7 +191,7 @@ def test_columns_that_the_model_calls_alike(rng):
         with pytest.raises(ValueError, match="in another order") as caught:
             model.raw(data)
         advice = str(caught.value).partition("pass X")[2].partition("], with")[0] + "]"
-        found = model.raw(eval(f"X{advice}", {"X": data, "columns": model.columns}))
+        found = model.raw(eval(f"X{advice}", {"X": data, "model": model}))
         np.testing.assert_array_equal(found, model.raw(frame))
 
 

@@ -20,6 +20,7 @@ from jaxunc.interop.onnx import _graph
 from jaxunc.interop.onnx._graph import Graph, pieces_of
 from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
 from jaxunc.intervals import Interval
+from tests._refusal import refuses
 from tests._rules import CASES, RULES, make
 
 from ._made import ENSEMBLES, N_TREES, data, ensemble_of, forest_of, rows
@@ -113,16 +114,18 @@ def test_cautious_rules(name, n_classes):
     check(ju.bind(forest, CAUTIOUS[name]()), rows(forest.trees))
 
 
-@pytest.mark.parametrize("name", ["evidence", "cautious", "pooling"])
+@pytest.mark.parametrize("name", ["evidence", "cautious"])
 @pytest.mark.exhaustive(keep=1)
 def test_ten_classes(name):
     forest = forest_of(10)
-    rules = {
-        "evidence": ju.EvidenceAccumulation(forest.prior),
-        "cautious": CautiousReport(1),
-        "pooling": {"vote": ju.Vote(), "pooling": ju.Pooling()},
-    }
-    check(ju.bind(forest, rules[name]), rows(forest.trees))
+    rule = ju.EvidenceAccumulation(forest.prior) if name == "evidence" else CautiousReport(1)
+    check(ju.bind(forest, rule), rows(forest.trees))
+
+
+@pytest.mark.exhaustive
+def test_many_classes_of_pooling_go_one_by_one_which_onnx_cannot():
+    bound = ju.bind(forest_of(10), {"vote": ju.Vote(), "pooling": ju.Pooling()})
+    refuses(ValueError, r"by scan, for which .*bound.export\(\)", to_onnx, bound)
 
 
 @pytest.mark.parametrize("settings", [{"n_trees": 1}, {"n_trees": 1, "max_depth": 1}, {"min_samples_leaf": 200}])
