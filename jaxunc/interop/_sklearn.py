@@ -5,7 +5,7 @@ field that this version does not know says nothing yet. Where instances go count
 another form, the tree itself is asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,6 @@ from jaxunc.forest import Forest, snap_to_integers
 from jaxunc.tables import Columns, NumbersLike
 
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
-from ._sklearn_categories import CodesLeft, Members, ask_codes, labels_of, nodes_with_sets, with_categories, with_sets
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _MODELS = (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)
@@ -183,25 +182,45 @@ def tree_of(
     model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
 ) -> ComparingTree:
     """Return one tree of a model, with features as the whole numbers them; a ValueError if it may be read wrongly."""
-    tree, labels = estimator.tree_, labels_of(model, estimator)
+    tree, labels, codes = estimator.tree_, {}, None
     _refuse_what_is_unknown(tree)
-    nodes, codes = nodes_with_sets(estimator, labels, where), None
-    if len(nodes) or _stored_fields(tree) != STORED:
-        paths = _Paths(tree)
-        codes = ask_codes(tree, paths, nodes, labels, PROBES)
-        _check_by_asking(tree, paths, codes)
+    is_known = _stored_fields(tree) == STORED
+    if not is_known or _may_test_categories(estimator):
+        from ._sklearn_categories import ask_codes, labels_of, nodes_with_sets
+
+        labels = labels_of(model, estimator)
+        nodes = nodes_with_sets(estimator, labels, where)
+        if len(nodes) or not is_known:
+            paths = _Paths(tree)
+            codes = ask_codes(tree, paths, nodes, labels, PROBES)
+            _check_by_asking(tree, paths, codes)
     # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
     feature = tree.feature if where is None else where[np.maximum(tree.feature, 0)]
     compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
     children = tree.children_left, tree.children_right
     made = ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
-    return made if codes is None else with_sets(made, codes, labels, where, columns)
+    if codes is None:
+        return made
+    from ._sklearn_categories import with_sets
+
+    return with_sets(made, codes, labels, where, columns)
 
 
-def columns_of(model: Any, members: Members) -> Columns:
+def _may_test_categories(estimator: Any) -> bool:
+    """Whether any sign is there that a tree tests sets of categories; their own file is read then alone."""
+    tree = estimator.tree_
+    of_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
+    return of_sets or bool(np.any(tree.threshold == -np.inf))
+
+
+def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> Columns:
     """Return the columns that a model was fitted to."""
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+    if not any(_may_test_categories(estimator) for estimator, _ in members):
+        return columns
+    from ._sklearn_categories import with_categories
+
     return with_categories(columns, model, members)
 
 
@@ -250,7 +269,7 @@ def _refuse_what_is_unknown(tree: Any) -> None:
         )
 
 
-def _check_by_asking(tree: Any, paths: "_Paths", codes: CodesLeft) -> None:
+def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
     """Raise a ValueError unless a tree sends instances where its public thresholds say, and codes where it said.
 
     At every test it is asked about both sides, with the values that led there and with other tests' too, and about NaN.
@@ -317,7 +336,7 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     return np.where(narrow.astype(np.float64) > thresholds, np.nextafter(narrow, np.float32(-np.inf)), narrow)
 
 
-def _leaves(tree: Any, rows: np.ndarray, codes: CodesLeft) -> np.ndarray:
+def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
     """Return the leaves of instances by what is public of a tree, and where codes go."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
