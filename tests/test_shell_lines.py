@@ -77,6 +77,7 @@ def test_from_a_pickled_pipeline_to_a_nightly_file(tmp_path, monkeypatch, capsys
     answers = pd.read_parquet("answers")
     assert answers["id"].astype(int).tolist() == list(range(200))
     assert np.mean(answers["class"] == np.where(table["age"] > 40, "no", "yes")) > 0.95
+    assert set(answers["decision"][answers["class"] == "yes"]) == {"yes"}, "a dearer miss takes none back"
 
 
 @pytest.mark.exhaustive

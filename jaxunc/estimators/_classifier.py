@@ -59,6 +59,7 @@ from jaxunc.tables import (
     check_names,
     class_positions,
     encode_rows,
+    is_plain,
     is_sparse,
     plain_pandas,
     plain_table,
@@ -613,6 +614,9 @@ class CountedForest(ProbabilityClassifier):
             return X if is_sparse(X) else np.asarray(X)
         if self.forest_.trees.columns.looks_up:  # by words, or in float64
             return X
+        is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
+        if is_array and is_plain(X, self.forest_.trees.columns):
+            return X  # what the checks would return, in a tenth of their time for one row
         checks = self._data_checks(self._chosen["allows_nan"])
         X = validated(self, X, reset=False, ensure_min_samples=0, **checks)
         return X if is_sparse(X) else np.asarray(X)

@@ -14,6 +14,7 @@ from ._encode import (
     encode_instances,
     encode_rows,
     encode_traced,
+    is_plain,
     spelled,
     warn_of_merged_values,
 )

@@ -71,7 +71,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
-    if type(data) is np.ndarray and _is_plain(data, columns):
+    if type(data) is np.ndarray and is_plain(data, columns):
         return Encoded(data, False)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
@@ -113,7 +113,7 @@ MOST_PLAIN = 2**12
 """Values of an array up to which it is small."""
 
 
-def _is_plain(data: np.ndarray, columns: Columns) -> bool:
+def is_plain(data: np.ndarray, columns: Columns) -> bool:
     """Whether a small array is what encoding would make of it: a service's few rows, where each step counts."""
     if data.dtype != np.float32 or data.size > MOST_PLAIN or not data.flags.c_contiguous:
         return False
