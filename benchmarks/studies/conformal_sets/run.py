@@ -2,7 +2,7 @@
 
     python -m benchmarks conformal_sets [--data FOLDER] [--sets NAME ...]
 
-A grown-out random forest of 100 trees on the sets of `benchmarks.studies.rules`: at most 2000 rows, one fold of a
+A grown-out random forest of 100 trees on the sets of `benchmarks.studies.rules`: at most 2000 rows, two folds of a
 five-fold cross-validation. `predict_set(X, coverage=.9)` of the learned pool and of the mean, calibrated by out-of-bag
 rows, and of the mean by a quarter of the rows that was held out; MAPIE and crepes by the same quarter: `methods`.
 
@@ -25,8 +25,8 @@ from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets.methods import counted
 from benchmarks.studies.sets.run import BY_SIZE
 
-N_FOLDS, N_RUN = 5, 1
-TAKES = "35 data sets, one fold each"
+N_FOLDS, N_RUN = 5, 2
+TAKES = "35 data sets, two folds each"
 RESULTS = Path(__file__).parent
 
 
