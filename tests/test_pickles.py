@@ -136,7 +136,7 @@ def from_state(state: Any) -> Any:
     return {key: from_state(value) for key, value in state.items()} if type(state) is dict else state
 
 
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_state_of_arrays_and_texts_answers_the_same(name):
     model, rows = models()[name]

@@ -145,6 +145,7 @@ def test_what_is_masked_or_absent_is_refused(estimator):
         refuses(ValueError, "requires y to be passed, but the target y is None", estimator.fit, data, None)
 
 
+@pytest.mark.exhaustive
 def test_groups_of_the_fit():
     groups = np.repeat(np.arange(100), 2)
     model = CombinedForestClassifier(forest(), "mean", counts="oob").fit(X, Y, groups=groups)

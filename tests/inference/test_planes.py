@@ -102,6 +102,7 @@ def test_merges_as_planes_do(name, n_classes, kind):
 
 @pytest.mark.once
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
+@pytest.mark.exhaustive(keep=1)
 def test_masks_padding_and_parts_of_the_trees(walk, rng):
     forest, X = counted(2, "whole"), jnp.asarray(toy_data(2)[0][:100])
     mask = rng.random((len(X), forest.n_trees)) < 0.7

@@ -188,6 +188,7 @@ def test_regressors():
 
 
 @pytest.mark.filterwarnings("ignore:every leaf of this forest holds one class")
+@pytest.mark.exhaustive
 def test_classifiers_of_jaxunc():
     """A fitted forest on frames: its own counts, and those of rows that were held out."""
     frame, y, asked = rows(2)

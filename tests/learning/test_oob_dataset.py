@@ -267,7 +267,7 @@ def assert_same_rows(model, x, dense, y, **how):
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
 @pytest.mark.parametrize("source", ["oob", "cross_fit"])
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_sparse_rows_of_the_sample(source, counts):
     assert_same_rows(sparse_model(3, 30), SPARSE.tocsc(), SPARSE.toarray(), LABELS, source=source, counts=counts)
 

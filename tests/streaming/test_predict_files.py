@@ -162,6 +162,7 @@ def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.exhaustive(keep=1)
 def test_files_that_come_later_are_scored_alone(form, saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)

@@ -199,7 +199,7 @@ def test_no_compilation_follows_the_data(fitted):
 @pytest.mark.parametrize(
     "how", [{}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite", "max_trees": 7}], ids=str
 )
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive(keep=2)
 def test_sparse_instances(walk, how, monkeypatch):
     bound, X = voting.bind_vote(sparse_forest(3), walk=walk, **how), sparse_data(missing=True)
     expected = bound(X.toarray())
