@@ -131,7 +131,7 @@ def test_the_search_finds_names(browser):
     for room in rooms:
         name = importlib.import_module(f"jaxunc.{room}").__all__[-1]
         page.goto((SITE / "search.html").as_uri() + f"?q={name}")
-        page.wait_for_selector("#search-results ul.search li", timeout=20_000)
+        page.get_by_text("Search finished").wait_for(timeout=20_000)  # results come one by one
         links = page.eval_on_selector_all("#search-results ul.search a", "all => all.map(one => one.href)")
         assert any(f"reference/{room}.html" in link for link in links), (room, name)
     page.close()

@@ -164,7 +164,24 @@ class CautiousForestClassifier(CountedForest):
         """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none.
 
         Without ``utility`` and ``coverage`` they are the forest's own, by its votes; with one of them they are made of
-        `predict_proba`, as those of `CombinedForestClassifier.predict_set`, which tells of the parameters.
+        `predict_proba`, as those of `CombinedForestClassifier.predict_set`.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        utility, coverage, by_class, calibration
+            As for `CombinedForestClassifier.predict_set`.
+
+        Returns
+        -------
+        np.ndarray
+            Bools ``[instances classes]``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As there.
         """
         if utility is None and coverage is None and by_class is False and calibration is None:
             return np.asarray(self._answer(X).membership)
@@ -174,7 +191,17 @@ class CautiousForestClassifier(CountedForest):
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
         """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`.
 
-        Around `predict_proba`. ``s``: by default the forest's own.
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        s
+            How cautious, > 0; default: as the forest is.
+
+        Returns
+        -------
+        Interval
+            ``.lower`` and ``.upper``, around `predict_proba`.
         """
         if s is not None:
             return super().predict_interval(X, s=s)

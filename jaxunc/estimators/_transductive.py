@@ -345,7 +345,22 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
         """The least and the largest probability of each class among the models' ``[instances classes]``.
 
-        Widened to hold `predict_proba`. ``s`` belongs to counts of leaves, which this classifier has none of.
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        s
+            None: it belongs to counts of leaves, which this classifier has none of.
+
+        Returns
+        -------
+        Interval
+            ``.lower`` and ``.upper``, widened to hold `predict_proba`.
+
+        Raises
+        ------
+        ValueError
+            If ``s`` is given.
         """
         if s is not None:
             raise ValueError(f"s={s!r:.20} belongs to counts of leaves, which TransductiveClassifier has none of.")
@@ -357,7 +372,22 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     ) -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty ``[instances]`` each, of the models' mean and of each, by entropy.
 
-        Other kinds belong to counts of leaves, which this classifier has none of.
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        kind
+            ``"entropy"``: other kinds belong to counts of leaves, which this classifier has none of.
+
+        Returns
+        -------
+        Uncertainty
+            ``.total``, ``.aleatoric``, and their difference ``.epistemic``.
+
+        Raises
+        ------
+        ValueError
+            If ``kind`` is another one.
         """
         check_one_of("kind", kind, ("entropy",))
         answers = self.predict_proba_by_label(X)
