@@ -40,8 +40,8 @@ def base() -> None:
 
 def cli() -> None:
     """A page of a small comparison, from the template that the wheel brings; a model fitted, scored."""
-    small = "--trees 5 --folds 2 --repeats 1 --leaf-sizes 4 --combiners probability vote".split()
-    said = command("compare", table(), "--target", "y", "--report", "report", "--quiet", *small)
+    small = ("--trees", "5", "--folds", "2", "--repeats", "1", "--combiners", "probability", "vote")
+    said = command("compare", table(), "--target", "y", "--leaf-sizes", "4", "--report", "report", "--quiet", *small)
     assert "<html" in (FOLDER / "report" / "report.html").read_text(encoding="utf-8"), said
     said = command("fit", table(), "--target", "y", "--output", "model.safetensors")
     said += command("predict", "model.safetensors", table(), "--output", "answers", "--quiet")
