@@ -69,10 +69,10 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 
     Their ``values`` are `SparseRows`, which are made dense part by part. CSR is best: others are converted to it.
     """
+    if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
+        return Encoded(data, False)
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
-    if type(data) is np.ndarray and is_plain(data, columns):
-        return Encoded(data, False)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
