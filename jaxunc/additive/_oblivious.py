@@ -4,7 +4,8 @@ Trees share their borders. So a block's columns become codes once, how many bord
 compare small integers. Codes, leaves and sums are loops of their own: each is compiled for the width of its integers.
 """
 
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import NAN_LAST, TwoFloat, ceil_div, cores, power_of_two, take, two_sum
 from jaxunc.forest import Trees
 from jaxunc.inference import (
+    SMALL,
+    BoundForest,
     Chunk,
     HostProgram,
     Part,
@@ -37,6 +40,9 @@ PIECE = 16
 
 MOST_TOGETHER = 512
 """Trees whose leaves of a block are found before their values are added: a megabyte in the cache."""
+
+MOST_WALKED = 1024
+"""Instances times trees up to which trees are walked: in the thread that calls, where a hand-over would take longer."""
 
 GAP = 64
 """Places between two rows of codes: rows a multiple of 4096 bytes apart lie in the same lines of a cache."""
@@ -128,15 +134,26 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
 class ObliviousSums:
     """The sums of leaf values, to twice the precision of a float, asked like a bound forest."""
 
-    def __init__(self, levels: ObliviousTests, n_features: int):
-        self._levels, self._n_features = levels, n_features
+    def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
+        self._levels, self._n_features, self._walk = levels, n_features, walk
         self._n_rows = power_of_two(int(jnp.max(levels.row)) + 1)
+        self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
+
+    def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
+        """Return the same trees bound as others are, for few instances; None for more, which are faster here."""
+        return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
+
+    @cached_property
+    def _walked(self) -> BoundForest[TwoFloat]:
+        return self._walk()
 
     def answer(self, X: Encoded) -> TwoFloat:
         """Return the sums ``[instances each]``."""
+        if (walk := self.walk_for(len(X.values))) is not None:
+            return walk.answer(X)
         n_columns = max(self._n_rows, self._n_features * (1 + X.missing))
         block = block_size("blocks", self._levels.values.shape[1], n_columns)
-        small = tuple(Chunk(size, min(size, block)) for size in (1, 8, 64, 512))
+        small = tuple(Chunk(size, min(size, block)) for size in SMALL)
         shapes, threads = Shapes(Chunk(2048, block), Chunk(8192, block), small), cores()
 
         def score(part: Part) -> TwoFloat:

@@ -81,6 +81,18 @@ def test_numbers_are_as_wide_as_they_have_to_be(depths, borders, codes, monkeypa
     np.testing.assert_array_equal(found, walked(made, monkeypatch).raw(X))
 
 
+def test_few_rows_are_walked():
+    made, X = model((3,) * 40), rows(2100)
+    bound = made._bound()[0]
+    assert isinstance(bound, _oblivious.ObliviousSums)
+    assert bound.walk_for(25) is not None
+    assert bound.walk_for(26) is None
+    many = np.asarray(made.raw(X)), np.asarray(made.predict(X))
+    for n in (1, 2, 25, 26, 64, 100):
+        for found, wanted in zip((made.raw(X[:n]), made.predict(X[:n])), many, strict=True):
+            np.testing.assert_array_equal(found, wanted[:n])
+
+
 def test_outputs_of_their_own():
     one = model((2, 1, 3, 3))
     made = dataclasses.replace(one, base=jnp.zeros(2, one.base.dtype), trees_per_stage=2)
