@@ -10,22 +10,26 @@ from jaxtyping import Float32, Int
 
 from ._columns import Columns, CutLookup
 from ._frames import NUMBERS, Frame, as_floats, column_of, dtypes_of, frame_names, is_frame, is_named, kind_of
+from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     """Return a frame as float32 or float64, columns with levels or cuts as codes."""
-    plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
+    is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
+    numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
-        _check_codes(frame, [j for j in plain if columns.nominal[j]], name)
-    if len(plain) == columns.number:
-        return _plain_numbers(frame, plain, name)
+        _check_codes(frame, [j for j in numbers if columns.nominal[j] and columns.lookups[j] is None], name)
+    read = _plain_numbers(frame, numbers, name)  # all at once: pandas takes long for each selection
+    if not any(columns.lookups):
+        return read
     values = np.empty(frame.shape, np.float32)
     with np.errstate(over="ignore"):
-        values[:, plain] = _plain_numbers(frame, plain, name)
+        values[:, numbers] = read
+    for i, j in enumerate(numbers):
+        if isinstance(lookup := columns.lookups[j], CutLookup):
+            values[:, j] = lookup.codes(read[:, i])
     for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup):
-            values[:, j] = lookup.codes(_plain_numbers(frame, [j], name)[:, 0])
-        elif lookup is not None:
+        if isinstance(lookup, Lookup):
             values[:, j] = lookup.codes(column_of(frame, j))
     return values
 
