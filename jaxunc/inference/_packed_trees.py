@@ -102,8 +102,8 @@ class PackedTrees(eqx.Module):
         columns, scalars, layout = cut_rows(lifted, merge, trees.n_trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
         plan = make_plan(trees, missing=False, top=tall_top(trees))
-        tables = _spread_by_place(columns, code, plan, layout)
-        return cls(plan, tables, scalars, merge_scalars(layout.scalars, scalars), spec)
+        tables, totals = _spread_by_place(columns, scalars, code, plan, layout)
+        return cls(plan, tables, scalars, totals, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -300,11 +300,13 @@ def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array
     return [plan.by_place(packed) for packed in pack(planes, layout)]
 
 
-@jit(static_argnums=3)
-def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout):
-    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
+@jit(static_argnums=4)
+def _spread_by_place(
+    columns: list[Array], scalars: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout
+) -> tuple[list[Array], list[Any]]:
+    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has; and totals."""
     rows = plan.by_place(code)
-    return [take(packed, rows) for packed in pack(columns, layout)]
+    return [take(packed, rows) for packed in pack(columns, layout)], merge_scalars(layout.scalars, scalars)
 
 
 @jit(static_argnums=0)
