@@ -88,6 +88,13 @@ class Shapes(NamedTuple):
     small: tuple[Chunk, ...] = ()
     """For what is left, ascending."""
 
+    def of_at_most(self, rows: int, block: int) -> "Shapes":
+        """The shapes with so many instances, one at least; blocks are cut to so many."""
+        least = self.small[0] if self.small else self.single
+        fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(min(least.rows, max(rows, 1)), 1)]
+        fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
+        return Shapes(fit[-1], None, tuple(fit[:-1]))
+
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Instances of the small shapes on a CPU: powers of two, so that who asks for so many has nothing to cut off, which
