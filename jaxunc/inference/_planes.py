@@ -81,7 +81,9 @@ class Layout(NamedTuple):
     @property
     def block(self) -> int:
         """Instances that are merged at a time at most, so that their carry stays in the cache."""
-        return max(SMALLEST_BLOCK, 1 << (BLOCK_NUMBERS // self.width).bit_length() - 1) if self.is_wide else 2**31
+        if not self.is_wide:
+            return 2**31
+        return 1 << max(BLOCK_NUMBERS // self.width, SMALLEST_BLOCK).bit_length() - 1
 
     def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
         """The shape of each merged plane, and of the numbers per tree under a mask."""
