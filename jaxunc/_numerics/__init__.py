@@ -14,6 +14,7 @@ from ._bits import (
     split_bits,
     split_words,
     take,
+    take_rows,
 )
 from ._counts import (
     as_counts,
@@ -65,5 +66,6 @@ from ._sums import (
     sum_before,
     sum_in_order,
     two_float_from_limbs,
+    two_floats,
     two_sum,
 )

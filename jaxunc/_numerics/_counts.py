@@ -68,7 +68,7 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if rows.size and rows.min() >= 0 and rows.max() < most:
         # Small counts, as in leaves, number the vectors: no sorting.
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
-        small = rows.astype(np.int32) if np.prod(sides.astype(np.float64)) <= most else None
+        small = rows.astype(np.int32) if np.log2(sides).sum() <= np.log2(most) + 1e-9 else None
         if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
             # The vectors as numbers of a mixed radix: marks in a table find the distinct ones and their order at once.
             number = np.zeros(len(rows), np.int32)

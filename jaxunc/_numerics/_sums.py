@@ -196,6 +196,14 @@ def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> 
     return TwoFloat(*two_sum(total, error + last_error))
 
 
+def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
+    """Return counts >= 0 as two floats: exact for integers of 32 bits, and of more below 2⁵³."""
+    if counts.dtype in (jnp.int32, jnp.uint32) and jnp.result_type(float) == jnp.float32:
+        return two_float_from_limbs(counts.astype(jnp.uint32), jnp.zeros(counts.shape, jnp.int32))
+    high = counts.astype(float_dtype(counts))
+    return TwoFloat(high, jnp.zeros_like(high))
+
+
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
     """Return the sum of the values (≥ 0, ``largest`` in all at most) before each place; n is a multiple of 64."""
     if jax.default_backend() != "cpu" or largest >= 2**24:

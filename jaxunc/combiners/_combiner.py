@@ -8,6 +8,7 @@ learned, and which differ from tree to tree.
 """
 
 import abc
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args, overload
 
@@ -338,13 +339,18 @@ def merged(combiner: Combiner, stat: PyTree, passing: Bool[Array, "trees rows"] 
 
 
 _lift_rows_once = jit(lift_tree)
-_SHORT, _LONG = 1024, 16384
+_SHORT, _LONG, _MOST_NUMBERS = 1024, 16384, 2**22
+
+
+MANY = 32
+"""Classes up to which each is worth numbers of its own in what is computed with pairs of them, or kept for a part."""
 
 
 def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyTree:
     """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
     # In parts of fixed length they need no program for each length.
-    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
+    lengths = (_LONG, _SHORT, len(counts)) if counts.shape[-1] <= MANY else (_length(combiner, counts), len(counts))
+    length = next(part for part in lengths if len(counts) % part == 0)
     if length == len(counts):
         return _lift_rows_once(combiner, counts)
     counts = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
@@ -352,6 +358,13 @@ def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyT
     # A number for the whole tree is the same in all parts.
     joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
     return jax.tree.map(joined, *parts)
+
+
+def _length(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> int:
+    """Rows that are lifted at a time where classes are many: a power of two."""
+    lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, counts.shape[-1]), counts.dtype))
+    numbers = max(counts.shape[-1], *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))
+    return min(_SHORT, 1 << max(_MOST_NUMBERS // numbers, 1).bit_length() - 1)
 
 
 def columns_of(

@@ -4,18 +4,20 @@ import math
 from typing import ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
-from jaxunc._numerics import float_dtype, log_softmax, sum_in_order
+from jaxunc._numerics import float_dtype, log_softmax, sum_in_order, two_floats
 from jaxunc._types import PyTree
 from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, margin
-from ._combiner import Combiner, learned_field
+from ._combiner import MANY, Combiner, learned_field
+from ._shares import total_of_classes
 
 
 class EvidenceAccumulation(Combiner[Answer]):
@@ -108,8 +110,7 @@ class EvidenceAccumulation(Combiner[Answer]):
                 "pass one probability per class."
             )
         dtype = float_dtype(counts, self.log_prior)
-        # C w_c - N as a sum of differences, which are exact for integers.
-        lead = sum_in_order(differences(counts).astype(dtype))
+        lead = _lead(counts).astype(dtype)
         share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
         total = sum_in_order(counts.astype(dtype), keepdims=True) + n_classes * self.smoothing
         above = counts.astype(dtype) + self.smoothing * share
@@ -132,3 +133,14 @@ class EvidenceAccumulation(Combiner[Answer]):
         log_probability = log_softmax(admissible)
         score = margin(jnp.where(conflict[..., None], 0.0, class_scores)) if class_scores.shape[-1] == 2 else None
         return Answer(class_scores, score, jnp.exp(log_probability), log_probability)
+
+
+def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
+    """Return C w_c - N, by numbers that are exact for integers."""
+    n_classes = counts.shape[-1]
+    if n_classes <= MANY:
+        return sum_in_order(differences(counts))
+    # Of many classes not by all pairs of them, but by pairs of floats.
+    own = two_floats(counts)
+    mean = jax.tree.map(lambda part: part[..., None], total_of_classes(own).divided_by(n_classes))
+    return n_classes * own.minus(mean).value

@@ -1,6 +1,5 @@
 """The reasons why a cautious forest does not decide, and how far it would have to be trusted to."""
 
-from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -18,6 +17,7 @@ from jaxunc.tables import NumbersLike
 from ._combiner import Combiner, learned_field
 from ._generalized_vote import Mass, check_mass, matrix, pairs, share_out, total_of, tree_mass
 from ._merge import Merging
+from ._shares import total_of_classes
 
 
 class Explanation(NamedTuple):
@@ -112,8 +112,7 @@ class ExplainedVote(Combiner[Explanation]):
         """Divide by the total, and take the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
         # Added as pairs of floats: what abstains is the small difference between a total and nearly all of it.
-        columns = range(support.high.shape[-1])
-        decided = reduce(TwoFloat.plus, (TwoFloat(support.high[..., c], support.low[..., c]) for c in columns))
+        decided = total_of_classes(support)
         whole = jnp.broadcast_to(total.value, decided.high.shape)
         trees = stat["trees"]
         if self.mass == "certainty":

@@ -91,19 +91,20 @@ class Pooling(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Counts as they are, class by class."""
-        return tuple(counts[..., c] for c in range(counts.shape[-1]))
+        """Counts as they are; of few classes class by class."""
+        n_classes = counts.shape[-1]
+        return tuple(counts[..., c] for c in range(n_classes)) if n_classes <= UNROLLED else counts
 
-    def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
+    def finish(self, stat: TwoFloat | tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
-        if len(stat) <= UNROLLED:
+        if isinstance(stat, TwoFloat):
+            total = TwoFloat(*(part[..., None] for part in total_of_classes(stat)))
+            scores, shares = _score_and_share(stat, total, stat.high.shape[-1])
+        else:
             total = reduce(TwoFloat.plus, stat)
             found = [_score_and_share(own, total, len(stat)) for own in stat]
             scores, shares = (jnp.stack(part, axis=-1) for part in zip(*found, strict=True))
-        else:
-            own, total = _stacked(stat), _total(stat)
-            scores, shares = _score_and_share(own, TwoFloat(*(part[..., None] for part in total)), len(stat))
-        return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)
+        return Answer.from_shares(shares, scores, scores[..., 1] if shares.shape[-1] == 2 else None)
 
 
 UNROLLED = 8
@@ -117,11 +118,9 @@ def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Ar
     return divide_by_shared(lead, total.value), divide_by_shared(own.value, total.value, 1 / n_classes)
 
 
-def _total(stat: tuple[TwoFloat, ...]) -> TwoFloat:
-    """Add classes up in their order, by a loop."""
-    others = TwoFloat(*(jnp.stack(part) for part in zip(*stat[1:], strict=True)))
-    return lax.scan(lambda total, own: (total.plus(own), None), stat[0], others)[0]
-
-
-def _stacked(stat: tuple[TwoFloat, ...]) -> TwoFloat:
-    return TwoFloat(*(jnp.stack(part, axis=-1) for part in zip(*stat, strict=True)))
+def total_of_classes(stat: TwoFloat) -> TwoFloat:
+    """Add up the last axis in its order, by a loop."""
+    first, others = (
+        jax.tree.map(lambda part, at=at: jnp.moveaxis(part, -1, 0)[at], stat) for at in (0, slice(1, None))
+    )
+    return lax.scan(lambda total, own: (total.plus(own), None), first, others)[0]

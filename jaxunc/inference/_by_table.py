@@ -32,6 +32,10 @@ MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
 
 
+MOST_NUMBERS = 2**22
+"""Numbers of wide planes that are merged in a call."""
+
+
 class ByTable(eqx.Module):
     """Trees packed for walking, and the leaf table."""
 
@@ -111,9 +115,15 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
     """The shapes of calls for so many packed trees, in which an instance meets so many tests."""
-    if spec.walk == "levels":
-        return call_shapes("levels", n_trees, 2 * n_features, CHUNK_BLOCKS)
-    shapes = call_shapes("blocks", n_trees, n_features * (1 + spec.missing), CHUNK_BLOCKS, n_tests)
+    on_host, layout = spec.walk == "blocks", spec.layout
+    columns = n_features * (1 + spec.missing if on_host else 2)
+    shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
+    if layout.is_wide:
+        return shapes.of_at_most(
+            MOST_NUMBERS // (layout.width * (n_trees if layout.planes.collects else 1)), layout.block
+        )
+    if not on_host:
+        return shapes
     most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
     if not most:
         return shapes._replace(single=shapes.small[-3], large=None, small=shapes.small[:-3])
@@ -123,10 +133,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk."""
-    plan, tables, scalars, totals = arrays
-    return PackedTrees(plan, tables, scalars, totals, spec).merge(
-        x, mask, None if n_blocks is None else (block, n_blocks)
-    )
+    return PackedTrees(*arrays, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
 @partial(HostProgram, static_argnums=(0, 2))
@@ -134,9 +141,8 @@ def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
     """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
-    plan, tables, scalars, totals = arrays
     blocks = None if n_blocks is None else (1, n_blocks)
-    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask, blocks)
+    stat = PackedTrees(*arrays, spec).merge(x, mask, blocks)
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.

@@ -92,6 +92,13 @@ class Shapes(NamedTuple):
     of_a_thread: int = 512
     """Instances that take as long as another thread to wake, and its answer to come."""
 
+    def of_at_most(self, rows: int, block: int) -> "Shapes":
+        """The shapes with so many instances, one at least; blocks are cut to so many."""
+        least = self.small[0] if self.small else self.single
+        fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(min(least.rows, max(rows, 1)), 1)]
+        fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
+        return self._replace(single=fit[-1], large=None, small=tuple(fit[:-1]))
+
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Instances of the small shapes on a CPU: powers of two, so that who asks for so many has nothing to cut off, which

@@ -37,7 +37,7 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, encode_traced
 
 from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
 from ._plan import Plan, column_keys, make_plan, node_at
-from ._planes import cut, rejoin
+from ._planes import WIDE, cut, rejoin
 from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 LARGEST_LEAF_TABLE = 2**30
@@ -123,11 +123,14 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
     one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
-    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+    # What is wide stays by rows, as it has to be lifted in any case.
+    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one), WIDE) > LARGEST_LEAF_TABLE
 
 
-def _bytes(lifted: PyTree) -> int:
-    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
+def _bytes(lifted: PyTree, most: int | None = None) -> int:
+    """Bytes of the arrays, or of those with so many numbers at most."""
+    sizes = [(math.prod(part.shape), part.dtype.itemsize) for part in jax.tree.leaves(lifted) if part.ndim]
+    return sum(size * itemsize for size, itemsize in sizes if most is None or size <= most)
 
 
 def fold(
@@ -243,7 +246,8 @@ def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, value
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
-    packed = PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec)
+    tables, rows = pack_by_place(planes, plan, spec.layout)
+    packed = PackedTrees(plan, tables, scalars, totals, rows, spec)
     return packed.results(packed.carried(x, mask))
 
 
@@ -258,7 +262,7 @@ def _backward(spec, saved, cotangents):
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     # Of an exact sum only the high part has a gradient: the low one is its rounding error.
     grads = [getattr(g, "high", g) for g in cotangents[0]]
-    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1))
+    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.layout.block)
     moving = [i for i, plane in enumerate(planes) if jnp.issubdtype(plane.dtype, jnp.floating)]
 
     def block(tables, start, first):
@@ -284,16 +288,18 @@ def _backward(spec, saved, cotangents):
             here = live[0] if mask is None else live[t]
             new_tables, new_claimed = [], []
             for i, table, pull, out, taken in zip(moving, tables, pulls, outs, claimed, strict=True):
-                hit = here
+                hit = here if planes[i].ndim == 2 else here[:, None]
                 if out is not None:
-                    hit = here & (planes[i][t, leaf] == out) & ~taken
+                    hit = hit & (planes[i][t, leaf] == out) & ~taken
                     taken = taken | hit
-                own = pull[:, t] if pull.ndim == 2 else pull  # collected planes have a cotangent per tree
+                # Collected planes have a cotangent per tree.
+                own = pull[:, t] if spec.layout.planes.kinds[i] == "collect" else pull
                 new_tables.append(table.at[t, leaf].add(jnp.where(hit, own, 0)))
                 new_claimed.append(taken)
             return new_tables, new_claimed
 
-        unclaimed = [jnp.zeros(size, bool) for _ in moving]
+        shapes = spec.layout.shapes(size)
+        unclaimed = [jnp.zeros(shapes[i], bool) for i in moving]
         return lax.fori_loop(0, n_trees, tree, (tables, unclaimed))[0]
 
     tables = [jnp.zeros_like(planes[i]) for i in moving]

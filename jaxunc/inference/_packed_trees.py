@@ -16,6 +16,7 @@ come in parts, and the tests show by it that parts give the bits of the whole.
 """
 
 import dataclasses
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -32,7 +33,7 @@ from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan, tall_top
-from ._planes import Layout, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
+from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
 from ._walk import (
     Walk,
     are_few,
@@ -50,7 +51,7 @@ from ._walk import (
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
 
-_ARRAYS = ("plan", "tables", "scalars", "totals")
+_ARRAYS = ("plan", "tables", "scalars", "totals", "rows")
 
 
 class Spec(NamedTuple):
@@ -67,7 +68,7 @@ class Carry(NamedTuple):
     """Contributions of the trees so far: one entry for each plane, one for each number per tree."""
 
     planes: list[Any]
-    """Merged planes, ``[instances]`` each."""
+    """Merged planes, ``[instances]`` each, wide ones ``[instances numbers]``."""
     scalars: list[Any]
     """Merged numbers per tree: one for all instances ``[]``, or ``[instances]`` where a mask tells them apart."""
 
@@ -82,6 +83,8 @@ class PackedTrees(eqx.Module):
     """Numbers per tree."""
     totals: list[Any]
     """The carry of those numbers over all trees."""
+    rows: list[Array]
+    """What wide planes look up, for all trees together (`jaxunc.inference._planes`)."""
     spec: Spec = eqx.field(static=True)
 
     @classmethod
@@ -91,7 +94,8 @@ class PackedTrees(eqx.Module):
         spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
         totals = merge_scalars(layout.scalars, scalars)
         plan = make_plan(trees, missing=missing, top=tall_top(trees))
-        return cls(plan, pack_by_place(planes, plan, layout), scalars, totals, spec)
+        tables, rows = pack_by_place(planes, plan, layout)
+        return cls(plan, tables, scalars, totals, rows, spec)
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
@@ -99,16 +103,16 @@ class PackedTrees(eqx.Module):
 
         ``code`` has the row of each node. Rows are packed before they are spread over the nodes.
         """
-        columns, scalars, layout = cut_rows(lifted, merge, trees.n_trees)
+        columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
         plan = make_plan(trees, missing=False, top=tall_top(trees))
         tables, totals = _spread_by_place(columns, scalars, code, plan, layout)
-        return cls(plan, tables, scalars, totals, spec)
+        return cls(plan, tables, scalars, totals, rows, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All arrays, in the order of the fields; what is left is the structure."""
-        return self.plan, self.tables, self.scalars, self.totals
+        return self.plan, self.tables, self.scalars, self.totals, self.rows
 
     @property
     def n_trees(self) -> int:
@@ -134,21 +138,24 @@ class PackedTrees(eqx.Module):
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
         """Merge all trees block by block: without a carry from the start, with one behind the trees of that."""
         spec, n = self.spec, X.shape[0]
+        shapes = partial(spec.layout.shapes, scalars=mask is not None)
         # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
         merging = spec.layout.planes if mask is None else spec.layout.both
         # Missing values have each column twice (`make_plan`), which a block has to hold.
         columns = X.shape[1] * (1 + spec.missing)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), n), None)
+        most = min(n, spec.layout.block)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
-        # A collected plane is the only one with a second axis: its length is how many trees the carry holds already.
-        seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
+        # The second axis of a collected plane is as long as the carry has trees already.
+        held = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
+        seen = max(held, default=0)
 
         def block(out, start, _):
             # Keys are made of one block at a time: those of all instances would be as large as the data again.
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
-            before = merging.start([(size,)] * len(merging.kinds))
+            before = merging.start(shapes(size))
             if carry is not None:
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
             on_host = self._few if are_few(size, self.n_trees) else self._by_tree
@@ -159,9 +166,9 @@ class PackedTrees(eqx.Module):
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
 
         # Collected planes are filled, not joined: they have their final width at once.
-        out = merging.start([(n,)] * len(merging.kinds))
-        wide = lambda acc, c: (jnp.full((n, seen + self.n_trees), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
-        out = [wide(acc, c) for acc, c in zip(merging.planes, out, strict=True)]
+        all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])  # noqa: E731
+        full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
+        out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         return over_blocks(block, out, n, size, number) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
@@ -184,7 +191,11 @@ class PackedTrees(eqx.Module):
         else:
             place = walk_few(self.plan, keys)
             found = [take(table.reshape(-1), place) for table in self.tables]
-        scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, len(keys))) for s in self.scalars]
+        return self._in_order(merging, carry, found, mask)
+
+    def _in_order(self, merging: Merging, carry, found, mask):
+        """Scan over elements of the tables that were found, ``[trees block]``, in the order of the trees."""
+        scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, found[0].shape[1])) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
         def visit(tree):
@@ -197,6 +208,9 @@ class PackedTrees(eqx.Module):
         """Walk all trees at once, and merge them by one reduction."""
         # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
         place = walk_levels(self.plan, keys, self.spec.depth)
+        if self.spec.layout.is_wide:  # rows of all trees at once would be the tensor of instances, trees and classes
+            found = [take(table.reshape(-1), place).T for table in self.tables]
+            return self._in_order(merging, carry, found, mask)
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)
@@ -207,7 +221,7 @@ class PackedTrees(eqx.Module):
 
     def _contributions(self, merging: Merging, found, scalars, mask):
         """Return the same of elements of the tables that were found."""
-        values = planes_of(found, self.spec.layout)
+        values = planes_of(found, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
@@ -224,7 +238,7 @@ class PackedTrees(eqx.Module):
         layout = self.spec.layout
         shape = (n_instances,) if masked else ()
         return Carry(
-            layout.planes.start([(n_instances,)] * len(layout.planes.kinds)),
+            layout.planes.start(layout.shapes(n_instances)),
             layout.scalars.start([shape] * len(layout.scalars.kinds)),
         )
 
@@ -295,9 +309,10 @@ class PackedTrees(eqx.Module):
 
 
 @jit(static_argnums=2)
-def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array]:
-    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element."""
-    return [plan.by_place(packed) for packed in pack(planes, layout)]
+def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> tuple[list[Array], list[Array]]:
+    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones."""
+    columns, rows = columns_of_planes(planes, layout)
+    return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
 @jit(static_argnums=4)

@@ -6,9 +6,13 @@ plane. Of such planes a bit each is kept, in bits that other columns have to spa
 bits of leaf sizes), or else in columns of 32 bits: so fewer numbers are looked up. Only the host, which knows the
 values, can do so (`cut_rows`).
 
+An array of more than `WIDE` numbers is one *wide* plane, whatever their number: a column has the row of each node, and
+the rows lie apart, behind one of neutral values. A program's size so does not grow with the classes.
+
 Elements are integers that hold bits: what computes with all floats of a bound forest does not meet them.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,18 +22,33 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from jaxunc._numerics import as_bits, of_bits, pair_bits, split_bits
+from jaxunc._numerics import as_bits, of_bits, pair_bits, split_bits, take_rows
 from jaxunc.combiners import Merging, merge_kinds
+
+from ._drive import join
+
+WIDE = 32
+"""Numbers of an array of the statistic up to which each is a plane of its own."""
+
+
+BLOCK_NUMBERS, SMALLEST_BLOCK = 2**16, 64
+"""Numbers that instances of a block carry where planes are wide, and the fewest of these instances."""
 
 
 class Source(NamedTuple):
     """Where the entries of a plane are: static, hashable."""
 
     column: int | None
-    """The column with what is not 0; None where that is 1."""
+    """The column with what is not 0; None where that is 1, or where it is in rows."""
     word: int | None = None
     """The column with a bit for each entry that is not 0; None where there are no bits."""
     bit: int = 0
+    rows: int | None = None
+    """Of a wide plane: which rows have what is not 0, or else, where there is a column or 1, a bit for each entry."""
+    width: int | None = None
+    """Numbers of a wide plane; None of others."""
+    has_bits: bool = False
+    """Whether the rows have bits."""
 
 
 class Layout(NamedTuple):
@@ -47,7 +66,29 @@ class Layout(NamedTuple):
     columns: tuple[str, ...]
     """Types of the columns."""
     groups: tuple[tuple[int, ...], ...]
-    """Columns that share an element."""
+    """Columns that share an element. Where a plane is wide, the last column has the rows."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether any plane is wide."""
+        return any(source.width is not None for source in self.sources)
+
+    @property
+    def width(self) -> int:
+        """Numbers of all planes."""
+        return sum(source.width or 1 for source in self.sources)
+
+    @property
+    def block(self) -> int:
+        """Instances that are merged at a time at most, so that their carry stays in the cache."""
+        if not self.is_wide:
+            return 2**31
+        return 1 << max(BLOCK_NUMBERS // self.width, SMALLEST_BLOCK).bit_length() - 1
+
+    def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
+        """The shape of each merged plane, and of the numbers per tree under a mask."""
+        widths = [source.width for source in self.sources] + [None] * (len(self.scalars.kinds) if scalars else 0)
+        return [(n_instances,) if width is None else (n_instances, width) for width in widths]
 
     @property
     def both(self) -> Merging:
@@ -65,9 +106,10 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     for part, kind in zip(parts, merge_kinds(merge, leaf_table), strict=True):
         part = jnp.asarray(part)
         if part.shape[:2] == (n_trees, n_nodes):
-            columns = part.reshape(n_trees, n_nodes, -1)
-            columns = [columns[..., i] for i in range(columns.shape[2])]
-            planes, merges = planes + columns, merges + [kind] * len(columns)
+            numbers = part.reshape(n_trees, n_nodes, -1)
+            width = numbers.shape[2]
+            own = [numbers] if width > WIDE else [numbers[..., i] for i in range(width)]
+            planes, merges = planes + own, merges + [kind] * len(own)
             trailing.append(part.shape[2:])
         elif part.shape == (n_trees,):
             if kind == "collect":
@@ -81,13 +123,36 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
             )
     of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
     of_scalars = Merging(tuple(scalar_merges), tuple(part.dtype.name for part in scalars))
-    sources, columns = tuple(map(Source, range(len(planes)))), of_planes.dtypes
-    layout = Layout(structure, tuple(trailing), of_planes, of_scalars, sources, columns, _groups(columns))
+    at, beside, sources = itertools.count(), itertools.count(), []
+    for plane in planes:
+        is_wide = plane.ndim > 2
+        sources.append(Source(None, rows=next(beside), width=plane.shape[2]) if is_wide else Source(next(at)))
+    columns = [plane.dtype.name for plane in planes if plane.ndim == 2]
+    columns = (*columns, "int32") if len(columns) < len(planes) else tuple(columns)
+    layout = Layout(structure, tuple(trailing), of_planes, of_scalars, tuple(sources), columns, _groups(columns))
     return planes, scalars, layout
 
 
-def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], Layout]:
-    """Return what `cut` does of what was lifted from rows ``[distinct]``, on the host: columns, and no planes."""
+def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array], list[Array]]:
+    """The columns ``[trees nodes]`` of the planes that `cut` made, and the rows of wide ones: one for each node."""
+    wide = [(plane, acc) for plane, acc in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
+    columns = [plane for plane in planes if plane.ndim == 2]
+    rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), acc.neutral) for plane, acc in wide]
+    if rows:
+        columns.append(jnp.arange(1, len(rows[0]), dtype=jnp.int32).reshape(wide[0][0].shape[:2]))
+    return columns, rows
+
+
+def _behind_neutral(rows: Any, neutral: float) -> Array:
+    """Rows behind one of neutral values, which padding trees have."""
+    first = (1, rows.shape[1])
+    if isinstance(rows, np.ndarray):
+        return jax.device_put(join([np.full(first, neutral, rows.dtype), rows]))
+    return jnp.concatenate([jnp.full(first, neutral, rows.dtype), rows])
+
+
+def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
+    """Return what `cut` does of what was lifted from rows ``[distinct]``, on the host: columns and rows, no planes."""
     parts, structure = jax.tree.flatten(lifted)
     parts, kinds = [np.asarray(part) for part in parts], merge_kinds(merge, lifted)
     planes = {i: part.reshape(len(part), -1) for i, part in enumerate(parts) if part.ndim}
@@ -95,14 +160,26 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     masses = {i: part[:, 0] for i, part in exact.items() if part.shape[1] == 1}
     one, several = -1, {i: part for i, part in exact.items() if part.shape[1] > 1}
     mass_of = {i: mass for i, part in several.items() if (mass := mass_among(part, masses, one)) is not None}
-    columns, sources = StoredColumns(), {}
+    columns, sources, rows = StoredColumns(), {}, []
     for i in [i for i in planes if i not in mass_of]:
-        # Neutral is 0 in these merges, so that what pads a column has no bits.
-        sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
+        width = planes[i].shape[1]
+        if width > WIDE:
+            sources[i] = [Source(None, rows=len(rows), width=width)]
+            rows.append(_behind_neutral(planes[i], _merging([(kinds[i], planes[i].dtype.name)]).planes[0].neutral))
+        else:
+            # Neutral is 0 in these merges, so that what pads a column has no bits.
+            sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
     for i, mass in mass_of.items():
-        sources[i] = columns.add_bits(planes[i], None if mass == one else sources[mass][0].column)
+        column, width = None if mass == one else sources[mass][0].column, planes[i].shape[1]
+        if width > WIDE:
+            sources[i] = [Source(column, rows=len(rows), width=width, has_bits=True)]
+            rows.append(_behind_neutral(_words(planes[i]), 0))
+        else:
+            sources[i] = columns.add_bits(planes[i], column)
+    if rows:
+        columns.arrays.append(np.arange(1, len(rows[0]), dtype=np.int32))
     merges = {i: "short_sum" if i in exact and is_short(part, n_trees) else kinds[i] for i, part in planes.items()}
-    of_planes = [(merges[i], part.dtype.name) for i, part in planes.items() for _ in range(part.shape[1])]
+    of_planes = [(merges[i], part.dtype.name) for i, part in planes.items() for _ in sources[i]]
     of_scalars = [(kind, part.dtype.name) for kind, part in zip(kinds, parts, strict=True) if not part.ndim]
     dtypes = tuple(column.dtype.name for column in columns.arrays)
     layout = Layout(
@@ -114,7 +191,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
         dtypes,
         _groups(dtypes),
     )
-    return columns.arrays, [jax.device_put(np.full(n_trees, part)) for part in parts if not part.ndim], layout
+    return columns.arrays, [jax.device_put(np.full(n_trees, part)) for part in parts if not part.ndim], rows, layout
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
@@ -144,25 +221,30 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
     return [columns[i] for i in range(len(layout.columns))]
 
 
-def planes_of(packed: list[Array], layout: Layout) -> list[Array]:
+def planes_of(packed: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
     """The planes of gathered elements, in their order."""
-    return values_of(unpack(packed, layout), layout.sources, layout.planes.dtypes)
+    return values_of(unpack(packed, layout), rows, layout)
 
 
 def neutral_columns(layout: Layout) -> list[float]:
     """Return a number for each column that makes all planes neutral; without bits they are."""
-    own = {s.column: m.neutral for s, m in zip(layout.sources, layout.planes.planes, strict=True) if s.word is None}
+    both = zip(layout.sources, layout.planes.planes, strict=True)
+    own = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
     return [float(own.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """The merged statistic, in the structure that was cut."""
-    planes, numbers, parts = iter(merged), iter(merged_scalars), []
+    planes, numbers, parts = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
             parts.append(next(numbers))
             continue
-        columns = [next(planes) for _ in range(math.prod(shape))]
+        first, source = next(planes)
+        if source.width is not None:
+            parts.append(jax.tree.map(lambda plane, shape=shape: plane.reshape(*plane.shape[:-1], *shape), first))
+            continue
+        columns = [first, *(next(planes)[0] for _ in range(math.prod(shape) - 1))]
         parts.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
     return jax.tree.unflatten(layout.structure, parts)
 
@@ -194,14 +276,20 @@ class StoredColumns:
         """Keep a bit of each entry; what is not 0 is the entry of that column, or 1."""
         n = planes.shape[1]
         if len(self.spare) < n:
-            there, first = np.pad(planes != 0, ((0, 0), (0, -n % 32))), len(self.arrays)
-            self.arrays += list(np.packbits(there, axis=1, bitorder="little").view("<u4").astype(np.uint32).T.copy())
+            first = len(self.arrays)
+            self.arrays += list(_words(planes).T.copy())
             return [Source(column, first + i // 32, i % 32) for i in range(n)]
         places, self.spare = self.spare[:n], self.spare[n:]
         for (word, bit), plane in zip(places, planes.T, strict=True):
             bits = self.arrays[word].view(np.uint32)
             bits |= (plane != 0).astype(np.uint32) << np.uint32(bit)
         return [Source(column, *place) for place in places]
+
+
+def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
+    """A bit of each entry that is not 0, 32 in a word."""
+    there = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
+    return np.packbits(there, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
@@ -229,8 +317,9 @@ def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> boo
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
-def values_of(columns: list[Array], sources: tuple[Source, ...], dtypes: tuple[str, ...]) -> list[Array]:
-    """The planes of columns that were looked up."""
+def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
+    """The planes of columns that were looked up; wide ones with a last axis."""
+    sources = layout.sources
     lent = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
     words = {i for i, keep in enumerate(lent) if keep != -1}
     bits = {i: columns[i].view(jnp.uint32) for i in words}
@@ -239,10 +328,19 @@ def values_of(columns: list[Array], sources: tuple[Source, ...], dtypes: tuple[s
         return columns[i] if i not in words else (bits[i] & jnp.uint32(lent[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
     def one(source: Source, dtype: str) -> Array:
+        if source.rows is not None and not source.has_bits:
+            return take_rows(rows[source.rows], columns[-1])
         value = jnp.ones((), dtype) if source.column is None else whole(source.column)
+        if source.rows is not None:
+            found = take_rows(rows[source.rows], columns[-1])
+            there = ((found[..., None] >> _PLACES) & 1).reshape(*found.shape[:-1], -1)[..., : source.width] != 0
+            return jnp.where(there, value[..., None], jnp.zeros((), dtype))
         if source.word is None:
             return value
         there = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
         return jnp.where(there, value, jnp.zeros((), dtype))
 
-    return [one(source, dtype) for source, dtype in zip(sources, dtypes, strict=True)]
+    return [one(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
+
+
+_PLACES = np.arange(32, dtype=np.uint32)

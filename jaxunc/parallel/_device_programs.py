@@ -34,8 +34,8 @@ class Placed(NamedTuple):
 
     arrays: tuple
     """Plan, leaf tables and numbers per tree, all trees in front, distributed along 'tree'."""
-    totals: list
-    """The carry of the numbers per tree over all trees, on every device."""
+    shared: tuple[list, list]
+    """The carry of the numbers per tree over all trees, and the rows of wide planes: on every device."""
     spec: Spec
 
 
@@ -66,7 +66,10 @@ def place(grid: Grid, packed: PackedTrees) -> Placed:
             )
             for i, leaf in enumerate(leaves)
         ]
-    return Placed(jax.tree.unflatten(structure, placed), on_every_device(grid, packed.totals), packed.spec)
+        # Rows may be large: they are put there once, not by each call.
+        rows = [_spread(grid, rows) for rows in packed.rows]
+    shared = on_every_device(grid, packed.totals), rows
+    return Placed(jax.tree.unflatten(structure, placed), shared, packed.spec)
 
 
 def first_of(index: Any) -> int:
@@ -171,13 +174,12 @@ class Program(NamedTuple):
 
 
 @jit(static_argnums=0)
-def merge_on_mesh(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
+def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blocks) -> PyTree:
     """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
-    def of_device(arrays, totals, x, mask, n_blocks):
-        plan, tables, scalars = arrays
-        packed = PackedTrees(plan, tables, scalars, totals, spec)
+    def of_device(arrays, shared, x, mask, n_blocks):
+        packed = PackedTrees(*arrays, *shared, spec)
         in_mask = None if mask is None else mask[0]
         # A device sees one place along 'data': the leading axis has length one.
         carry = packed.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
@@ -191,7 +193,7 @@ def merge_on_mesh(program: Program, arrays: tuple, totals: list, x, mask, n_bloc
 
     axes = (P("tree"), P(), P("data"), P("data", None, "tree"), P())
     merged = _shard_map(of_device, grid, axes, (answers, P() if mask is None else answers))
-    return rejoin(spec.layout, *merged(arrays, totals, x, mask, n_blocks))
+    return rejoin(spec.layout, *merged(arrays, shared, x, mask, n_blocks))
 
 
 @jit(static_argnums=(0, 2))
@@ -261,9 +263,13 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
     more = jax.tree.leaves(carries)[0].shape[0] - 1  # said, since there may be no sums
     joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=more)[0])
     both = zip(merging.planes, carries, strict=True)
-    # ``[shards instances trees]`` become ``[instances trees]``, without the padding trees behind all others.
-    beside = lambda values: jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees]  # noqa: E731
-    return [(beside(c[0]),) if m.collects else next(joined) for m, c in both]
+    return [(_beside(c[0], n_trees),) if m.collects else next(joined) for m, c in both]
+
+
+def _beside(values: Array, n_trees: int) -> Array:
+    """Return ``[shards instances trees ...]`` as ``[instances trees ...]``, without padding trees behind all others."""
+    n_shards, n_instances, n_own, *rest = values.shape
+    return jnp.moveaxis(values, 0, 1).reshape(n_instances, n_shards * n_own, *rest)[:, :n_trees]
 
 
 def _width(leaf: Array) -> int:

@@ -162,7 +162,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
+        return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.shared, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
@@ -180,7 +180,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = part.number
-            inputs = (placed.arrays, placed.totals, x, in_mask, number)
+            inputs = (placed.arrays, placed.shared, x, in_mask, number)
             program = self._program(placed, part)
             if placed.spec.walk == "levels":
                 return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)

@@ -3,6 +3,7 @@
 (The suite itself has one; virtual devices must be asked for before JAX starts.)
 """
 
+import dataclasses
 import re
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ import pandas
 import pytest
 
 import jaxunc as ju
+from jaxunc._numerics import distinct_counts
 from jaxunc.combiners import has_tree_fields, merge_kinds
 from jaxunc.inference import _fold
 from jaxunc.inference._by_rows import ByRows
@@ -126,6 +128,37 @@ def test_every_kind_of_rule_merges_as_on_one_device():
     )
     X, mask = data(missing=True), mask_of(397)
     check_close(ju.shard(one, grid(2, 4)).answer(X, tree_mask=mask), one.answer(X, tree_mask=mask))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("shape", [(8, 1), (2, 4)])
+def test_wide_planes_of_many_classes(shape):
+    """Their rows are on every device; padding trees read neutral ones."""
+    forest, X = toy_forest(3, TREES), toy_data(3)[0][:101].copy()
+    X[3, 0], mask = np.nan, mask_of(101)
+    counts = random_counts(np.random.default_rng(7), (forest.n_trees, forest.n_nodes), 40)
+    many = forest_of_counts(forest, counts * leaf_nodes(forest)[..., None])
+    weighted = ju.Weighted(ju.Mean(), np.arange(1.0, TREES + 1))
+    rules = ju.combiners.Together(sum=ju.Mean(), exact=ju.Pooling(), collected=ju.Median(), weighted=weighted)
+    one = ju.bind(many, rules)
+    assert one.engine.packed.spec.layout.is_wide
+    check = check_identical if shape[1] == 1 else check_close
+    sharded = ju.shard(one, grid(*shape))
+    check(sharded.answer(X), one.answer(X))
+    check(sharded.answer(X, tree_mask=mask), one.answer(X, tree_mask=mask))
+
+
+def forest_of_counts(forest: ju.Forest, counts: np.ndarray) -> ju.Forest:
+    """The same trees with other classes."""
+    table, code = distinct_counts(counts)
+    n_classes = counts.shape[2]
+    return dataclasses.replace(
+        forest,
+        count_table=table,
+        code=code,
+        prior=jnp.full(n_classes, 1 / n_classes),
+        class_labels=tuple(range(n_classes)),
+    )
 
 
 @pytest.mark.once

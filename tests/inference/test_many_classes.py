@@ -1,0 +1,189 @@
+"""Many classes: wide planes say to the bit what planes do, by programs of one size, up to a thousand classes."""
+
+import pickle
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.inference import _planes, leaf_table
+from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
+from tests._rules import RULES, by_rule
+
+KEPT = ("pooling", "one_vs_rest", "median", "weighted_together")
+FURTHER = {
+    "vote of equal masses": lambda prior, trees: ju.GeneralizedVote(1.0),
+    "vote by size": lambda prior, trees: ju.GeneralizedVote(1.0, "leaf_size"),
+    "vote by certainty": lambda prior, trees: ju.GeneralizedVote(1.0, "certainty"),
+    "report": lambda prior, trees: ju.decisions.CautiousReport(2.0, "certainty"),
+    "explained vote": lambda prior, trees: ju.ExplainedVote(1.0, "leaf_size"),
+    "intervals": lambda prior, trees: ju.AveragedIntervals(1.5),
+    "uncertainty": lambda prior, trees: ju.UncertaintyDecomposition("interval"),
+    "one vs rest, a list": lambda prior, trees: ju.OneVsRest([ju.DempsterRule(prior=float(p)) for p in prior]),
+}
+MADE = {name: rule.make for name, rule in RULES.items() if not rule.binary_only} | FURTHER
+EVERY = [pytest.param(name, marks=() if name in KEPT else pytest.mark.exhaustive) for name in MADE]
+NINE = ("pooling", "together", "weighted_pooling")
+"""Of nine classes, from which on `Pooling` has one array."""
+MANY, WIDE = 10**9, 2
+
+
+def make(name: str, n_classes: int, n_trees: int) -> ju.Combiner:
+    prior = np.arange(1, n_classes + 1) / (n_classes * (n_classes + 1) / 2)
+    return MADE[name](prior, np.arange(n_trees))
+
+
+def data(name: str = "") -> tuple[ju.Forest, np.ndarray, np.ndarray]:
+    """Some rows with missing values, and a mask."""
+    n_classes = 9 if name in NINE else 3
+    forest, X = toy_forest(n_classes), np.array(toy_data(n_classes)[0][:150])
+    X[::7, 1] = np.nan
+    return forest, X, np.random.default_rng(7).random((len(X), forest.n_trees)) < 0.7
+
+
+def both_ways(monkeypatch, answer):
+    """What is answered by planes, and by wide planes."""
+    found = []
+    for width in (MANY, WIDE):
+        monkeypatch.setattr(_planes, "WIDE", width)
+        found.append(answer())
+    return found
+
+
+def assert_same_bits(found, expected):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_same_bits_as_by_planes(name, monkeypatch):
+    forest, X, mask = data(name)
+    # One row, few, blocks and padding; in one call, and in parts.
+    sizes = (1, 5, 40, len(X))
+
+    def answer():
+        bound = ju.bind(forest, make(name, forest.n_classes, forest.n_trees))
+        assert bound.engine.packed.spec.layout.is_wide == (_planes.WIDE == WIDE)
+        whole = [bound.answer(X[:n]) for n in sizes]
+        return [*whole, bound.answer(X, tree_mask=mask), bound.answer(np.nan_to_num(X))]
+
+    assert_same_bits(*reversed(both_ways(monkeypatch, answer)))
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.exhaustive) for name in MADE])
+def test_of_all_trees_a_level_at_a_time(name, monkeypatch, tolerance):
+    forest, X, mask = data(name)
+
+    def answer():
+        bound = ju.bind(forest, make(name, forest.n_classes, forest.n_trees), walk="levels")
+        return [bound.answer(X), bound.answer(X[:9], tree_mask=mask[:9])]
+
+    planes, wide = both_ways(monkeypatch, answer)
+    for a, b in zip(jax.tree.leaves(wide), jax.tree.leaves(planes), strict=True):
+        tolerance.check(a, b, scale=1.0, what=name)
+
+
+@pytest.mark.parametrize("name", ["mean", pytest.param("vote by size", marks=pytest.mark.exhaustive)])
+def test_parts_and_padding_of_the_trees(name, monkeypatch):
+    forest, X, mask = data(name)
+    X, mask = jnp.asarray(np.nan_to_num(X)), jnp.asarray(mask)
+    monkeypatch.setattr(_planes, "WIDE", WIDE)
+    packed = ju.bind(forest, make(name, forest.n_classes, forest.n_trees)).engine.packed
+    halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
+    carry = halves[1].advance(halves[0].advance(packed.start(len(X)), X), X)
+    assert_same_bits(packed.result(carry), packed.merge(X))
+    whole = jnp.pad(mask, ((0, 0), (0, 3)), constant_values=True)
+    fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]  # noqa: E731
+    assert_same_bits(fields(packed.padded(3).merge(X, whole)), fields(packed.merge(X, mask)))
+    assert_same_bits(pickle.loads(pickle.dumps(packed)).merge(X), packed.merge(X))
+
+
+@pytest.mark.parametrize("merge", ["sum", "min", "exact_sum"])
+def test_gradients_are_those_of_planes(merge, monkeypatch, rng):
+    forest, X, mask = data()
+    table = jnp.asarray(rng.random((forest.n_trees, forest.n_nodes, 5)).round(1), jnp.float32)
+    weights = jnp.asarray(rng.random((len(X), 5)), jnp.float32)
+
+    def loss(table, mask):
+        merged = ju.inference.fold(forest, table, X, merge=merge, tree_mask=mask)
+        merged = merged.value if merge == "exact_sum" else merged
+        return jnp.sum(weights * jnp.where(jnp.isfinite(merged), merged, 0))
+
+    planes, wide = both_ways(monkeypatch, lambda: [jax.grad(loss)(table, one) for one in (None, jnp.asarray(mask))])
+    for a, b in zip(wide, planes, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def equations(jaxpr) -> int:
+    """All equations, those of loops and functions included."""
+    inner = (sub for eqn in jaxpr.eqns for sub in jax.tree.leaves(eqn.params, is_leaf=_is_jaxpr) if _is_jaxpr(sub))
+    return len(jaxpr.eqns) + sum(equations(getattr(sub, "jaxpr", sub)) for sub in inner)
+
+
+def _is_jaxpr(node) -> bool:
+    return hasattr(node, "eqns") or hasattr(getattr(node, "jaxpr", None), "eqns")
+
+
+@lru_cache
+def wide_forest(n_classes: int, n: int = 40, n_trees: int = 3) -> tuple[ju.Forest, np.ndarray, np.ndarray]:
+    """A forest, its data, and the counts of the leaves that they fall into."""
+    counts = random_counts(np.random.default_rng(n_classes), (n, n_trees), n_classes)
+    return *forest_of_leaves(counts), counts
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_programs_do_not_grow_with_the_classes(name):
+    if name == "one vs rest, a list":
+        pytest.skip("a combiner for each class has numbers for each class")
+
+    def size(n_classes: int) -> int:
+        forest, X, _ = wide_forest(n_classes)
+        rule = make(name, n_classes, forest.n_trees)
+        packed = ju.bind(forest, rule).engine.packed
+        return equations(jax.make_jaxpr(lambda x: rule.finish(packed.merge(x)))(X).jaxpr)
+
+    assert size(60) == size(40)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.binary_only])
+def test_a_thousand_classes(name):
+    """A thousand rows at once; class scores of some by the float64 loops, and all probabilities add to 1."""
+    forest, X, counts = wide_forest(1000, 1000, 5)
+    rule, prior = RULES[name], np.arange(1, 1001) / 500500
+    answers = by_rule(ju.bind(forest, rule.make(prior, np.arange(5))).answer(X))
+    references = rule.reference if isinstance(rule.reference, dict) else {"": rule.reference}
+    weights = rule.weights(np.arange(5.0)).tolist()
+    for row in np.linspace(0, 999, 2 if rule.kind == "pi" else 12).astype(int):
+        for key, reference in references.items():
+            expected = np.asarray(reference(counts[row].astype(float), prior, weights))
+            least = 1e-3 if rule.probability_from == "shares" and key != "evidence" else 1.0
+            np.testing.assert_allclose(answers[key].class_scores[row], expected, rtol=3e-5, atol=3e-5 * least)
+    for answer in answers.values():
+        assert answer.probability.shape == (1000, 1000)
+        np.testing.assert_allclose(np.asarray(answer.probability, float).sum(axis=1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["own", "traced"])
+def test_memory_is_linear_in_the_classes(mode):
+    """Temporary memory of the program that merges, of as many rows; and the leaf table by rows, not by nodes."""
+
+    def peak(n_classes: int) -> float:
+        forest, X, _ = wide_forest(n_classes)
+        if mode == "own":
+            packed = ju.bind(forest, ju.Pooling()).engine.packed
+            assert [len(rows) for rows in packed.rows] == [1 + len(forest.count_table)]
+            compiled = jax.jit(lambda x: packed.merge(x)).lower(X).compile()
+        else:
+            table = leaf_table(forest, ju.Pooling())
+            fold = lambda table: ju.inference.fold(forest, table, X, merge="exact_sum")  # noqa: E731
+            compiled = jax.jit(fold).lower(table).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert peak(160) < 5 * peak(40)
