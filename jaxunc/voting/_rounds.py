@@ -24,13 +24,16 @@ from jaxunc.inference import HostProgram, Plan, Walk, by_column, column_keys, wa
 from ._stop_after import ProbabilityRule, StoppingResult, poll, poll_on_host
 from ._stopping_rules import StoppingRule
 
-SHORTEST, LONGEST = 8, 128
+SHORTEST, LONGEST = 4, 128
 """Numbers of trees in a round of the compiled program."""
 
 FEW, TOGETHER = 8, 128
 """Number of instances that go without rounds, and of trees that are walked at once for them.
 
 A step of a loop costs as much as hundreds of instances."""
+
+ASKED = 256
+"""Instances of a block up to which it ends as soon as all are settled."""
 
 LEAST_SIZE = 256
 """Number of instances in the smallest round of the host; each next size is four times as large."""
@@ -47,13 +50,21 @@ class Polled(NamedTuple):
     votes: Int32[Array, "rows n"]
 
 
+class _Outcome(NamedTuple):
+    """What is known of all instances of a part."""
+
+    settled_at: Int32[Array, "n"]
+    """By how many trees the vote was settled, 0 while it is not."""
+    votes: Int32[Array, "rows n"]
+
+
 class _Kept(NamedTuple):
     """The instances of a part that are not settled, first and in their order; and the results of all."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]
-    outcome: Polled
+    outcome: _Outcome
 
 
 class _Round(NamedTuple):
@@ -84,8 +95,9 @@ def poll_part(
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
     if rows <= FEW:
         return _poll_few(plan, classes, rule, column_keys(x, missing=missing), n, max_trees)
-    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
-    cost_of_round = 0.8 + n_columns / 25
+    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count. A tree costs
+    # three levels for its top, its vote and the rule, and those below.
+    cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
     def one_round(state: _Round) -> _Round:
         end = jnp.minimum(state.t + state.length, max_trees)
@@ -122,24 +134,28 @@ def poll_part(
         length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
         return _Round(kept, end, length)
 
-    nothing = Polled(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
     first = jnp.clip(rule.first, 1, max_trees)
     start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, nothing), jnp.int32(0), first)
     goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)  # noqa: E731
-    return lax.while_loop(goes_on, one_round, start).kept.outcome
+    return _polled(lax.while_loop(goes_on, one_round, start).kept.outcome, max_trees)
 
 
-def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
+def _polled(outcome: _Outcome, max_trees) -> Polled:
+    settled = outcome.settled_at > 0
+    return Polled(jnp.where(settled, outcome.settled_at, max_trees), settled, outcome.votes)
+
+
+def _keep(kept: _Kept, index, real, votes, settled_at) -> _Kept:
     """Write the results of a block, and put the instances that go on behind the others that do."""
     rows = kept.order.shape[0]
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
-    outcome = Polled(
-        kept.outcome.n_trees_used.at[place].set(polled, mode="drop"),
-        kept.outcome.settled.at[place].set(done, mode="drop"),
+    outcome = _Outcome(
+        kept.outcome.settled_at.at[place].set(settled_at, mode="drop"),
         kept.outcome.votes.at[:, place].set(votes, mode="drop"),
     )
-    on = real & ~done
+    on = real & (settled_at == 0)
     behind = jnp.where(on, kept.live + count_before(on), rows)
     return _Kept(
         kept.order.at[behind].set(index, mode="drop"),
@@ -156,8 +172,11 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
         tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
         return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
 
-    _, votes, polled, done = _count(rule, vote_of, (t, votes, jnp.full(real.shape, t), ~real), end)
-    return votes, polled, done & real
+    # What is no instance counts as settled. To ask a large block whether all of it is settled would cost a seventh of
+    # its walks; it hardly ever is.
+    carry = t, votes, jnp.where(real, 0, 1)
+    _, votes, settled_at = _count(rule, vote_of, carry, end, asked=len(real) <= ASKED)
+    return votes, settled_at
 
 
 def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Polled:
@@ -174,32 +193,34 @@ def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Po
         leaf = walk_pairs(plan, keys, instance, tree, jnp.zeros_like(tree))
         cast = take(classes.reshape(-1), tree * n_places + plan.n_exits + leaf).reshape(number, rows)
         vote_of = lambda t: lax.dynamic_index_in_dim(cast, t - start, keepdims=False)  # noqa: E731
-        return _count(rule, vote_of, carry, jnp.minimum(start + number, max_trees))
+        return _count(rule, vote_of, carry, jnp.minimum(start + number, max_trees), asked=True)
 
-    none = jnp.zeros(rows, jnp.int32)
-    real = jnp.arange(rows, dtype=jnp.int32) < n
-    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), none, ~real
-    _, votes, polled, done = lax.while_loop(partial(_goes_on, max_trees), some, carry)
-    return Polled(polled, done & real, votes)
+    unreal = jnp.arange(rows, dtype=jnp.int32) >= n
+    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), unreal.astype(jnp.int32)
+    _, votes, settled_at = lax.while_loop(partial(_goes_on, max_trees, True), some, carry)
+    return _polled(_Outcome(settled_at, votes), max_trees)
 
 
-def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end):
-    """Add one tree's votes after the other to (trees walked, votes, trees used, settled), asking the rule each time."""
+def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, asked: bool):
+    """Add one tree's votes after the other to (trees walked, votes, settled at), asking the rule each time.
+
+    ``asked``: whether to end as soon as all are settled.
+    """
 
     def one(carry):
-        t, votes, polled, done = carry
-        # Settled instances are walked on with the others; only ``add`` and ``polled`` leave them alone.
-        votes = rule.add(votes, vote_of(t), ~done)
-        polled = jnp.where(done, polled, t + 1)
-        return t + 1, votes, polled, done | rule.holds(votes, t + 1)
+        t, votes, settled_at = carry
+        # Settled instances are walked on with the others; only ``add`` leaves them alone.
+        open_ = settled_at == 0
+        votes = rule.add(votes, vote_of(t), open_)
+        return t + 1, votes, jnp.where(open_ & rule.holds(votes, t + 1), t + 1, settled_at)
 
-    return lax.while_loop(partial(_goes_on, end), one, carry)
+    return lax.while_loop(partial(_goes_on, end, asked), one, carry)
 
 
-def _goes_on(end, carry) -> Bool[Array, ""]:
+def _goes_on(end, asked: bool, carry) -> Bool[Array, ""]:
     """Return whether trees are left, and instances that are not settled."""
-    t, _, _, done = carry
-    return (t < end) & ~jnp.all(done)
+    t, _, settled_at = carry
+    return (t < end) & jnp.any(settled_at == 0) if asked else t < end
 
 
 def poll_by_rounds(
