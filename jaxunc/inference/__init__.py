@@ -40,6 +40,17 @@ from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
-from ._walk import Walk, block_size, by_column, default_walk, unrolled_depth, walk_levels, walk_pairs, walk_tree
+from ._walk import (
+    Walk,
+    block_size,
+    by_column,
+    default_walk,
+    keys_of_one,
+    look_up_together,
+    unrolled_depth,
+    walk_levels,
+    walk_pairs,
+    walk_tree,
+)
 
 __all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]

@@ -43,7 +43,7 @@ SIZES = (1024, 4096, 16384, 65536)
 MOST_VALUES = 2**21
 """Number of values (instances times columns) of a compiled call."""
 
-SMALL_BLOCKS = (256, 64)
+SMALL_BLOCKS = (512, 64)
 """Numbers of instances that are walked at a time where few are left."""
 
 ONE_THREAD = 512
@@ -279,7 +279,10 @@ class BoundVote(Pickled, OfForest):
             if len(rows) < size:  # what lies behind the rows is walked with them, and never read
                 padded = room_for((size, rows.shape[1]), rows.dtype)
                 padded[: len(rows)] = rows
-            how = {"missing": missing, "blocks": tuple(dict.fromkeys(min(b, blocks, size) for b in (blocks, *SMALL_BLOCKS)))}
+            how = {
+                "missing": missing,
+                "blocks": tuple(dict.fromkeys(min(b, blocks, size) for b in (blocks, *SMALL_BLOCKS))),
+            }
             limits = np.int32(len(rows)), np.int32(self.max_trees)
             results = poll_part(plan, classes, self.rule, padded, *limits, **how)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
