@@ -26,7 +26,7 @@ cut into planes, which are looked up by places.
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
 from ._by_table import ByTable, shapes_of
-from ._drive import SMALL, Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, spread
+from ._drive import SMALL, Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, room_for, spread
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,
@@ -46,6 +46,8 @@ from ._walk import (
     block_size,
     by_column,
     default_walk,
+    keys_of_one,
+    look_up_together,
     unrolled_depth,
     walk_levels,
     walk_pairs,

@@ -256,11 +256,15 @@ def _joined(*parts):
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
     """`numpy.concatenate` into memory that JAX takes over on a CPU without copying it again."""
-    shape, dtype = (sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype
+    return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
+
+
+def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Memory, not written yet, that JAX takes over on a CPU without copying it."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
-    return np.concatenate(parts, out=room[start : start + size].view(dtype).reshape(shape))
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 @lru_cache
