@@ -78,7 +78,7 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 512, 2048
+    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 2048
     and 8192 instances: a server that asks once for each compiles nothing later. (A JAX array that lies on an
     accelerator stays there, and is cut by small programs for its number of instances.)
 

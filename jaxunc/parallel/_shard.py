@@ -231,7 +231,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         block = None if part.number is None else part.chunk.block
         return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
 
-    def _parts(self, n_instances: int, missing: bool) -> list[Part]:
+    def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
         """Cut so many instances of one device into parts."""
         spec = self._packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, self._packed.n_trees)
