@@ -129,7 +129,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk."""
-    return PackedTrees(*arrays, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
+    return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
 @partial(HostProgram, static_argnums=(0, 2))
@@ -138,7 +138,7 @@ def merge_and_finish(
 ) -> PyTree:
     """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
     blocks = None if n_blocks is None else (1, n_blocks)
-    stat = PackedTrees(*arrays, spec).merge(x, mask, blocks)
+    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.

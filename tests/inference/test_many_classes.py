@@ -98,7 +98,7 @@ def test_parts_and_padding_of_the_trees(name, monkeypatch):
     carry = halves[1].advance(halves[0].advance(packed.start(len(X)), X), X)
     assert_same_bits(packed.result(carry), packed.merge(X))
     whole = jnp.pad(mask, ((0, 0), (0, 3)), constant_values=True)
-    fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]  # noqa: E731
+    fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]
     assert_same_bits(fields(packed.padded(3).merge(X, whole)), fields(packed.merge(X, mask)))
     assert_same_bits(pickle.loads(pickle.dumps(packed)).merge(X), packed.merge(X))
 
@@ -182,7 +182,7 @@ def test_memory_is_linear_in_the_classes(mode):
             compiled = jax.jit(lambda x: packed.merge(x)).lower(X).compile()
         else:
             table = leaf_table(forest, ju.Pooling())
-            fold = lambda table: ju.inference.fold(forest, table, X, merge="exact_sum")  # noqa: E731
+            fold = lambda table: ju.inference.fold(forest, table, X, merge="exact_sum")
             compiled = jax.jit(fold).lower(table).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
