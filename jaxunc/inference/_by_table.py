@@ -20,7 +20,7 @@ from jaxunc.forest import Forest, Trees
 
 from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
 from ._fold import is_large, leaf_table, lifted_rows
-from ._packed_trees import PackedTrees, Spec
+from ._packed_trees import MOST_NUMBERS, PackedTrees, Spec
 from ._walk import BLOCKS, Walk, are_few
 
 CHUNK_BLOCKS = 4
@@ -28,10 +28,6 @@ CHUNK_BLOCKS = 4
 
 MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
-
-
-MOST_NUMBERS = 2**22
-"""Numbers of wide planes that are merged in a call."""
 
 
 class ByTable(eqx.Module):
@@ -115,9 +111,8 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
     on_host, layout = spec.walk == "blocks", spec.layout
     shapes = call_shapes(spec.walk, n_trees, n_features * (1 + spec.missing if on_host else 2), CHUNK_BLOCKS)
     if layout.is_wide:
-        return shapes.of_at_most(
-            MOST_NUMBERS // (layout.width * (n_trees if layout.planes.collects else 1)), layout.block
-        )
+        collected = n_trees if layout.planes.collects else 1
+        return shapes.of_at_most(MOST_NUMBERS // (layout.width * collected), spec.block)
     if not on_host:
         return shapes
     most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
