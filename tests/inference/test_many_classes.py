@@ -65,7 +65,7 @@ def assert_same_bits(found, expected):
 def test_same_bits_as_by_planes(name, monkeypatch):
     forest, X, mask = data(name)
     # One row, few, blocks and padding; in one call, and in parts.
-    sizes = (1, 5, 40, len(X))
+    sizes = (1, 40, len(X))
 
     def answer():
         bound = ju.bind(forest, make(name, forest.n_classes, forest.n_trees))
