@@ -103,6 +103,8 @@ if hasattr(os, "register_at_fork"):
 
 def is_concrete(*arrays) -> bool:
     """Return whether every array has values that the host can read."""
+    if all(array is None or type(array) is np.ndarray for array in arrays):  # at once, where a service's calls count
+        return True
     try:
         leaves = jax.tree.leaves(arrays)
     except ValueError:  # a dictionary whose keys have no order: columns with names of several kinds
@@ -113,7 +115,12 @@ def is_concrete(*arrays) -> bool:
 def outside_traces() -> AbstractContextManager[None]:
     """A context in which known values are computed at once, also where someone's program is being traced."""
     # Where nothing is traced, another context would make JAX compile programs, and their constants, again.
-    return nullcontext() if get_opaque_trace_state() == _no_trace() else jax.ensure_compile_time_eval()
+    return nullcontext() if nothing_is_traced() else jax.ensure_compile_time_eval()
+
+
+def nothing_is_traced() -> bool:
+    """Return whether this thread is in no one's program."""
+    return get_opaque_trace_state() == _no_trace()
 
 
 @functools.cache

@@ -4,9 +4,13 @@ import subprocess
 import sys
 
 import jaxtyping
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
+from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests._rooms import AT_ONCE, ROOMS, ROOT
 from tests.conftest import TYPED
 
@@ -32,6 +36,44 @@ def test_import_brings_neither_the_heavy_modules_nor_a_device():
     loaded = fresh(f"{NO_DEVICE}import jaxunc\nprint(*sys.modules)")
     assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
     assert not {f"jaxunc.{room}" for room in LATER} & set(loaded)
+
+
+PREDICT = """
+import logging, re
+import jax
+from jaxunc.__main__ import main
+
+class Compiled(logging.Handler):
+    def emit(self, record):
+        if found := re.match(r"Finished XLA compilation of (?:jit)?\\W?_?(\\w+)", record.getMessage()):
+            print("compiled:" + found[1])
+
+jax.config.update("jax_log_compiles", True)
+logging.getLogger("jax").addHandler(Compiled())
+logging.getLogger("jax").propagate = False
+main(["predict", {model!r}, {data!r}, "--output", {output!r}, "--quiet"])
+print(*sys.modules)
+"""
+OF_SCORING = {"lift_tree", "make_plan", "spread_by_place", "merge_chunk", "finish_chunk", "merge_and_finish"}
+"""Names of the programs that are compiled to bind a model and to score rows."""
+
+
+def test_predict_imports_and_compiles_what_it_needs(tmp_path, rng, monkeypatch):
+    """What it imports and compiles besides is most of what a short run takes."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
+    X = rng.normal(size=(20, 3)).astype(np.float32)
+    labels = np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
+    model = RandomDecisionTreesClassifier(3, combiner="mean", random_state=0).fit(X, labels)
+    ju.save(tmp_path / "model", model)
+    parquet.write_table(pa.table({f"column{j}": X[:, j] for j in range(3)}), tmp_path / "rows.parquet")
+    paths = {name: str(tmp_path / name) for name in ("model", "output")}
+    found = fresh(PREDICT.format(**paths, data=str(tmp_path / "rows.parquet")))
+    slow = {"sklearn", "scipy.stats", "pandas", "matplotlib", "narwhals", "optax", "rich", "onnx"}
+    assert not slow & set(found)
+    assert not {"jaxunc.estimators", "jaxunc.learning", "jaxunc.voting"} & set(found)
+    compiled = [word.removeprefix("compiled:") for word in found if word.startswith("compiled:")]
+    assert 1 < len(compiled) <= len(set(compiled)) <= len(OF_SCORING)
+    assert set(compiled) <= OF_SCORING
 
 
 @pytest.mark.parametrize(("version", "warned"), [("0.10.2", True), ("0.10.1", False)])

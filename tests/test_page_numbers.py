@@ -23,10 +23,28 @@ def test_times_by_rows():
     measured = results("rows-cpu")["sections"]["batch-sizes"]
     engines = ("jaxunc", "oneDAL", "scikit-learn", "treelite GTIL")
     table = SPEED.table("trees")
-    assert len(table) == 10
+    assert len(table) == 18
     for shape, rows, *cells in table:
-        of = {one["engine"]: one for one in measured if (one["shape"], one["rows"]) == (shape, numbers([rows])[0])}
-        assert rounded(cells, [1e3 * of[engine]["steady_s"]["median"] for engine in engines]), (shape, rows)
+        wanted = (shape, 100, 30, numbers([rows])[0])
+        of = {
+            one["engine"]: 1e3 * one["steady_s"]["median"]
+            for one in measured
+            if tuple(one[key] for key in ("shape", "trees", "columns", "rows")) == wanted
+        }
+        assert [engine for engine, cell in zip(engines, cells, strict=True) if cell] == [e for e in engines if e in of]
+        assert rounded([cell for cell in cells if cell], [of[engine] for engine in engines if engine in of]), wanted
+    shares = {
+        (f"{one['trees']} trees, {one['shape']}, {one['columns']} columns", one["rows"]): one
+        for one in measured
+        if one["engine"] == "oneDAL"
+    }
+    table, sizes = SPEED.table("trees and columns"), sorted({rows for _, rows in shares})
+    assert len(table) == len({name for name, _ in shares})
+    for name, *cells in table:
+        own = [shares.get((name, rows)) for rows in sizes]
+        assert [bool(cell) for cell in cells] == [one is not None for one in own]
+        told = [1 / one["ratio_to_jaxunc"]["median"] for one in own if one is not None]
+        assert rounded([cell for cell in cells if cell], told), name
     beyond = [
         one["answers"]["max_abs_difference"]
         for work in results("speed-cpu")["workloads"][1::2]

@@ -1,6 +1,7 @@
-"""Time against the number of rows, from one to many, for every engine that takes the forest."""
+"""Time against the number of rows, from one to a million, for every engine that takes the forest."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,30 +11,58 @@ from . import engines
 from .measure import Times, interleaved, ratio, spread
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
 
+
+@dataclass(frozen=True)
+class Shape:
+    """A forest."""
+
+    depth: int | None
+    trees: int = 100
+    columns: int = 30
+
+    @property
+    def name(self) -> str:
+        """What is told of it."""
+        return "grown out" if self.depth is None else f"depth {self.depth}"
+
+
+SHAPES = (Shape(4), Shape(8), Shape(None))
+OTHERS = tuple(
+    replace(shape, **changed)
+    for changed in ({"trees": 10}, {"trees": 1000}, {"columns": 5}, {"columns": 200})
+    for shape in (Shape(8), Shape(None))
+)
 PEERS = "oneDAL", "treelite GTIL"
 """Those that are made of a forest within a second; the others are measured with the workloads."""
 
-ROWS, REPEATS = (1, 8, 64, 1000, 10_000, 100_000), 7
-MOST_CALLS, ROWS_TIMED = 20, 20_000
+ROWS = (1, 16, 256, 4096, 65_536, 1_000_000)
+MOST_PAIRS, MOST_VALUES, MOST_OF_SLOW = 10**8, 5 * 10**7, 10**7
+"""Rows times trees, and times columns, up to which a batch is measured; and the former for engines that are slow."""
+
+REPEATS = 7
+MOST_CALLS, ROWS_TIMED = 50, 20_000
 """Calls in one timing, so that short ones are not those of a core that wakes up; and their rows together."""
 
 
 def batch_sizes(scale: Scale) -> list[dict]:
-    """Shallow and grown-out trees; ratios are to this library's time, round by round."""
+    """The time of each engine for each forest and number of rows, and its ratio to ours, round by round."""
     found = []
-    for shape, settings in (("depth 8", {"max_depth": 8}), ("grown out", {"max_depth": None})):
-        data = make_data(30, scale.training_size, ROWS[-1] if scale is FULL else 64)
-        model = fit(WORKLOADS["W2"], data, scale, **settings)
+    for shape in (*SHAPES, *OTHERS):
+        data = make_data(shape.columns, scale.training_size, ROWS[-1] if scale is FULL else 64)
+        trees = scale.trees(shape.trees)
+        model = fit(WORKLOADS["W2"], data, scale, n_trees=trees, max_depth=shape.depth)
         bound = ju.bind(ju.from_sklearn(model), ju.Mean())
         for n in (n for n in ROWS if n <= len(data.query)):
-            found += _of_size(shape, model, bound, data, n)
+            if n * trees <= MOST_PAIRS and n * shape.columns <= MOST_VALUES:
+                found += _of_size(shape, model, bound, data, n)
     return found
 
 
-def _of_size(shape: str, model, bound: ju.BoundForest, data, n: int) -> list[dict]:
+def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[dict]:
     X = np.ascontiguousarray(data.query[:n])
     ours = engines.Engine("jaxunc", lambda: np.asarray(bound.probability(X)), "bind(forest, Mean()).probability")
-    peers, _ = engines.peers(model, X, data.y, data.X, PEERS)
+    own = shape in SHAPES and n * shape.trees <= MOST_OF_SLOW
+    peers, _ = engines.peers(model, X, data.y, data.X, PEERS if own else PEERS[:1])
     found = [ours, engines.scikit_learn(model, X), *peers]
     reference = ours.answer()
     calls = min(MOST_CALLS, max(1, ROWS_TIMED // n))
@@ -43,7 +72,9 @@ def _of_size(shape: str, model, bound: ju.BoundForest, data, n: int) -> list[dic
         per_call = Times([wall / calls for wall in times[engine.name].wall], [])
         rows.append(
             {
-                "shape": shape,
+                "shape": shape.name,
+                "trees": shape.trees,
+                "columns": shape.columns,
                 "rows": n,
                 "engine": engine.name,
                 "steady_s": spread(per_call.wall),

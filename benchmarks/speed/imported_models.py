@@ -87,6 +87,7 @@ def _xgboost(forest: bool = False) -> Library:
             "treelite GTIL": lambda model, X: _gtil(_treelite().frontend.from_xgboost(model.get_booster()), X),
             "oneDAL": lambda model, X: _onedal(model.get_booster(), X),
             "ONNX Runtime": lambda model, X: _onnx(_onnxmltools("xgboost", model, X), X),
+            "lignum": lambda model, X: _lignum(model, "model.ubj", X),
         },
     )
 
@@ -115,6 +116,7 @@ def _lightgbm(forest: bool = False) -> Library:
             "treelite GTIL": lambda model, X: _gtil(_treelite().frontend.from_lightgbm(model.booster_), X),
             "oneDAL": lambda model, X: _onedal(model.booster_, X),
             "ONNX Runtime": lambda model, X: _onnx(_onnxmltools("lightgbm", model, X), X),
+            "lignum": lambda model, X: _lignum(model.booster_, "model.txt", X),
         },
     )
 
@@ -134,7 +136,11 @@ def _catboost() -> Library:
         lambda model, X: model.predict_proba(X, thread_count=cores())[:, 1],
         "predict_proba",
         lambda model, X: model.calc_leaf_indexes(X),
-        {"oneDAL": _onedal, "ONNX Runtime": lambda model, X: _onnx(_catboost_onnx(model), X)},
+        {
+            "oneDAL": _onedal,
+            "ONNX Runtime": lambda model, X: _onnx(_catboost_onnx(model), X),
+            "lignum": lambda model, X: _lignum(model, "model.json", X, format="json"),
+        },
     )
 
 
@@ -212,6 +218,18 @@ def _lleaves(booster: Any, X: np.ndarray):
         compiled = lleaves.Model(model_file=str(path))
         compiled.compile()
     return lambda: compiled.predict(X, n_jobs=cores()), f"compiled by LLVM, {cores()} threads"
+
+
+def _lignum(model: Any, name: str, X: np.ndarray, **settings: str):
+    """Of `pylignum`, from the type that it asks for."""
+    import lignum
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        model.save_model(str(path), **settings)
+        loaded = lignum.load(str(path))
+    wide = X.astype(np.float64)
+    return lambda: _positive(loaded.predict(wide)), f"its interpreter, {cores()} threads, from NumPy's float64"
 
 
 def _onnx(graph: bytes, X: np.ndarray):

@@ -27,6 +27,7 @@ _PACKAGES = (
     "lightgbm",
     "catboost",
     "lleaves",
+    "pylignum",
     "onnxmltools",
     "jax-cuda12-plugin",
     "jax-cuda13-plugin",

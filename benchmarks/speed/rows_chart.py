@@ -14,10 +14,11 @@ OWN, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treel
 
 
 def draw(measured: list[dict[str, Any]], path: Path) -> None:
-    """Draw the microseconds a row takes, a panel for each shape of forest."""
+    """Draw the microseconds a row takes, a panel for each depth of 100 trees on 30 columns."""
+    measured = [one for one in measured if (one["trees"], one["columns"]) == (100, 30)]
     plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
     shapes = list(dict.fromkeys(one["shape"] for one in measured))
-    figure, axes = plt.subplots(1, len(shapes), figsize=(9, 3.6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, len(shapes), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
     for shape, ax in zip(shapes, axes, strict=True):
         for engine, colour in {**OTHERS, "jaxunc": OWN}.items():
             _line(ax, [one for one in measured if (one["shape"], one["engine"]) == (shape, engine)], engine, colour)

@@ -17,6 +17,7 @@ OTHERS = {
     "ONNX Runtime": ("#8a5fb0", "D"),
     "YDF": ("#2e8b6f", "^"),
     "lleaves": ("#b08a00", "v"),
+    "lignum": ("#b03a5b", "p"),
     "treelite's GTIL": ("#9a9a9a", "P"),
     "YDF's JAX export": ("#5c5c5c", "X"),
 }

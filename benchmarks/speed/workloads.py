@@ -73,8 +73,8 @@ def make_data(n_features: int, n_train: int, n_query: int) -> Data:
     X, y = make_classification(
         20_000 + QUERY_POOL,
         n_features,
-        n_informative=12,
-        n_redundant=5,
+        n_informative=min(12, n_features // 2 + 1),
+        n_redundant=min(5, n_features // 5),
         flip_y=0.08,
         random_state=0,
     )

@@ -93,7 +93,7 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
     """Return the ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
     n_trees, n_nodes, n_classes = counts.shape
     rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
-    return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes), jnp.int32)
+    return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes).astype(np.int32), jnp.int32)
 
 
 def padded_table(table: np.ndarray):
@@ -104,7 +104,8 @@ def padded_table(table: np.ndarray):
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    return jnp.asarray(table, narrowest_dtype(table))
+    dtype = narrowest_dtype(table)
+    return jnp.asarray(table.astype(dtype), dtype)  # JAX would compile a program that converts
 
 
 def narrowest_dtype(table: np.ndarray) -> np.dtype:

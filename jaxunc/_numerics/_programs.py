@@ -77,19 +77,25 @@ class KeptWhileAlive(Generic[Made]):
     """Results by the identity of the arrays that they were made of; forgotten as soon as one of those is gone.
 
     They are made of known values, at once also where someone's program is being traced: no result belongs to a trace.
+    ``most``: how many results are kept at a time, the newest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         self._results: dict[tuple, Made] = {}
+        self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Made]) -> Made:
         """Return the result of these arrays and settings; ``make`` makes it the first time."""
         key = (*map(id, arrays), settings)
         if key not in self._results:
             with outside_traces():
-                self._results[key] = make()
+                made = make()
+            if len(self._results) == self._most:
+                self._results.pop(next(iter(self._results), None), None)
+            self._results[key] = made
             for array in arrays:  # another one may have its place in memory later
                 weakref.finalize(array, self._results.pop, key, None)
+            return made
         return self._results[key]
 
     def __len__(self) -> int:

@@ -11,14 +11,24 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_integer, check_kind, check_one_of, is_concrete
-from jaxunc._numerics import KeptWhileAlive, PickledModule, TwoFloat, along_instances, jit, softmax, sum_in_order
+from jaxunc._numerics import (
+    KeptWhileAlive,
+    PickledModule,
+    TwoFloat,
+    along_instances,
+    jit,
+    softmax,
+    sum_in_order,
+    two_sum,
+)
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
-from jaxunc.inference import BoundForest, bind, fold, leaf_index
+from jaxunc.inference import BoundForest, are_few, bind, fold, leaf_index
 from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
 
 from ._oblivious import ObliviousSums, levels_of
@@ -42,6 +52,20 @@ class LeafSum(Combiner[Any]):
     def finish(self, stat: PyTree) -> TwoFloat:
         """Return the sum, not yet rounded."""
         return stat
+
+
+class LinkedSum(LeafSum):
+    """The same sum with the base, through the link: predictions, in the program that walks where it is one."""
+
+    base: Float[Array, "outputs"]
+    link: str = eqx.field(static=True)
+    n_classes: int | None = eqx.field(static=True)
+
+    def finish(self, stat: TwoFloat) -> Array:
+        """Return the predictions of one output, or of each."""
+        high, error = two_sum(stat.high, self.base)
+        raw = lax.optimization_barrier(high + (error + stat.low))
+        return _predictions(self.link, self.n_classes, raw)
 
 
 class AdditiveTrees(PickledModule):
@@ -132,12 +156,15 @@ class AdditiveTrees(PickledModule):
         """
         if not is_concrete(self, X):
             return along_instances(self._traced_raw, encode_traced(X, self.columns))
-        encoded = encode_rows(X, self.columns, infinite=True)
-        return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
+        return self._raw(encode_rows(X, self.columns, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
         """Return class probabilities, or predictions of a regressor, ``[instances]`` of one output. X: see `raw`."""
-        return self._answered(self.raw(X))
+        if not is_concrete(self, X):
+            return self._answered(self.raw(X))
+        encoded = encode_rows(X, self.columns, infinite=True)
+        few = self._for_few(len(encoded.values))
+        return self._answered(self._raw(encoded)) if few is None else few.answer(encoded)
 
     def answer(self, X: InstancesLike) -> Answer:
         """Return sums as class scores, and probabilities; raises a TypeError for regressors. X: see `raw`."""
@@ -182,9 +209,15 @@ class AdditiveTrees(PickledModule):
         both = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
         return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
 
+    def _raw(self, encoded: Encoded) -> Array:
+        return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
+
     def _answered(self, raw: Array) -> Array:
-        answer = _linked(self.link, None if self.class_labels is None else len(self.class_labels), raw)
-        return answer[:, 0] if self.class_labels is None and self.n_outputs == 1 else answer
+        return _linked(self.link, self._n_classes, raw)
+
+    @property
+    def _n_classes(self) -> int | None:
+        return None if self.class_labels is None else len(self.class_labels)
 
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
         trees = self.trees
@@ -209,8 +242,17 @@ class AdditiveTrees(PickledModule):
 
     def _bind(self) -> BoundForest | ObliviousSums:
         if (levels := levels_of(self.trees, self.values)) is not None:
-            return ObliviousSums(levels, self.n_features)
+            return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
         return bind(self._as_forest(), LeafSum())
+
+    def _for_few(self, n_instances: int) -> BoundForest | None:
+        """Return the trees bound to predictions, for so few instances that one program has them; None of others."""
+        bound = self._bound()
+        walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
+        if len(bound) > 1 or walk is None or not are_few(n_instances, self.n_trees):
+            return None
+        made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)  # noqa: E731
+        return _FOR_FEW.get((self.trees.child, self.values, self.base), (id(walk), self.link, self._n_classes), made)
 
     def _as_forest(self) -> Forest:
         """Return a forest with the values in place of counts, for programs that look leaves up and add."""
@@ -254,6 +296,7 @@ def uncounted_forest(model: AdditiveTrees) -> Forest:
 
 
 _BOUND: KeptWhileAlive[tuple[BoundForest | ObliviousSums, ...]] = KeptWhileAlive()
+_FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()
 
 
 def check_additive(model: AdditiveTrees) -> None:
@@ -289,7 +332,12 @@ def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
 
 @jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
-    return apply_link(link, raw, n_classes)
+    return _predictions(link, n_classes, raw)
+
+
+def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
+    answer = apply_link(link, raw, n_classes)
+    return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
 
 
 @jit(static_argnums=(2, 3))

@@ -1,20 +1,24 @@
 """Oblivious trees, as CatBoost grows them: all nodes of a level make one test, so that a leaf's number is its answers.
 
-Each test is made on whole rows, and a tree costs one look-up: half of the time of a walk at depth 6.
+Trees share their borders. So a block's columns become codes once, how many borders are below each value, and all tests
+compare small integers. Codes, leaves and sums are loops of their own: each is compiled for the width of its integers.
 """
 
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32
+from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import NAN_LAST, TwoFloat, cores, take, two_sum
+from jaxunc._numerics import NAN_LAST, TwoFloat, ceil_div, cores, power_of_two, take, two_sum
 from jaxunc.forest import Trees
 from jaxunc.inference import (
+    SMALL,
+    BoundForest,
     Chunk,
     HostProgram,
     Part,
@@ -31,15 +35,38 @@ from jaxunc.tables import Encoded
 MOST_OUTPUTS = 32
 """Values of a leaf up to which each is looked up by itself."""
 
+PIECE = 16
+"""Borders that are counted at a time."""
+
+MOST_TOGETHER = 512
+"""Trees whose leaves of a block are found before their values are added: a megabyte in the cache."""
+
+MOST_WALKED = 1024
+"""Instances times trees up to which trees are walked: in the thread that calls, where a hand-over would take longer."""
+
+GAP = 64
+"""Places between two rows of codes: rows a multiple of 4096 bytes apart lie in the same lines of a cache."""
+
 
 class ObliviousTests(NamedTuple):
     """The tests of every level, the root's first, and the leaves that they number."""
 
-    feature: Int32[Array, "trees levels"]
-    threshold: Int32[Array, "trees levels"]
-    """Order keys. Where a tree has fewer levels the first ones go left always."""
-    missing_right: Bool[Array, "trees levels"]
-    values: Float[Array, "trees each leaves"]
+    column: Int32[Array, "pieces"]
+    """The column of each piece of borders, in its order."""
+    missing_right: Bool[Array, "pieces"]
+    """Whether missing values are above these borders."""
+    row: Int32[Array, "pieces"]
+    """The row of codes that a piece counts for: one for each column, or two where missing values go either way."""
+    border: Int32[Array, "pieces {PIECE}"]
+    """Order keys; beyond the last border of a row what no value exceeds."""
+    n_pieces: np.int32
+    """How many pieces there are; those beyond pad them to a common shape."""
+    tested: Int32[Array, "groups trees levels"]
+    """The row of codes that a level tests."""
+    place: UInt[Array, "groups trees levels"]
+    """The place of its border among those of the row: a code above goes right. The largest code goes left always."""
+    values: Float[Array, "groups trees each leaves"]
+    """Zeros of trees that pad the last group."""
 
 
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
@@ -60,64 +87,139 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
     deepest, rows = int(depth.max()), np.arange(len(depth))[:, None]
     level = np.arange(deepest) - (deepest - depth[:, None])
     at, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
-    feature, threshold, missing_right = (part[rows, at] for part in parts)
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
+    of_leaves = np.moveaxis(np.asarray(values)[rows, leaves], 2, 1)
+    feature, threshold, missing_right = (part[rows, at][is_level] for part in parts)
+    return _coded(np.stack([feature, missing_right, threshold], axis=1), is_level, of_leaves)
+
+
+def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
+    """The tests of all levels ``[trees levels]`` that are some, by the borders that they share."""
+    borders, own = np.unique(tests, axis=0, return_inverse=True)
+    rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    most = int(place.max(initial=0)) + 1
+    dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
+
+    sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
+    number, first = int(sizes.sum()), np.cumsum(sizes) - sizes
+    of_piece = np.zeros(power_of_two(number), np.int32)
+    of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
+    border = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
+    border[first[row] + place // PIECE, place % PIECE] = borders[:, 2]
+    known = rows if len(rows) else np.zeros((1, 2), np.int64)
+
+    tested, at = np.zeros(is_level.shape, np.int32), np.full(is_level.shape, np.iinfo(dtype).max, dtype)
+    tested[is_level], at[is_level] = row[own.reshape(-1)], place[own.reshape(-1)]
+    n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
+    size = ceil_div(len(values), n_groups)
+
+    def grouped(array: np.ndarray, neutral: int = 0) -> Array:
+        whole = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
+        whole[: len(array)] = array
+        return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))
+
     return ObliviousTests(
-        jnp.asarray(np.where(is_level, feature, 0)),
-        jnp.asarray(np.where(is_level, threshold, NAN_LAST)),
-        jnp.asarray(missing_right & is_level),
-        jnp.asarray(np.moveaxis(np.asarray(values)[rows, leaves], 2, 1)),
+        column=jnp.asarray(known[of_piece, 0].astype(np.int32)),
+        missing_right=jnp.asarray(known[of_piece, 1] != 0),
+        row=jnp.asarray(of_piece),
+        border=jnp.asarray(border),
+        n_pieces=np.int32(number),
+        tested=grouped(tested),
+        place=grouped(at, np.iinfo(dtype).max),
+        values=grouped(values),
     )
 
 
 class ObliviousSums:
     """The sums of leaf values, to twice the precision of a float, asked like a bound forest."""
 
-    def __init__(self, levels: ObliviousTests, n_features: int):
-        self._levels, self._n_features = levels, n_features
+    def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
+        self._levels, self._n_features, self._walk = levels, n_features, walk
+        self._n_rows = power_of_two(int(jnp.max(levels.row)) + 1)
+        self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
+
+    def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
+        """Return the same trees bound as others are, for few instances; None for more, which are faster here."""
+        return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
+
+    @cached_property
+    def _walked(self) -> BoundForest[TwoFloat]:
+        return self._walk()
 
     def answer(self, X: Encoded) -> TwoFloat:
         """Return the sums ``[instances each]``."""
-        n_columns = self._n_features * (1 + X.missing)
-        block = block_size("blocks", len(self._levels.feature), n_columns)
-        small = tuple(Chunk(size, min(size, block)) for size in (1, 8, 64, 512))
+        if (walk := self.walk_for(len(X.values))) is not None:
+            return walk.answer(X)
+        n_columns = max(self._n_rows, self._n_features * (1 + X.missing))
+        block = block_size("blocks", self._levels.values.shape[1], n_columns)
+        small = tuple(Chunk(size, min(size, block)) for size in SMALL)
         shapes, threads = Shapes(Chunk(2048, block), Chunk(8192, block), small), cores()
 
         def score(part: Part) -> TwoFloat:
-            return _sums(X.missing, part.chunk.block, self._levels, part.of(X.values), np.int32(part.n_blocks))
+            settings = X.missing, part.chunk.block, self._n_rows
+            return _sums(*settings, self._levels, part.of(X.values), np.int32(part.n_blocks))
 
         return drive(score, cut(len(X.values), shapes, threads), threads)
 
 
-@partial(HostProgram, static_argnums=(0, 1))
-def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
+@partial(HostProgram, static_argnums=(0, 1, 2))
+def _sums(missing: bool, block: int, n_rows: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
     """The sums of a chunk, of its first blocks."""
-    tested = levels.feature + x.shape[1] * levels.missing_right.astype(jnp.int32) if missing else levels.feature
-    each, start = levels.values.shape[1], jnp.zeros((x.shape[0], levels.values.shape[1]), levels.values.dtype)
+    n_outputs, dtype = levels.values.shape[2], levels.values.dtype
+    column = levels.column + x.shape[1] * levels.missing_right.astype(jnp.int32) if missing else levels.column
+    pieces = column.astype(jnp.uint32), levels.row.astype(jnp.uint32), levels.border, levels.n_pieces
 
     def one(i, sums):
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
-        keys = by_column(column_keys(rows, missing=missing))
-        none = [(jnp.zeros(block, levels.values.dtype),) * 2 for _ in range(each)]
-        found, _ = lax.scan(partial(_with_tree, keys), none, (tested, levels.threshold, levels.values))
+        codes = _codes(by_column(column_keys(rows, missing=missing)), block, n_rows, pieces)
+        codes = codes.astype(levels.place.dtype)
+        none = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
+        trees = levels.tested.astype(jnp.uint32), levels.place, levels.values
+        found, _ = lax.scan(partial(_with_group, codes), none, trees)
         found = [jnp.stack(part, axis=1) for part in zip(*found, strict=True)]
         return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, found, strict=True))
 
+    start = jnp.zeros((x.shape[0], n_outputs), dtype)
     high, low = lax.fori_loop(0, n_blocks, one, (start, start))
     return TwoFloat(*two_sum(high, low))
 
 
-def _with_tree(keys: Int32[Array, "columns row"], sums: list, tree: tuple) -> tuple[list, None]:
-    """The sums of a block with one more tree, added as `exact_sum` does."""
-    tested, threshold, values = tree
-    block = sums[0][0].shape[0]
-    leaf = jnp.zeros(block, jnp.int32)
-    for level in range(tested.shape[0]):
-        # Unsigned: no code for rows that are counted from the end.
-        row = lax.dynamic_slice(keys, (tested[level].astype(jnp.uint32), jnp.uint32(0)), (1, block))
-        leaf = 2 * leaf + (row.reshape(-1) > threshold[level]).astype(jnp.int32)
-    found = []
-    for (high, low), own in zip(sums, values, strict=True):
-        high, error = two_sum(high, take(own, leaf))
-        found.append((high, low + error))
-    return found, None
+def _codes(keys: Int32[Array, "columns row"], block: int, n_rows: int, pieces: tuple) -> Int32[Array, "rows row"]:
+    """How many borders of each row are below the values of a block, in words as wide as the keys that are compared."""
+    column, row, border, n_pieces = pieces
+    none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end
+
+    def count(i, codes):
+        own = lax.dynamic_slice(keys, (column[i], none), (1, block))
+        below = lax.dynamic_slice(codes, (row[i], none), (1, block))
+        for j in range(PIECE):
+            below = below + (own > border[i, j]).astype(jnp.int32)
+        return lax.dynamic_update_slice(codes, below, (row[i], none))
+
+    return lax.fori_loop(0, n_pieces, count, jnp.zeros((n_rows, block + GAP), jnp.int32))
+
+
+def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
+    """The sums of a block with more trees, added one by one as `exact_sum` does."""
+    tested, place, values = trees
+    block, depth = codes.shape[1] - GAP, tested.shape[1]
+    number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
+
+    def leaves(_, tree):
+        tested, place = tree
+        leaf = jnp.zeros(block, number)
+        for level in range(depth):
+            row = lax.dynamic_slice(codes, (tested[level], jnp.uint32(0)), (1, block)).reshape(-1)
+            leaf = leaf | ((row > place[level]).astype(number) << (depth - 1 - level))
+        return None, leaf
+
+    def add(sums, tree):
+        leaf, values = tree
+        found = []
+        for (high, low), own in zip(sums, values, strict=True):
+            high, error = two_sum(high, take(own, leaf.astype(jnp.int32)))
+            found.append((high, low + error))
+        return found, None
+
+    return lax.scan(add, sums, (lax.scan(leaves, None, (tested, place))[1], values))

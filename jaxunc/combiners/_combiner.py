@@ -351,10 +351,13 @@ def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyT
     # In parts of fixed length they need no program for each length.
     lengths = (_LONG, _SHORT, len(counts)) if counts.shape[-1] <= MANY else (_length(combiner, counts), len(counts))
     length = next(part for part in lengths if len(counts) % part == 0)
+    if length == len(counts):
+        return _lift_rows_once(combiner, counts)
+    counts = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
     parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]
     # A number for the whole tree is the same in all parts.
-    joined = lambda *rows: jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
-    return parts[0] if len(parts) == 1 else jax.tree.map(joined, *parts)
+    joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
+    return jax.tree.map(joined, *parts)
 
 
 def _length(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> int:

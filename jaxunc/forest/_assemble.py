@@ -66,7 +66,8 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
         child[t, slots] = pairs
         missing_right[t, slots] = tree.missing_right[inner]
         places.append(place)
-    arrays = map(jnp.asarray, (feature, threshold, child, missing_right, depth))
+    # By their own dtype: without one JAX compiles a program for each shape.
+    arrays = [jnp.asarray(array, array.dtype) for array in (feature, threshold, child, missing_right, depth)]
     return Trees(*arrays, columns=columns), places
 
 
@@ -102,15 +103,15 @@ def assemble(
         leaf_slots.append((place[leaves], inverse))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
     table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
-    ends = np.cumsum([1] + [len(rows) for rows in leaf_rows])
+    ends, dtype = np.cumsum([1] + [len(rows) for rows in leaf_rows]), jnp.result_type(float)
     for t, (slots, local) in enumerate(leaf_slots):
         code[t, slots] = inverse[ends[t] : ends[t + 1]][local]
     return Forest(
         trees=trees,
         count_table=padded_table(table),
-        code=jnp.asarray(code),
-        prior=jnp.asarray(prior, jnp.result_type(float)),
-        n_samples=jnp.asarray(n_samples, jnp.result_type(float)),
+        code=jnp.asarray(code, code.dtype),
+        prior=jnp.asarray(np.asarray(prior, dtype), dtype),
+        n_samples=jnp.asarray(np.asarray(n_samples, dtype), dtype),
         class_labels=class_labels,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import PickledModule, as_counts, counts_dtype, padded_table
+from jaxunc._numerics import PickledModule, as_counts, counts_dtype, jit, padded_table
 from jaxunc.tables import Columns, NumbersLike
 
 OWN = "own"
@@ -95,14 +95,7 @@ class Trees(PickledModule):
     @property
     def is_leaf(self) -> Bool[Array, "trees nodes"]:
         """Whether a node is a leaf that a path leads to, empty ones among them; neither inner nodes nor padding."""
-        trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)[None]
-        inner = self.child != index
-        # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks
-        # nothing.
-        left = jnp.where(inner, self.child, self.n_nodes)
-        used = (index == 0) | jnp.zeros_like(inner)
-        used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
-        return used & ~inner
+        return _is_leaf(self.child)
 
     @property
     def fork(self) -> Int32[Array, "trees nodes"]:
@@ -111,6 +104,17 @@ class Trees(PickledModule):
 
     def __repr__(self) -> str:
         return f"Trees(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_features={self.n_features})"
+
+
+@jit
+def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
+    (n_trees, n_nodes), index = child.shape, jnp.arange(child.shape[1], dtype=jnp.int32)[None]
+    inner, trees = child != index, jnp.arange(n_trees)[:, None]
+    # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks nothing.
+    left = jnp.where(inner, child, n_nodes)
+    used = (index == 0) | jnp.zeros_like(inner)
+    used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
+    return used & ~inner
 
 
 class CountSet(eqx.Module):
@@ -402,7 +406,7 @@ def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
         pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
         code = code[1:]
     table = padded_table(np.concatenate([tables[0][pairs // n_second], tables[1][pairs % n_second]], axis=1))
-    return table, jnp.asarray(code.reshape(a.shape), jnp.int32)
+    return table, jnp.asarray(code.reshape(a.shape).astype(np.int32), jnp.int32)
 
 
 def _of_one_dtype(first: Array, second: Array) -> list[Array]:

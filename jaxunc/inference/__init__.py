@@ -26,7 +26,7 @@ cut into planes, which are looked up by places. An array of many numbers, as of 
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
 from ._by_table import ByTable, shapes_of
-from ._drive import Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, spread
+from ._drive import SMALL, Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, room_for, spread
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,
@@ -40,6 +40,18 @@ from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
-from ._walk import Walk, block_size, by_column, default_walk, unrolled_depth, walk_levels, walk_pairs, walk_tree
+from ._walk import (
+    Walk,
+    are_few,
+    block_size,
+    by_column,
+    default_walk,
+    keys_of_one,
+    look_up_together,
+    unrolled_depth,
+    walk_levels,
+    walk_pairs,
+    walk_tree,
+)
 
 __all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]

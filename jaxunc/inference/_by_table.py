@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from jaxunc._checks import is_concrete
 from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest, Trees
@@ -61,7 +63,8 @@ class ByTable(eqx.Module):
     def call(self) -> "TableCall":
         """Look up what a call reads."""
         packed = self.packed
-        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features)
+        n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
+        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
@@ -106,10 +109,11 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
     return drive(score, parts, threads, ahead=not on_host)
 
 
-def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
-    """The shapes of calls for so many packed trees."""
+def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
+    """The shapes of calls for so many packed trees, in which an instance meets so many tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
-    shapes = call_shapes(spec.walk, n_trees, n_features * (1 + spec.missing if on_host else 2), CHUNK_BLOCKS)
+    columns = n_features * (1 + spec.missing if on_host else 2)
+    shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
         return shapes.of_at_most(MOST_NUMBERS // (layout.width * collected), spec.block)
@@ -117,7 +121,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
         return shapes
     most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
     if not most:
-        return Shapes(shapes.small[-2], None, shapes.small[:-2])
+        return shapes._replace(single=shapes.small[-3], large=None, small=shapes.small[:-3])
     return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
 
 

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import outside_traces
-from jaxunc._numerics import KeptWhileAlive, jit
+from jaxunc._checks import nothing_is_traced, outside_traces
+from jaxunc._numerics import KeptWhileAlive, ceil_div, jit
 from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
 
@@ -87,59 +87,86 @@ class Shapes(NamedTuple):
     """For large batches, where calls would be many."""
     small: tuple[Chunk, ...] = ()
     """For what is left, ascending."""
+    of_a_call: int = 384
+    """Instances that take as long as all else of a call: its programs, and the loops of its trees."""
+    of_a_thread: int = 512
+    """Instances that take as long as another thread to wake, and its answer to come."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
         """The shapes with so many instances, one at least; blocks are cut to so many."""
         least = self.small[0] if self.small else self.single
         fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(*[min(least.rows, max(rows, 1))] * 2)]
         fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
-        return Shapes(fit[-1], None, tuple(fit[:-1]))
+        return self._replace(single=fit[-1], large=None, small=tuple(fit[:-1]))
 
 
-SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Instances of the small shapes on a CPU: powers of two, so that who asks for so many has nothing to cut off, which
 takes longer than eight rows. Up to 16 go one by one, in the thread that calls, and padding is not walked. Up to 64 all
-trees are walked at once. What lies between 512 and 2048 goes through several calls of 512."""
+trees are walked at once."""
+
+LEAST_SHARED = 64
+"""Instances of the least shape that threads share."""
+
+DISPATCHED = 10_000
+"""Instances of an accelerator that take as long as all else of a call."""
+
+HANDOVER = 2**20
+"""Tests that take as long as another thread to wake, up to 1 ms on a virtual machine: it dispatches to one of XLA's, so
+that four are woken one after the other."""
 
 
-def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int) -> Shapes:
-    """The shapes of calls that walk so many trees, on so many columns of keys; ``most``: stretches of a large call."""
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int, n_tests: int = 0) -> Shapes:
+    """The shapes of calls that walk so many trees, on so many columns of keys.
+
+    ``most``: stretches of a large call; ``n_tests``: those that an instance meets in all trees.
+    """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
         least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
-        return Shapes(middle, Chunk(size, size), (least,))
+        return Shapes(middle, Chunk(size, size), (least,), DISPATCHED)
     small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
-    return Shapes(Chunk(BLOCKS[0], size), Chunk(most * BLOCKS[0], size), small)
+    large = Chunk(most * BLOCKS[0], size)
+    return Shapes(Chunk(BLOCKS[0], size), large, small, of_a_thread=HANDOVER // max(n_tests, 1))
 
 
-MOST_SMALL = 3
-"""Calls of the largest small shape for what is left: of more, a single one is the cheaper."""
+@lru_cache(maxsize=1024)
+def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
+    """The parts: large ones while every thread gets several, single ones while each gets one, and the rest.
 
-
-def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
-    """The parts: large ones while every thread gets several, single ones, and the rest in small ones.
-
-    It goes through a few of the largest small ones, which threads share, and the least that takes what is left then. A
-    rest of more is given a single one.
+    Threads share the rest in parts of the shape by which they are done first; the last part goes through the least that
+    takes it.
     """
-    single, large, small = shapes
+    single, large, small, *_ = shapes
     parts, start = [], 0
     many = large is not None and n_instances >= 2 * large.rows * threads
     for chunk in (large, single) if large is not None and many else (single,):
-        while n_instances - start >= chunk.rows:
+        for _ in range((n_instances - start) // (threads * chunk.rows) * threads):
             parts.append(Part(start, start + chunk.rows, chunk))
             start += chunk.rows
-    if small and n_instances - start <= MOST_SMALL * small[-1].rows:
-        while n_instances - start > small[-1].rows:
-            parts.append(Part(start, start + small[-1].rows, small[-1]))
-            start += small[-1].rows
-    rest = n_instances - start
-    if rest or not parts:
+    if (rest := n_instances - start) or not parts:
+        own = _of_rest(rest, shapes, threads)
+        while n_instances - start > own.rows:
+            parts.append(Part(start, start + own.rows, own))
+            start += own.rows
+        rest = n_instances - start
         parts.append(Part(start, n_instances, next((chunk for chunk in small if chunk.rows >= rest), single)))
-    return parts
+    return tuple(parts)
 
 
-def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
+def _of_rest(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
+    """The shape in whose parts threads are done first."""
+    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min(LEAST_SHARED, n_instances)]
+
+    def took(chunk: Chunk) -> int:
+        calls = ceil_div(n_instances, chunk.rows)
+        woken = shapes.of_a_thread if min(calls, threads) > 1 else 0
+        return ceil_div(calls, threads) * (chunk.rows + shapes.of_a_call) + woken
+
+    return min(shared, key=took)
+
+
+def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False) -> PyTree:
     """Return ``score``'s answers for the parts, padding trimmed, joined along the instances: JAX arrays.
 
     A number may stand for all instances. ``ahead``: all parts are under way before an answer is fetched, for
@@ -150,7 +177,9 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
 
-def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
+def drive_on_host(
+    score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
+) -> PyTree:
     """Return what `drive` does, as NumPy arrays."""
     if ahead:
         answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
@@ -162,11 +191,13 @@ def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: i
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
     """All values are known, also where someone's program is being traced."""
+    if nothing_is_traced():  # at once: another context takes a twentieth of a call of one row
+        return score(part)
     with outside_traces():
         return score(part)
 
 
-def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTree:
+def drive_on_device(score: Callable[[Part], PyTree], parts: Sequence[Part]) -> PyTree:
     """Join answers where they lie, by programs that depend on the number of instances: for data that lie there."""
     answers = [_cut_off(score(part), part) for part in parts]
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
@@ -225,11 +256,15 @@ def _joined(*parts):
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
     """`numpy.concatenate` into memory that JAX takes over on a CPU without copying it again."""
-    shape, dtype = (sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype
+    return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
+
+
+def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Memory, not written yet, that JAX takes over on a CPU without copying it."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
-    return np.concatenate(parts, out=room[start : start + size].view(dtype).reshape(shape))
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 @lru_cache
@@ -288,7 +323,7 @@ def bounded(shapes: Shapes, values) -> Shapes:
     if fits(shapes.single):
         return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
     small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]
-    return Shapes(small[-1], None, small[:-1]) if small else shapes._replace(large=None)
+    return shapes._replace(single=small[-1], large=None, small=small[:-1]) if small else shapes._replace(large=None)
 
 
 OPTIONS = {"xla_cpu_prefer_vector_width": "512"}

@@ -117,8 +117,8 @@ class PackedTrees(eqx.Module):
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
         plan = make_plan(trees, missing=False, top=tall_top(trees))
-        tables = _spread_by_place(columns, code, plan, layout)
-        return cls(plan, tables, scalars, merge_scalars(layout.scalars, scalars), rows, spec)
+        tables, totals = _spread_by_place(columns, scalars, code, plan, layout)
+        return cls(plan, tables, scalars, totals, rows, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -326,11 +326,13 @@ def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> tuple[list
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
-@jit(static_argnums=3)
-def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout):
-    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
+@jit(static_argnums=4)
+def _spread_by_place(
+    columns: list[Array], scalars: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout
+) -> tuple[list[Array], list[Any]]:
+    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has; and totals."""
     rows = plan.by_place(code)
-    return [take(packed, rows) for packed in pack(columns, layout)]
+    return [take(packed, rows) for packed in pack(columns, layout)], merge_scalars(layout.scalars, scalars)
 
 
 @jit(static_argnums=0)

@@ -108,7 +108,7 @@ def tall_top(trees: Trees) -> Top | None:
     """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
     if not is_concrete(trees):
         return None
-    return _TOPS.get((trees.child,), None, lambda: Top(*map(jnp.asarray, tallest(np.asarray(trees.child)))))
+    return _TOPS.get((trees.child,), None, lambda: Top(*jax.device_put(tallest(np.asarray(trees.child)))))
 
 
 _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()

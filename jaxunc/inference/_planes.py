@@ -180,7 +180,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
         dtypes,
         _groups(dtypes),
     )
-    return columns.arrays, [jnp.full(n_trees, part) for part in parts if not part.ndim], rows, layout
+    return columns.arrays, [jax.device_put(np.full(n_trees, part)) for part in parts if not part.ndim], rows, layout
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:

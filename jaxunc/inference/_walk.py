@@ -10,7 +10,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int32, PyTree
+from jaxtyping import Array, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import take
@@ -77,7 +77,9 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
 
 def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"]:
     """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances."""
-    return jnp.pad(keys.T, ((0, 0), (0, GAP)))
+    # Turned by itself and written into its room: a pad, or what the compiler makes one, took twice as long.
+    room = lax.optimization_barrier(jnp.zeros((keys.shape[1], len(keys) + GAP), keys.dtype))
+    return lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
@@ -158,6 +160,42 @@ def walk_one(
     known = jnp.minimum(plan.depth[0], 0)  # zero, which the compiler does not know: a loop of one turn it would open
     place, *found = lax.fori_loop(0, n_groups + known, group, room)
     return place, found
+
+
+def look_up_together(
+    plan: Plan,
+    keys: Int32[Array, "columns row"],
+    first: Int32[Array, ""],
+    number: int,
+    table: Shaped[Array, "trees places"],
+) -> Shaped[Array, "pairs_and_one"]:
+    """What a table has at the leaves of ``number`` trees from ``first`` on, for each instance of a small block.
+
+    Tree by tree, and behind them one place that means nothing, without which the write would be no update. These trees go down together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys
+    of one instance are a column, those of more as `by_column` has them.
+    """
+    row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
+    block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
+    again = lax.optimization_barrier(nodes)
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
+    start, lanes = jnp.repeat(tree * n_places, block), number * block
+    instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
+    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
+    if block == 1:  # the top is for instances side by side
+        entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
+    else:
+        tops, depth = plan._replace(nodes=None, feature=None), jnp.max(take(plan.top.rest, tree))
+        entered = lax.map(lambda t: _enter(jax.tree.map(lambda array: array[t], tops), keys), tree).reshape(-1)
+
+    def down(state):
+        below = descend(nodes, feature, n_places, state[:lanes], key_of, for_child=again, for_column=again)
+        return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
+
+    roots = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
+    place = lax.while_loop(lambda state: state[lanes] < depth, down, roots)[:lanes]
+    room, known = jnp.zeros(lanes + 1, table.dtype), jnp.minimum(first, 0)
+    return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (known,))
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:

@@ -121,7 +121,8 @@ class Decoder:
         host = self._host_array(node)
         # Arrays that were shared when they were saved are shared again, and travel to the device once.
         if node["array"] not in self._on_device:
-            self._on_device[node["array"]] = jnp.asarray(host, dtypes.canonicalize_dtype(host.dtype))
+            dtype = dtypes.canonicalize_dtype(host.dtype)
+            self._on_device[node["array"]] = jnp.asarray(host.astype(dtype, copy=False), dtype)
         return self._on_device[node["array"]]
 
     def _float(self, node: Any, depth: int) -> float:

@@ -7,7 +7,7 @@ trees once. Columns of one row agree: sets and intervals are made of the probabi
 """
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from jaxunc.storage import Description, StoredClassifier, describe, load_answeri
 from jaxunc.tables import Columns, Encoded
 
 from ._in_memory import arrow_labels, arrow_numbers
-from ._raw_rows import RawRows
+from ._sources import DataChunk
 
 OUTPUTS = (
     *("class", "probability", "score", "uncertainty", "interval"),
@@ -95,12 +95,13 @@ class Scoring:
     ):
         check_outputs(outputs, s, confidence, **decisions)
         answering_model = answering(model)
-        # A pipeline makes the rows of the forest of raw columns.
-        self.raw_rows = RawRows(model) if getattr(model, "_steps", None) else None
-        if self.raw_rows is not None:
+        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+        self.raw_rows: Callable[[DataChunk], Encoded] | None = None
+        if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
+            from ._raw_rows import RawRows  # here, since it takes scikit-learn
+
+            self.raw_rows = RawRows(model)
             self.columns_read = self.raw_rows.columns
-        else:
-            self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
         self._model = model
         deciding = _deciding(model, self.labels, **decisions)

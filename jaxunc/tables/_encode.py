@@ -31,10 +31,8 @@ from ._frames import (
     plain_table,
 )
 from ._levels import Lookup
-from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of
+from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
 
-CACHED_ROWS = 2048
-"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
 MOST_MERGED = 0.01
 """Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
 MOST_EXAMINED = 2**17
@@ -69,10 +67,10 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 
     Their ``values`` are `SparseRows`, which are made dense part by part. CSR is best: others are converted to it.
     """
+    if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
+        return Encoded(data, False)
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
-    if type(data) is np.ndarray and is_plain(data, columns):
-        return Encoded(data, False)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
@@ -157,7 +155,6 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
         raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
     if table.num_columns != columns.number:
         raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
-    values = np.empty((table.num_rows, columns.number), np.float32)
     parts = []
     for j, lookup in enumerate(columns.lookups):
         what = f"{name}: column {table.schema.names[j]!r}"
@@ -169,13 +166,8 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
             parts.append(_arrow_numbers(column, what))
         else:
             parts.append(_arrow_codes(column, lookup, missing, what))
+    values = rows_of_columns(parts, table.num_rows)
     with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(values), CACHED_ROWS):
-            block = values[start : start + CACHED_ROWS]
-            for j, part in enumerate(parts):
-                own = part[start : start + CACHED_ROWS]
-                # Frames become float64 first: large integers are rounded twice there, and here.
-                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
         if np.isfinite(values.sum()):
             return Encoded(values, False)
     beyond = np.isinf(values)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from jaxunc._numerics import KeptWhileAlive
+
 from ._cells import (
     FALSE_WORDS,
     MOMENTS,
@@ -31,6 +33,10 @@ UNSEEN = -1
 """Code of a value that is no level."""
 LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
+
+
+MOST_KEPT = 2**12
+"""Categories up to which all are looked up, also those that no row has, and kept."""
 
 
 class Levels(NamedTuple):
@@ -100,13 +106,21 @@ class Lookup:
         self._bools = _BOOLS.get(type(levels))
         self._missing = len(levels.values) if levels.has_missing else UNSEEN
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
+        self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
         """Return the position of each value among the levels; -1 for no level, or if missing is none.
 
         Where either the column or the levels hold words, numbers are compared as words.
         """
-        values, place = read_entries(column)
+        known = getattr(column.dtype, "categories", None)
+        if known is None or len(known) > MOST_KEPT:
+            return self._codes(*read_entries(column))
+        # Of the same categories once, whatever rows have them.
+        of_categories = self._kept.get((known,), None, lambda: self._codes(*read_entries(known)))
+        return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
+
+    def _codes(self, values: np.ndarray | list[str], place: Int[np.ndarray, " instances"]) -> np.ndarray:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
@@ -189,6 +203,9 @@ def read_entries(column: Any) -> Entries:
     if hasattr(column.dtype, "categories"):
         return _of_categories(column)
     kind = getattr(column.dtype, "kind", "O")
+    if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # texts of pandas, and no objects
+        place, words = column.factorize()
+        return Entries(words.tolist(), place)
     if kind not in NUMBERS:
         # NumPy's dates as a list may be bare integers.
         return _of_objects(list(column) if kind in QUANTITIES else np.asarray(column).tolist())

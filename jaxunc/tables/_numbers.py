@@ -10,23 +10,42 @@ from jaxtyping import Float32, Int
 
 from ._columns import Columns, CutLookup
 from ._frames import NUMBERS, Frame, as_floats, column_of, dtypes_of, frame_names, is_frame, is_named, kind_of
+from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     """Return a frame as float32 or float64, columns with levels or cuts as codes."""
-    plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
+    is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
+    numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
-        _check_codes(frame, [j for j in plain if columns.nominal[j]], name)
-    if len(plain) == columns.number:
-        return _plain_numbers(frame, plain, name)
-    values = np.empty(frame.shape, np.float32)
-    with np.errstate(over="ignore"):
-        values[:, plain] = _plain_numbers(frame, plain, name)
+        _check_codes(frame, [j for j in numbers if columns.nominal[j] and columns.lookups[j] is None], name)
+    read = _plain_numbers(frame, numbers, name)  # all at once: pandas takes long for each selection
+    if not any(columns.lookups):
+        return read
+    parts: list[Any] = [None] * columns.number
+    for i, j in enumerate(numbers):
+        lookup = columns.lookups[j]
+        parts[j] = lookup.codes(read[:, i]) if isinstance(lookup, CutLookup) else read[:, i]
     for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup):
-            values[:, j] = lookup.codes(_plain_numbers(frame, [j], name)[:, 0])
-        elif lookup is not None:
-            values[:, j] = lookup.codes(column_of(frame, j))
+        if isinstance(lookup, Lookup):
+            parts[j] = lookup.codes(column_of(frame, j))
+    return rows_of_columns(parts, len(frame))
+
+
+CACHED_ROWS = 2048
+"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
+
+
+def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances features"]:
+    """Return columns of numbers as rows."""
+    values = np.empty((n, len(parts)), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, n, CACHED_ROWS):
+            block = values[start : start + CACHED_ROWS]
+            for j, part in enumerate(parts):
+                own = part[start : start + CACHED_ROWS]
+                # Frames become float64 first: large integers are rounded twice there, and here.
+                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
     return values
 
 
@@ -63,11 +82,15 @@ def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarr
         if not are_numbers:
             values[:, plain] = _converted(array, plain, plain, name)
     for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup):
-            column = array[:, j].astype(np.float64) if are_numbers else _converted(array, [j], [j], name)[:, 0]
-            values[:, j] = lookup.codes(column)
-        elif lookup is not None:
+        if isinstance(lookup, CutLookup) and not are_numbers:
+            values[:, j] = lookup.codes(_converted(array, [j], [j], name)[:, 0])
+        elif isinstance(lookup, Lookup):
             values[:, j] = lookup.codes(array[:, j])
+    cuts = [(j, lookup) for j, lookup in enumerate(columns.lookups) if isinstance(lookup, CutLookup)]
+    for start in range(0, len(array) if are_numbers else 0, CACHED_ROWS):
+        block = slice(start, start + CACHED_ROWS)
+        for j, lookup in cuts:
+            values[block, j] = lookup.codes(array[block, j].astype(np.float64))
     return values
 
 

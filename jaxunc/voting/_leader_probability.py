@@ -59,7 +59,15 @@ def leader_probability(
 def _by_pairs(votes: Votes, alpha):
     """Return Eq. 8: the product over rivals of the probability that the leader's share is larger."""
     n, n_classes = votes.shape
-    leader, probability, width = votes.argmax(axis=1), np.ones(n), int(votes.max(initial=0)) + 1
+    width = int(votes.max(initial=0)) + 1
+    if n_classes == 2:  # both votes as one integer, and one look for all instances
+        pair = votes[:, 0].astype(np.int64) * width + votes[:, 1]
+        seen = _distinct(pair, width * width)
+        table, zeros, ones = np.zeros(int(seen.max(initial=0)) + 1), seen // width + alpha[0], seen % width + alpha[1]
+        leads = seen % width > seen // width
+        table[seen] = betainc(np.where(leads, zeros, ones), np.where(leads, ones, zeros), 0.5)
+        return table[pair]
+    leader, probability = votes.argmax(axis=1), np.ones(n)
     for leading in range(n_classes):
         rows = np.flatnonzero(leader == leading)
         mine = votes[rows, leading].astype(np.int64) * width

@@ -19,18 +19,31 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._numerics import count_before, jit, padded_rows, take
-from jaxunc.inference import HostProgram, Plan, Walk, by_column, column_keys, walk_levels, walk_pairs, walk_tree
+from jaxunc.inference import (
+    HostProgram,
+    Plan,
+    Walk,
+    by_column,
+    column_keys,
+    keys_of_one,
+    look_up_together,
+    walk_levels,
+    walk_tree,
+)
 
 from ._stop_after import ProbabilityRule, StoppingResult, poll, poll_on_host
 from ._stopping_rules import StoppingRule
 
-SHORTEST, LONGEST = 8, 128
+SHORTEST, LONGEST = 4, 128
 """Numbers of trees in a round of the compiled program."""
 
-FEW, TOGETHER = 8, 128
-"""Number of instances that go without rounds, and of trees that are walked at once for them.
+FEW = 16
+"""Number of instances that go without rounds, one by one and in the thread that calls."""
 
-A step of a loop costs as much as hundreds of instances."""
+SMALL, LANES, TOGETHER = 64, 1024, 24
+"""Instances of a block that walk several trees at once: pairs of an instance and a tree, and most trees.
+
+A step of a loop costs as much as hundreds of pairs."""
 
 LEAST_SIZE = 256
 """Number of instances in the smallest round of the host; each next size is four times as large."""
@@ -47,13 +60,21 @@ class Polled(NamedTuple):
     votes: Int32[Array, "rows n"]
 
 
+class _Outcome(NamedTuple):
+    """What is known of all instances of a part."""
+
+    settled_at: Int32[Array, "n"]
+    """By how many trees the vote was settled, 0 while it is not."""
+    votes: Int32[Array, "rows n"]
+
+
 class _Kept(NamedTuple):
     """The instances of a part that are not settled, first and in their order; and the results of all."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]
-    outcome: Polled
+    outcome: _Outcome
 
 
 class _Round(NamedTuple):
@@ -83,9 +104,14 @@ def poll_part(
     """
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
     if rows <= FEW:
-        return _poll_few(plan, classes, rule, column_keys(x, missing=missing), n, max_trees)
-    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
-    cost_of_round = 0.8 + n_columns / 25
+        return _polled(_poll_one_by_one(plan, classes, rule, x, n, max_trees, missing=missing), max_trees)
+    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count. A tree costs
+    # three levels for its top, its vote and the rule, and those below.
+    cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
+
+    def of_few(live, length):
+        """A small block walks several trees at once, and ends by itself."""
+        return jnp.where(live <= SMALL, LONGEST, length)
 
     def one_round(state: _Round) -> _Round:
         end = jnp.minimum(state.t + state.length, max_trees)
@@ -109,7 +135,7 @@ def poll_part(
                 real = start + i * size + jnp.arange(size, dtype=jnp.int32) < old.live
                 keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
                 found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
-                return _keep(kept, index, real, *found)
+                return _keep(kept, index, real, found)
 
             kept = lax.fori_loop(0, number, block, kept)
             start = start + number * size
@@ -120,86 +146,96 @@ def poll_part(
         # best.
         length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
         length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
-        return _Round(kept, end, length)
+        return _Round(kept, end, of_few(kept.live, length))
 
-    nothing = Polled(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
-    first = jnp.clip(rule.first, 1, max_trees)
+    nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    first = of_few(n, jnp.clip(rule.first, 1, max_trees))
     start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, nothing), jnp.int32(0), first)
     goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)  # noqa: E731
-    return lax.while_loop(goes_on, one_round, start).kept.outcome
+    return _polled(lax.while_loop(goes_on, one_round, start).kept.outcome, max_trees)
 
 
-def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
+def _polled(outcome: _Outcome, max_trees) -> Polled:
+    settled = outcome.settled_at > 0
+    return Polled(jnp.where(settled, outcome.settled_at, max_trees), settled, outcome.votes)
+
+
+def _keep(kept: _Kept, index, real, found: _Outcome) -> _Kept:
     """Write the results of a block, and put the instances that go on behind the others that do."""
     rows = kept.order.shape[0]
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
-    outcome = Polled(
-        kept.outcome.n_trees_used.at[place].set(polled, mode="drop"),
-        kept.outcome.settled.at[place].set(done, mode="drop"),
-        kept.outcome.votes.at[:, place].set(votes, mode="drop"),
+    outcome = _Outcome(
+        kept.outcome.settled_at.at[place].set(found.settled_at, mode="drop"),
+        kept.outcome.votes.at[:, place].set(found.votes, mode="drop"),
     )
-    on = real & ~done
+    on = real & (found.settled_at == 0)
     behind = jnp.where(on, kept.live + count_before(on), rows)
     return _Kept(
         kept.order.at[behind].set(index, mode="drop"),
-        kept.votes.at[:, behind].set(votes, mode="drop"),
+        kept.votes.at[:, behind].set(found.votes, mode="drop"),
         kept.live + jnp.sum(on, dtype=jnp.int32),
         outcome,
     )
 
 
-def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
-    """Count the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
+def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end) -> _Outcome:
+    """Count the votes of a block from tree ``t`` to ``end``; a small one until all of it is settled at most."""
+    # What is no instance counts as settled.
+    carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
 
     def vote_of(t):
         tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
         return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
 
-    _, votes, polled, done = _count(rule, vote_of, (t, votes, jnp.full(real.shape, t), ~real), end)
-    return votes, polled, done & real
-
-
-def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Polled:
-    """Return `poll_part` of few instances: many trees are walked at once, and their votes are counted one by one."""
-    rows, (n_trees, n_places) = len(keys), classes.shape
-    number = min(TOGETHER, n_trees)
-    instance = jnp.tile(jnp.arange(rows, dtype=jnp.int32), number)
-
     def some(carry):
-        start = carry[0]
-        # Beyond the last tree that one is walked again, and not counted.
-        trees = jnp.minimum(start + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
-        tree = jnp.repeat(trees, rows)
-        leaf = walk_pairs(plan, keys, instance, tree, jnp.zeros_like(tree))
-        cast = take(classes.reshape(-1), tree * n_places + plan.n_exits + leaf).reshape(number, rows)
-        vote_of = lambda t: lax.dynamic_index_in_dim(cast, t - start, keepdims=False)  # noqa: E731
-        return _count(rule, vote_of, carry, jnp.minimum(start + number, max_trees))
+        start, number = carry[0], min(LANES // size, TOGETHER)
+        cast = look_up_together(plan, keys, start, number, classes)
+        vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)  # noqa: E731
+        return _count(rule, vote_of, carry, jnp.minimum(start + number, end), asked=True)
 
-    none = jnp.zeros(rows, jnp.int32)
-    real = jnp.arange(rows, dtype=jnp.int32) < n
-    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), none, ~real
-    _, votes, polled, done = lax.while_loop(partial(_goes_on, max_trees), some, carry)
-    return Polled(polled, done & real, votes)
+    if size > SMALL:
+        # To ask a large block whether all of it is settled would cost a seventh of its walks; it hardly ever is.
+        _, votes, settled_at = _count(rule, vote_of, carry, end, asked=False)
+    else:
+        _, votes, settled_at = lax.while_loop(partial(_goes_on, end, True), some, carry)
+    return _Outcome(settled_at, votes)
 
 
-def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end):
-    """Add one tree's votes after the other to (trees walked, votes, trees used, settled), asking the rule each time."""
+def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *, missing: bool) -> _Outcome:
+    """Count the votes of few instances; each is walked by itself, so that none waits for another."""
+
+    def one(i, out):
+        keys = keys_of_one(lax.dynamic_slice_in_dim(x, i, 1), missing=missing).reshape(-1, 1)
+        none, real, t = jnp.zeros((rule.n_rows, 1), jnp.int32), jnp.ones(1, bool), jnp.minimum(i, 0)
+        found = _poll_block(plan, classes, rule, keys, none, real, t, max_trees)
+        return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i, -1), out, found)
+
+    rows = len(x)
+    nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    return lax.fori_loop(0, n, one, nothing)
+
+
+def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, asked: bool):
+    """Add one tree's votes after the other to (trees walked, votes, settled at), asking the rule each time.
+
+    ``asked``: whether to end as soon as all are settled.
+    """
 
     def one(carry):
-        t, votes, polled, done = carry
-        # Settled instances are walked on with the others; only ``add`` and ``polled`` leave them alone.
-        votes = rule.add(votes, vote_of(t), ~done)
-        polled = jnp.where(done, polled, t + 1)
-        return t + 1, votes, polled, done | rule.holds(votes, t + 1)
+        t, votes, settled_at = carry
+        # Settled instances are walked on with the others; only ``add`` leaves them alone.
+        open_ = settled_at == 0
+        votes = rule.add(votes, vote_of(t), open_)
+        return t + 1, votes, jnp.where(open_ & rule.holds(votes, t + 1), t + 1, settled_at)
 
-    return lax.while_loop(partial(_goes_on, end), one, carry)
+    return lax.while_loop(partial(_goes_on, end, asked), one, carry)
 
 
-def _goes_on(end, carry) -> Bool[Array, ""]:
+def _goes_on(end, asked: bool, carry) -> Bool[Array, ""]:
     """Return whether trees are left, and instances that are not settled."""
-    t, _, _, done = carry
-    return (t < end) & ~jnp.all(done)
+    t, _, settled_at = carry
+    return (t < end) & jnp.any(settled_at == 0) if asked else t < end
 
 
 def poll_by_rounds(

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Int, Int64, Num, UInt
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from jaxunc._checks import check_bool, check_class_axis, check_counts, is_concrete, outside_traces, warn
-from jaxunc._numerics import ceil_div
+from jaxunc._checks import check_bool, check_class_axis, check_counts, is_concrete, warn
+from jaxunc._numerics import KeptWhileAlive, ceil_div
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.inference import as_mask, leaf_index
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
@@ -236,16 +236,31 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for by its counts (the number of classes: it abstains); any elsewhere."""
-    table, code = map(np.asarray, forest.leaf_rows())
-    n_classes = forest.n_classes
+    """Return the class that each leaf votes for by its counts (the number of classes: it abstains); any elsewhere.
+
+    Kept while the forest's arrays live: a byte for each node.
+    """
+    table, code = forest.leaf_rows()
+    child = forest.trees.child
+    found = lambda: _leaf_votes(*map(np.asarray, (table, code, child)), forest.n_classes)  # noqa: E731
+    return _VOTES.get((table, code, child), forest.n_classes, found)
+
+
+_VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
+
+
+def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
     # Bytes instead of counts: all that a vote needs of a leaf, and few enough to stay in the cache.
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    with outside_traces():  # a forest of known arrays may be bound while others are traced
-        is_leaf = np.asarray(forest.trees.is_leaf)
-    tree, node = np.nonzero(is_tied[code] & is_leaf)
+    is_inner = child != np.arange(child.shape[1], dtype=child.dtype)
+    # A leaf is the root or somebody's child; other nodes without children are padding (`Trees.is_leaf`).
+    is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
+    left = child[tree, node]
+    is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True
+    tree, node = np.nonzero(is_tied[code] & is_used & ~is_inner)
     chosen = votes_of_counts(table[code[tree, node]], tree)
     votes[tree, node] = np.where(chosen == ABSTAINS, n_classes, chosen)
+    votes.setflags(write=False)
     return votes

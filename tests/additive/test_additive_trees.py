@@ -14,7 +14,8 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import check_forest
-from jaxunc.inference import Answering
+from jaxunc.inference import Answering, cut
+from jaxunc.inference._by_table import merge_and_finish
 from tests._forests import toy_data, toy_forest
 from tests._model_files import FOLDER, table
 from tests._refusal import refuses
@@ -67,6 +68,37 @@ def test_sums(name):
     for n in {1, 2, len(stages)}:
         np.testing.assert_allclose(made.first_stages(n).raw(X[:50]), stages[n - 1], atol=4 * tiny)
     assert made.leaf_values(X[:5]).shape == (5, TREES, made.values.shape[2])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.exhaustive(keep=1)
+def test_few_rows_are_predicted_as_many_are(name):
+    """To the last bit, though in one program."""
+    made = model(**MODELS[name])
+    many = np.asarray(made.predict(X[:150]))
+    for n in (1, 3, 16, 64):
+        np.testing.assert_array_equal(made.predict(X[:n]), many[:n])
+    assert made.predict(X[:0]).shape == many[:0].shape
+
+
+@pytest.mark.once
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only on a CPU a program may run in the caller's thread")
+@pytest.mark.parametrize(
+    ("outputs", "link", "n"), [(1, "logistic", 1), (1, "logistic", 8), (1, "exp", 8), (3, "softmax", 2)]
+)
+def test_few_rows_stay_in_the_thread_that_calls(outputs, link, n):
+    """XLA on CPU hands a program over that counts 1000 operations, and an operation that touches more than 512 KB."""
+    trees = toy_forest(2, 100).trees
+    values, base = jnp.ones((100, trees.n_nodes, outputs)), jnp.ones(outputs)
+    few = AdditiveTrees(trees, values, base, link)._for_few(n)
+    assert few is not None
+    call = few._engine(True).call()
+    chunk = cut(n, call.shapes, 1)[0]
+    x = jax.ShapeDtypeStruct((chunk.chunk.rows, trees.n_features), jnp.float32)
+    given = few.combiner, None, call.arrays, x, None, chunk.number
+    program = merge_and_finish.jitted.lower(call.spec, *given).compile()
+    assert 0 < program.cost_analysis()["flops"] < 1000
+    assert "outer_dimension_partitions" not in program.as_text()
 
 
 def test_links():

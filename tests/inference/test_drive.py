@@ -15,7 +15,7 @@ from tests._forests import toy_forest
 pytestmark = pytest.mark.once
 
 MOST = 900
-FIRST = (1, 5, 60, 200, 300, 500, 900)
+FIRST = (1, 2, 3, 5, 10, 20, 60, 100, 200, 500, 900)
 """A size for each shape that batches up to `MOST` are cut into, or so."""
 OTHERS = tuple(np.random.default_rng(0).permutation(np.arange(1, MOST))[:50])
 

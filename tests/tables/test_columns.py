@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse
 
 from jaxunc.tables import Columns, Encoded, Levels, encode_arrow, encode_instances, encode_traced, fit_columns
-from jaxunc.tables._columns import holds_numbers
+from jaxunc.tables._columns import CutLookup, holds_numbers
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -206,6 +206,34 @@ def test_traced_numbers_are_compared_as_they_are(rng):
     again = encode_traced(Encoded(found, True), columns)
     np.testing.assert_array_equal(again, found)
     assert encode_instances(np.asarray(found), columns.of_codes()).values is not None
+
+
+def cuts_of_many_scales() -> list:
+    """Cuts far apart, next to each other, of the smallest and the largest numbers, and drawn ones."""
+    rng, huge = np.random.default_rng(0), np.finfo(np.float64).max
+    tiny, spread = rng.standard_normal(3000) * 1e-320, [*rng.random(9), 1e300]
+    drawn = [rng.standard_cauchy(500), rng.lognormal(0, 5, 255), tiny, spread]
+    return [
+        [],
+        [0.0],
+        [huge],
+        [-huge, huge],
+        [0.0, 5e-324],
+        [1, 1 + 2**-52],
+        *(np.unique(own).tolist() for own in drawn),
+    ]
+
+
+@pytest.mark.parametrize("cuts", cuts_of_many_scales(), ids=len)
+def test_values_are_placed_among_cuts_as_by_bisection(cuts):
+    rng, known = np.random.default_rng(1), np.array([*cuts, 0.0])
+    with np.errstate(over="ignore"):
+        near = np.concatenate([known, np.nextafter(known, np.inf), np.nextafter(known, -np.inf)])
+    others = rng.random(500) * known[rng.integers(len(known))]
+    values = rng.choice([*near, *others, np.nan, np.inf, -np.inf], 9000)
+    wanted = np.where(np.isnan(values), np.nan, np.searchsorted(cuts, values))
+    for n in (0, 1, 100, 9000):
+        np.testing.assert_array_equal(CutLookup(cuts).codes(values[:n]), wanted[:n])
 
 
 def test_bad_cuts():

@@ -1,5 +1,6 @@
 """Levels and codes of single columns, whatever their values and types."""
 
+import gc
 from unittest import mock
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, encode_instances, fit_columns
-from jaxunc.tables._levels import fit_levels, level_codes
+from jaxunc.tables._levels import Lookup, fit_levels, level_codes
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -190,6 +191,30 @@ def test_bools_as_another_library_writes_them():
         assert level_codes(cells, kind(levels, False)).tolist() == codes
     assert level_codes(np.array([True, False]), LevelsOfYdf(("false", "true"), False)).tolist() == [1, 0]
     assert all(type(value) is str for value in fit_levels(cells).values)
+
+
+def test_categories_are_looked_up_once_for_all_columns_that_share_them(monkeypatch):
+    lookup = Lookup(Levels(("a", "b", "1"), has_missing=True))
+    whole = pandas.Series(pandas.Categorical(["b", None, 1, "c", "a"], categories=["c", "b", 1, "unused", "a"]))
+    for rows in (slice(None), slice(2, 4), slice(0)):
+        np.testing.assert_array_equal(lookup.codes(whole[rows]), np.array([1, 3, 2, -1, 0])[rows])
+    assert len(lookup._kept) == 1
+    other = whole.cat.set_categories(["a", "b"])  # other codes, and fewer values
+    np.testing.assert_array_equal(lookup.codes(other), [1, 3, 3, 3, 0])
+    monkeypatch.setattr("jaxunc.tables._levels.MOST_KEPT", 3)
+    np.testing.assert_array_equal(lookup.codes(whole), [1, 3, 2, -1, 0])
+    del whole, other
+    gc.collect()
+    assert len(lookup._kept) == 0, "forgotten with the categories"
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", "string[python]", "object", "category"])
+def test_texts_of_pandas(dtype):
+    column = pandas.Series(["b", None, "2020-01-01", "a", "b", "", "nan"], dtype=dtype)
+    levels = fit_levels(column)
+    assert levels == Levels(("", "2020-01-01", "a", "b", "nan"), has_missing=True)
+    np.testing.assert_array_equal(level_codes(column, levels), [3, 5, 1, 2, 3, 0, 4])
+    np.testing.assert_array_equal(level_codes(column[:0], levels), [])
 
 
 def test_categories_are_no_codes():

@@ -17,7 +17,7 @@ from jaxunc.voting._rounds import FEW, TOGETHER
 from tests._compilations import compilations
 from tests.voting._votes import drawn_votes, forest_of_votes, rows_of, same
 
-N_TREES = TOGETHER + 22
+N_TREES = 150
 SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite"})
 
 
