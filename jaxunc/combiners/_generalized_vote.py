@@ -123,8 +123,9 @@ class GeneralizedVote(Combiner[Preference]):
     (float64: 1e-12) of the total a half is a half. Leaf sizes of weighted instances are compared as the floats that
     they are. An empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
-    Merges C(C - 1) planes, and one for masses that are no constant: two classes cost little more than the mean, ten
-    classes ninety planes. A bit of each is looked up, 32 in a number. Gradient: of the masses of certainty alone.
+    Merges C(C - 1) numbers, and one for masses that are no constant: two classes cost little more than the mean. A bit
+    of each is looked up, 32 in a word. Memory is of pairs, too: lifting takes some 16 C² bytes for each distinct vector
+    of counts, an answer 8 C² bytes. Gradient: of the masses of certainty alone.
 
     References
     ----------

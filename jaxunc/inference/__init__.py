@@ -19,7 +19,7 @@ a branch. Here those of the first two levels (a leaf's test always says no); els
 So an exit's number is a place at once. An instance (5, 2) leaves the top by exit 2, a copy of node 3; it answers no
 there, and arrives at place 9, which is node 5.
 *Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
-cut into planes, which are looked up by places.
+cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 

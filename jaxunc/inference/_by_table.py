@@ -22,7 +22,7 @@ from jaxunc.forest import Forest, Trees
 
 from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
 from ._fold import is_large, leaf_table, lifted_rows
-from ._packed_trees import PackedTrees, Spec
+from ._packed_trees import MOST_NUMBERS, PackedTrees, Spec
 from ._walk import BLOCKS, Walk, are_few
 
 CHUNK_BLOCKS = 4
@@ -30,10 +30,6 @@ CHUNK_BLOCKS = 4
 
 MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
-
-
-MOST_NUMBERS = 2**22
-"""Numbers of wide planes that are merged in a call."""
 
 
 class ByTable(eqx.Module):
@@ -119,9 +115,8 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     columns = n_features * (1 + spec.missing if on_host else 2)
     shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
     if layout.is_wide:
-        return shapes.of_at_most(
-            MOST_NUMBERS // (layout.width * (n_trees if layout.planes.collects else 1)), layout.block
-        )
+        collected = n_trees if layout.planes.collects else 1
+        return shapes.of_at_most(MOST_NUMBERS // (layout.width * collected), spec.block)
     if not on_host:
         return shapes
     most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
@@ -133,7 +128,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk."""
-    return PackedTrees(*arrays, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
+    return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
 @partial(HostProgram, static_argnums=(0, 2))
@@ -142,7 +137,7 @@ def merge_and_finish(
 ) -> PyTree:
     """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
     blocks = None if n_blocks is None else (1, n_blocks)
-    stat = PackedTrees(*arrays, spec).merge(x, mask, blocks)
+    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.

@@ -95,7 +95,7 @@ class Shapes(NamedTuple):
     def of_at_most(self, rows: int, block: int) -> "Shapes":
         """The shapes with so many instances, one at least; blocks are cut to so many."""
         least = self.small[0] if self.small else self.single
-        fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(min(least.rows, max(rows, 1)), 1)]
+        fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(*[min(least.rows, max(rows, 1))] * 2)]
         fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
         return self._replace(single=fit[-1], large=None, small=tuple(fit[:-1]))
 

@@ -262,7 +262,7 @@ def _backward(spec, saved, cotangents):
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     # Of an exact sum only the high part has a gradient: the low one is its rounding error.
     grads = [getattr(g, "high", g) for g in cotangents[0]]
-    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.layout.block)
+    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
     moving = [i for i, plane in enumerate(planes) if jnp.issubdtype(plane.dtype, jnp.floating)]
 
     def block(tables, start, first):

@@ -51,6 +51,9 @@ from ._walk import (
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
 
+MOST_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
+"""Numbers of wide planes that are merged in a call, and in a block on a CPU, and the fewest instances of a block."""
+
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows")
 
 
@@ -62,6 +65,14 @@ class Spec(NamedTuple):
     walk: Walk
     depth: int
     """Number of levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
+
+    @property
+    def block(self) -> int:
+        """Instances that are merged at a time at most: where planes are wide, so few that their carry is small."""
+        if not self.layout.is_wide:
+            return 2**31
+        most = MOST_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
+        return 1 << max(most // self.layout.width, SMALLEST_BLOCK).bit_length() - 1
 
 
 class Carry(NamedTuple):
@@ -143,7 +154,7 @@ class PackedTrees(eqx.Module):
         merging = spec.layout.planes if mask is None else spec.layout.both
         # Missing values have each column twice (`make_plan`), which a block has to hold.
         columns = X.shape[1] * (1 + spec.missing)
-        most = min(n, spec.layout.block)
+        most = min(n, spec.block)
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
         # The second axis of a collected plane is as long as the carry has trees already.
@@ -191,11 +202,11 @@ class PackedTrees(eqx.Module):
         else:
             place = walk_few(self.plan, keys)
             found = [take(table.reshape(-1), place) for table in self.tables]
-        return self._in_order(merging, carry, found, mask)
+        return self._in_order(merging, carry, found, mask, len(keys))
 
-    def _in_order(self, merging: Merging, carry, found, mask):
+    def _in_order(self, merging: Merging, carry, found, mask, block: int):
         """Scan over elements of the tables that were found, ``[trees block]``, in the order of the trees."""
-        scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, found[0].shape[1])) for s in self.scalars]
+        scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
         def visit(tree):
@@ -210,7 +221,7 @@ class PackedTrees(eqx.Module):
         place = walk_levels(self.plan, keys, self.spec.depth)
         if self.spec.layout.is_wide:  # rows of all trees at once would be the tensor of instances, trees and classes
             found = [take(table.reshape(-1), place).T for table in self.tables]
-            return self._in_order(merging, carry, found, mask)
+            return self._in_order(merging, carry, found, mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)

@@ -31,10 +31,6 @@ WIDE = 32
 """Numbers of an array of the statistic up to which each is a plane of its own."""
 
 
-BLOCK_NUMBERS, SMALLEST_BLOCK = 2**16, 64
-"""Numbers that instances of a block carry where planes are wide, and the fewest of these instances."""
-
-
 class Source(NamedTuple):
     """Where the entries of a plane are: static, hashable."""
 
@@ -77,13 +73,6 @@ class Layout(NamedTuple):
     def width(self) -> int:
         """Numbers of all planes."""
         return sum(source.width or 1 for source in self.sources)
-
-    @property
-    def block(self) -> int:
-        """Instances that are merged at a time at most, so that their carry stays in the cache."""
-        if not self.is_wide:
-            return 2**31
-        return 1 << max(BLOCK_NUMBERS // self.width, SMALLEST_BLOCK).bit_length() - 1
 
     def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
         """The shape of each merged plane, and of the numbers per tree under a mask."""

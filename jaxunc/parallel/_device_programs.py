@@ -179,7 +179,7 @@ def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blo
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
     def of_device(arrays, shared, x, mask, n_blocks):
-        packed = PackedTrees(*arrays, *shared, spec)
+        packed = PackedTrees(*arrays, *shared, spec=spec)
         in_mask = None if mask is None else mask[0]
         # A device sees one place along 'data': the leading axis has length one.
         carry = packed.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))

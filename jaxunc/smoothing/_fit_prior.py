@@ -136,7 +136,9 @@ def _fit(counts, method: Method, clip: float):
         raise ValueError(f"counts has shape {np.shape(counts)}; a prior is fitted to [... leaves classes].")
     n_classes = np.shape(counts)[-1]
     if not (isinstance(clip, float | np.floating) and 0 < clip < 1 / n_classes):
-        raise ValueError(f"clip={clip!r} must be a number in (0, 1/{n_classes}), such as 0.001.")
+        raise ValueError(
+            f"clip={clip!r} must be a number in (0, 1/{n_classes}), such as {min(0.001, 0.1 / n_classes):.3g}."
+        )
     clip = float(clip)
     check_counts(counts)
     warn_of_fractions(counts)
