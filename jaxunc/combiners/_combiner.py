@@ -341,11 +341,14 @@ _lift_rows_once = jit(lift_tree)
 _SHORT, _LONG = 1024, 16384
 
 
+def lifted_together(n_rows: int) -> int:
+    """Return how many of so many count vectors one program lifts: in such parts they need none for each number."""
+    return next(part for part in (_LONG, _SHORT, n_rows) if n_rows % part == 0)
+
+
 def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyTree:
     """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
-    # In parts of fixed length they need no program for each length.
-    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
-    if length == len(counts):
+    if (length := lifted_together(len(counts))) == len(counts):
         return _lift_rows_once(combiner, counts)
     counts = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
     parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]

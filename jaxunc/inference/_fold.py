@@ -28,6 +28,7 @@ from jaxunc.combiners import (
     has_tree_fields,
     lift_rows,
     lift_tree,
+    lifted_together,
     read_answer,
     tree_axes,
     warn_if_sizes_are_lost,
@@ -122,8 +123,9 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
-    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
-    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+    rows = lifted_together(len(table))  # as they will be lifted, so that they are traced once
+    some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
+    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), some)) > LARGEST_LEAF_TABLE * rows
 
 
 def _bytes(lifted: PyTree) -> int:
