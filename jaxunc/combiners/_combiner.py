@@ -350,8 +350,8 @@ def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyT
     """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
     if (length := lifted_together(len(counts))) == len(counts):
         return _lift_rows_once(combiner, counts)
-    counts = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
-    parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]
+    rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
+    parts = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
     # A number for the whole tree is the same in all parts.
     joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
     return jax.tree.map(joined, *parts)
