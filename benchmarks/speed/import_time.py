@@ -17,6 +17,7 @@ from .measure import Times, ratio, spread, summary
 IMPORTS = {
     "jax and equinox": "import jax, equinox",
     "jaxunc": "import jaxunc",
+    "jaxunc predict": "import jaxunc.__main__, jaxunc.streaming",
     "every room": "import jaxunc; [getattr(jaxunc, name) for name in jaxunc.__all__]",
 }
 _ROOT = Path(__file__).resolve().parents[2]

@@ -20,6 +20,7 @@ from ._combiner import (
     learned_field,
     lift_rows,
     lift_tree,
+    lifted_together,
     merged,
     tree_axes,
     tree_field,

@@ -346,15 +346,19 @@ MANY = 32
 """Classes up to which each is worth numbers of its own in what is computed with pairs of them, or kept for a part."""
 
 
+def lifted_together(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> int:
+    """Return how many of the count vectors one program lifts: in such parts they need none for each number."""
+    n_rows, n_classes = counts.shape
+    lengths = (_LONG, _SHORT, n_rows) if n_classes <= MANY else (_length(combiner, counts), n_rows)
+    return next(part for part in lengths if n_rows % part == 0)
+
+
 def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyTree:
     """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
-    # In parts of fixed length they need no program for each length.
-    lengths = (_LONG, _SHORT, len(counts)) if counts.shape[-1] <= MANY else (_length(combiner, counts), len(counts))
-    length = next(part for part in lengths if len(counts) % part == 0)
-    if length == len(counts):
+    if (length := lifted_together(combiner, counts)) == len(counts):
         return _lift_rows_once(combiner, counts)
-    counts = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
-    parts = [_lift_rows_once(combiner, counts[start : start + length]) for start in range(0, len(counts), length)]
+    rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
+    parts = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
     # A number for the whole tree is the same in all parts.
     joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
     return jax.tree.map(joined, *parts)

@@ -28,6 +28,7 @@ from jaxunc.combiners import (
     has_tree_fields,
     lift_rows,
     lift_tree,
+    lifted_together,
     read_answer,
     tree_axes,
     warn_if_sizes_are_lost,
@@ -122,15 +123,16 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
-    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
+    rows = lifted_together(combiner, table)  # as they will be lifted, so that they are traced once
+    some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
+    lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some))
     # What is wide stays by rows, as it has to be lifted in any case.
-    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one), WIDE) > LARGEST_LEAF_TABLE
+    narrow = [part for part in lifted if math.prod(part.shape[1:]) <= WIDE]
+    return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * rows
 
 
-def _bytes(lifted: PyTree, most: int | None = None) -> int:
-    """Bytes of the arrays, or of those with so many numbers at most."""
-    sizes = [(math.prod(part.shape), part.dtype.itemsize) for part in jax.tree.leaves(lifted) if part.ndim]
-    return sum(size * itemsize for size, itemsize in sizes if most is None or size <= most)
+def _bytes(lifted: PyTree) -> int:
+    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
 def fold(

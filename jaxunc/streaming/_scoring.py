@@ -95,13 +95,14 @@ class Scoring:
     ):
         check_outputs(outputs, s, confidence, **decisions)
         answering_model = answering(model)
-        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.raw_rows: Callable[[DataChunk], Encoded] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
 
             self.raw_rows = RawRows(model)
             self.columns_read = self.raw_rows.columns
+        else:
+            self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
         self._model = model
         deciding = _deciding(model, self.labels, **decisions)
