@@ -82,6 +82,7 @@ class KeptWhileAlive(Generic[Made]):
 
     def __init__(self, most: int | None = None) -> None:
         self._results: dict[tuple, Made] = {}
+        self._watched: set[tuple] = set()
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Made]) -> Made:
@@ -91,12 +92,18 @@ class KeptWhileAlive(Generic[Made]):
             with outside_traces():
                 made = make()
             if len(self._results) == self._most:
-                self._results.pop(next(iter(self._results), None), None)
+                self._results.pop(next(iter(self._results)), None)
             self._results[key] = made
-            for array in arrays:  # another one may have its place in memory later
-                weakref.finalize(array, self._results.pop, key, None)
+            if key not in self._watched:
+                self._watched.add(key)
+                for array in arrays:  # another one may have its place in memory later
+                    weakref.finalize(array, self._forget, key)
             return made
         return self._results[key]
+
+    def _forget(self, key: tuple) -> None:
+        self._results.pop(key, None)
+        self._watched.discard(key)
 
     def __len__(self) -> int:
         return len(self._results)
