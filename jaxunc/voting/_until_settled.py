@@ -145,8 +145,8 @@ def predict_until_settled(
 
     On CPU one compiled program counts votes and drops settled instances. On accelerators, and for the criteria that
     `stop_after` computes on the host, the host drives it in rounds. Up to 16 instances go one by one, in the thread
-    that calls. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are kept
-    while the forest lives, the packed trees of the last two that voted.
+    that calls. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are
+    kept while the forest lives, the packed trees of the last two that voted.
 
     References
     ----------
