@@ -81,22 +81,23 @@ class KeptWhileAlive(Generic[Made]):
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._results: dict[tuple, Made] = {}
+        self._results: dict[tuple, tuple[Made]] = {}
+        self._watched: set[tuple] = set()
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Made]) -> Made:
         """Return the result of these arrays and settings; ``make`` makes it the first time."""
         key = (*map(id, arrays), settings)
-        if key not in self._results:
-            with outside_traces():
-                made = make()
-            if len(self._results) == self._most:
-                self._results.pop(next(iter(self._results), None), None)
-            self._results[key] = made
-            for array in arrays:  # another one may have its place in memory later
-                weakref.finalize(array, self._results.pop, key, None)
-            return made
-        return self._results[key]
+        if found := self._results.get(key):  # one look: another thread may drop it
+            return found[0]
+        with outside_traces():
+            made = make()
+        if self._most is not None and len(self._results) >= self._most and (oldest := next(iter(self._results), None)):
+            self._results.pop(oldest, None)
+        self._results[key] = (made,)
+        for array in arrays:  # another one may have its place in memory later
+            weakref.finalize(array, self._results.pop, key, None)
+        return made
 
     def __len__(self) -> int:
         return len(self._results)

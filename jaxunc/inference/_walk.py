@@ -171,8 +171,9 @@ def look_up_together(
 ) -> Shaped[Array, "pairs_and_one"]:
     """What a table has at the leaves of ``number`` trees from ``first`` on, for each instance of a small block.
 
-    Tree by tree, and behind them one place that means nothing, without which the write would be no update. These trees go down together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys
-    of one instance are a column, those of more as `by_column` has them.
+    Tree by tree, and behind them one place that means nothing, without which the write would be no update. These trees
+    go down together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys of one
+    instance are a column, those of more as `by_column` has them.
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)

@@ -11,7 +11,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -135,7 +135,7 @@ class InstanceShards(NamedTuple):
         shape = (self.grid.n_data, *padded.shape[1:])
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
-    def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
+    def collected(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
         """Return the answers of all parts for this process's instances, in their order."""
         return jax.tree.map(lambda *found: jax.device_put(self._joined(parts, found)), *answers)
 

@@ -1,6 +1,6 @@
 """A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -188,7 +188,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
         return shards.collected(parts, self._one_ahead(score, parts, shards))
 
-    def _one_ahead(self, score, parts: list[Part], shards: InstanceShards):
+    def _one_ahead(self, score, parts: Sequence[Part], shards: InstanceShards):
         """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
         (On the host programs that wait for each other could take all of its threads.)

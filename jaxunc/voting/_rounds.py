@@ -1,8 +1,9 @@
 """Votes counted in rounds, after which settled instances are dropped: in one compiled program, or driven by the host.
 
-`poll_part` is one program for rounds of all trees. It takes stopping rules of tables alone. Few instances go through
-many trees at once instead. `poll_by_rounds` walks some trees for the instances that are left, padded to one of few
-sizes, and looks for the first tree at which each is settled. It serves accelerators and `ProbabilityRule`.
+`poll_part` is one program for rounds of all trees. It takes stopping rules of tables alone. Few instances go one by one
+instead, each through several trees at once; so do small blocks. `poll_by_rounds` walks some trees for the instances
+that are left, padded to one of few sizes, and looks for the first tree at which each is settled. It serves accelerators
+and `ProbabilityRule`.
 
 Either way each instance is looked at after every tree. So the answer is the sequential rule's, whatever rounds, blocks
 and sizes are.
@@ -110,7 +111,8 @@ def poll_part(
     cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
     def of_few(live, length):
-        """A small block walks several trees at once, and ends by itself."""
+        """Small blocks walk several trees at once, whether asked or not, and end by themselves: one has no rounds."""
+        length = jnp.where(live <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(live <= SMALL, LONGEST, length)
 
     def one_round(state: _Round) -> _Round:

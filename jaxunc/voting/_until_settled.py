@@ -144,8 +144,9 @@ def predict_until_settled(
     A tree that abstains is used, and has no vote; see `stop_after`.
 
     On CPU one compiled program counts votes and drops settled instances. On accelerators, and for the criteria that
-    `stop_after` computes on the host, the host drives it in rounds. Up to eight instances are walked through many trees
-    at once. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls.
+    `stop_after` computes on the host, the host drives it in rounds. Up to 16 instances go one by one, in the thread
+    that calls. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are
+    kept while the forest lives, the packed trees of the last two that voted.
 
     References
     ----------

@@ -242,8 +242,8 @@ def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
     """
     table, code = forest.leaf_rows()
     child = forest.trees.child
-    found = lambda: _leaf_votes(*map(np.asarray, (table, code, child)), forest.n_classes)  # noqa: E731
-    return _VOTES.get((table, code, child), forest.n_classes, found)
+    made = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)  # noqa: E731
+    return _VOTES.get((table, code, child), forest.n_classes, made)
 
 
 _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()

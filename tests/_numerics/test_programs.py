@@ -37,3 +37,14 @@ def test_results_are_kept_while_all_arrays_live():
     assert len(kept) == 0
     kept.get((first,), "a", lambda: made.append(0))
     assert len(made) == 3
+
+
+def test_the_newest_results_are_kept():
+    kept, array, made = KeptWhileAlive(most=2), jnp.arange(3), []
+    for settings in "abcbca":
+        kept.get((array,), settings, lambda: made.append(0))
+    assert len(made) == 4
+    assert len(kept) == 2
+    del array
+    gc.collect()
+    assert len(kept) == len(kept._watched) == 0

@@ -5,6 +5,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -129,6 +130,21 @@ def test_whatever_blocks_rounds_and_threads_are(n_classes, abstaining, limits, m
     for threads in (1, 2, 3):
         same(voting.bind_vote(forest, threads=threads)(X), expected)
     same(voting.bind_vote(forest, walk="levels")(X), expected)
+
+
+@pytest.mark.parametrize(("rows", "n_features", "missing"), [(1, 5, False), (FEW, 5, True), (FEW, 300, True)])
+def test_few_instances_stay_in_the_thread_that_calls(grown, rows, n_features, missing):
+    """XLA on CPU hands a program of 1000 operations to another thread, and splits what touches half a MiB."""
+    bound, x = voting.bind_vote(grown[0]), np.zeros((rows, n_features), np.float32)
+    plan, classes = bound._plan(bound.forest.trees, missing)
+    more = lambda array: jnp.concatenate([array] * 40)
+    with jax.enable_x64(True):
+        plan, classes = jax.tree.map(more, (plan, classes))
+    assert plan.nodes.nbytes > 2**20 < 2 * classes.nbytes
+    arrays = plan, classes, bound.rule, x, np.int32(1), np.int32(60)
+    program = _rounds.poll_part.jitted.lower(*arrays, missing=missing, blocks=()).compile()
+    assert program.cost_analysis()["flops"] < 1000
+    assert "outer_dimension_partitions" not in program.as_text()
 
 
 @pytest.mark.once

@@ -1,15 +1,18 @@
 """Predicting until the vote is settled is the sequential rule, whatever is walked together."""
 
+import dataclasses
+import gc
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import voting
-from jaxunc.voting import _until_settled, votes_of_counts
+from jaxunc.voting import _until_settled, _vote_prior, votes_of_counts
 from jaxunc.voting._vote_prior import leaf_votes
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
@@ -189,10 +192,24 @@ def test_no_compilation_follows_the_data(fitted):
     bound(X[:70])  # in this thread, where types are strict: another program
     with compilations() as names:
         bound(X[:77])
-        bound(X[:9])
+        bound(X[:19])
         bound(X[::-1])
         voting.bind_vote(forest, confidence=0.9)(X[:900])
     assert not [name for name in names if "poll" in name], names
+
+
+def test_what_is_packed_once(fitted, monkeypatch):
+    forest, X = fitted
+    forest = dataclasses.replace(forest, trees=jax.tree.map(jnp.array, forest.trees))
+    expected, made = ju.predict_until_settled(forest, X[:3]), []
+    monkeypatch.setattr(_until_settled, "make_plan", lambda *args, **kwargs: made.append(args))
+    same(ju.predict_until_settled(forest, X[:3]), expected, "probability")
+    assert not made
+    assert len(_until_settled._PACKED) <= 2
+    before = len(_vote_prior._VOTES)
+    del forest
+    gc.collect()
+    assert len(_vote_prior._VOTES) == before - 1
 
 
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
