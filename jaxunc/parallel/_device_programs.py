@@ -152,7 +152,7 @@ class InstanceShards(NamedTuple):
             host_rows[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
         return host_rows
 
-    def _joined(self, parts: list[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
+    def _joined(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
