@@ -1,0 +1,5 @@
+"""Which columns make an answer what it is: Shapley values of merged statistics."""
+
+from ._explain import Attributions, explain
+
+__all__ = ["explain"]
