@@ -130,7 +130,7 @@ def _asked(forest: Any, combiner: Any, background: Any) -> tuple[LeafStatistic, 
                 "themselves. Pass forest.with_empty_leaves('parent') or 'zeros'."
             )
         stat = leaf_statistic(forest, combiner)
-    covered = forest if background is None else background
+    covered: Any = forest if background is None else background
     check_is_forest(covered, "background")
     if not have_same_arrays(forest.trees, covered.trees):
         raise ValueError("background is a forest of other trees; pass a recount: ju.count_leaves(forest, X, y).")

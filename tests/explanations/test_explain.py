@@ -3,11 +3,15 @@
 import itertools
 from math import factorial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
+from tests._refusal import refuses
 from tests.conftest import X64
 
 
@@ -127,3 +131,90 @@ def test_values_by_all_subsets(missing):
         scale = np.abs(base).max()
         np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT * scale)
         np.testing.assert_allclose(found.base, base, rtol=LIMIT)
+
+
+def test_rows_of_another_counting_make_the_cover():
+    forest, X = small(2), instances(2, 2)
+    data, y = toy_data(2)
+    other = ju.count_leaves(forest, data[:60], y[:60])  # many leaves have none
+    found = ju.explain(forest, ju.Vote(), X, background=other)
+    table = np.asarray(ju.Vote().lift(forest.counts)["share"], float) / 3
+    for x, values in zip(X, np.asarray(found.values), strict=True):
+        shares, base = definition(forest.trees, cover_of(other), table, x)
+        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT)
+        np.testing.assert_allclose(found.base, base, rtol=LIMIT)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sums_of_additive_trees(n_classes):
+    data, y = toy_data(n_classes)
+    model = GradientBoostingClassifier(n_estimators=3, max_depth=3, random_state=0).fit(data, y)
+    model = ju.from_sklearn_values(model)
+    counted, X = ju.count_leaves(model.trees, data, y), instances(n_classes, 2, missing=False)
+    found = ju.explain(model, None, X, background=counted)
+    assert found.of == "raw"
+    assert found.names == ((1,) if n_classes == 2 else (0, 1, 2))
+    table = np.asarray(model.values, float) * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
+    for x, values in zip(X, np.asarray(found.values), strict=True):
+        shares, base = definition(model.trees, cover_of(counted), table, x)
+        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT)
+        np.testing.assert_allclose(found.base, base + np.asarray(model.base), rtol=LIMIT, atol=LIMIT)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, model.raw(X), rtol=1e-5, atol=1e-6)
+
+
+def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
+    forest = small(2)
+    model = RandomForestClassifier(2, min_samples_leaf=300, random_state=0).fit(*toy_data(2))
+    alone = ju.from_sklearn(model)
+    found = ju.explain(alone, ju.Mean(), instances(2))
+    assert found.values.shape == (3, forest.n_features, 2)
+    assert not np.asarray(found.values).any()
+    np.testing.assert_allclose(found.base.sum(), 1, rtol=1e-6)
+    assert ju.explain(forest, ju.Mean(), np.zeros((0, 6), np.float32)).values.shape == (0, 6, 2)
+
+
+REFUSED = {
+    "no sum": (lambda f: ju.explain(f, ju.Median(), X), TypeError, "Median cannot be explained"),
+    "a minimum": (lambda f: ju.explain(f, ju.CautiousRule(), X), TypeError, "explain DempsterRule"),
+    "calibrated": (lambda f: ju.explain(f, ju.Calibrated(ju.Mean()), X), TypeError, "its rule"),
+    "several": (lambda f: ju.explain(f, {"a": ju.Mean()}, X), TypeError, "Together cannot be explained"),
+    "an area": (lambda f: ju.explain(f, ju.BetaAggregation(), X), ValueError, r"explain BetaAggregation\('exact'\)"),
+    "entropies": (
+        lambda f: ju.explain(f, ju.UncertaintyDecomposition("interval"), X),
+        ValueError,
+        "entropies of means",
+    ),
+    "a veto": (
+        lambda f: ju.explain(f, ju.EvidenceAccumulation([0.5, 0.5], smoothing=0), X),
+        ValueError,
+        "vetoes a class",
+    ),
+    "no weight": (lambda f: ju.explain(f, ju.Weighted(ju.Mean(), [0, 0, 0]), X), ValueError, "all weights are 0"),
+    "no forest": (lambda f: ju.explain(ju.bind(f, ju.Mean()), ju.Mean(), X), TypeError, "Pass its forest"),
+    "other trees": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=small(2, 4)),
+        ValueError,
+        "background is a forest of other trees",
+    ),
+    "no cover": (lambda f: ju.explain(boosted(), None, X), ValueError, "how many rows reached its leaves"),
+    "a combiner of values": (
+        lambda f: ju.explain(boosted(), ju.Mean(), X, background=f),
+        TypeError,
+        "hold values, no counts",
+    ),
+    "traced": (lambda f: jax.jit(lambda x: ju.explain(f, ju.Mean(), x).values)(jnp.asarray(X)), TypeError, "traced"),
+}
+X = instances(2)
+
+
+def boosted():
+    trees = small(2).trees
+    return ju.additive.AdditiveTrees(
+        trees, jnp.zeros((*trees.feature.shape, 1)), jnp.zeros(1), link="identity", trees_per_stage=1
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    call, error, said = REFUSED[name]
+    refuses(error, said, call, small(2))
