@@ -7,13 +7,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import order_key
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, check_is_forest, have_same_arrays
 from jaxunc.tables import InstancesLike, encode_instances
 
-from ._by_path import values_by_path
+from ._by_level import make_plan, values_by_level
 from ._paths import shares_of_cover, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
@@ -100,11 +99,12 @@ def explain(
     trees = forest.trees
     encoded = encode_instances(X, trees.columns)
     unrolled = unroll(trees)
-    passing = shares_of_cover(unrolled, cover).passing
+    shares = shares_of_cover(unrolled, cover)
     of_paths = stat.table[unrolled.tree, unrolled.leaf]
-    values = jnp.asarray(encoded.values)
-    values = values_by_path(unrolled.paths, passing, of_paths, order_key(values), jnp.isnan(values))
-    base = stat.constant + passing.prod(axis=1) @ of_paths
+    values = jnp.zeros((len(encoded.values), trees.n_features, len(stat.names)), jnp.result_type(float))
+    if unrolled.levels and len(values):
+        values = values_by_level(make_plan(trees, unrolled, shares, stat.table), encoded)
+    base = stat.constant + shares.passing.prod(axis=1) @ of_paths
     return Attributions(values, jnp.asarray(base, values.dtype), stat.of, stat.names)
 
 
