@@ -56,9 +56,20 @@ class Plan(NamedTuple):
 
 
 _EMPTY = {
-    **{"column": 0, "low": np.int32(2**31 - 1), "high": np.int32(2**31 - 1), "missing": False, "threshold": np.int32(0)},
-    **{"missing_right": False, "left": 0.0, "above": 1.0, "parent": 0, "is_right": False},
-    **{"to_left": -1, "to_right": -1, "value_left": 0.0, "value_right": 0.0},
+    "column": 0,
+    "low": np.int32(2**31 - 1),
+    "high": np.int32(2**31 - 1),
+    "missing": False,
+    "threshold": np.int32(0),
+    "missing_right": False,
+    "left": 0.0,
+    "above": 1.0,
+    "parent": 0,
+    "is_right": False,
+    "to_left": -1,
+    "to_right": -1,
+    "value_left": 0.0,
+    "value_right": 0.0,
 }
 """What stands in nodes that are none."""
 
@@ -126,10 +137,20 @@ def _of_level(
         to[level.is_inner] = places[k + 1]
     value = np.where(level.is_inner[:, None], 0.0, table[np.tile(level.tree, 2), level.child])
     return {
-        **{"column": column, "low": level.low, "high": level.high, "missing": level.missing, "threshold": threshold},
-        **{"missing_right": missing_right, "left": shares.left[k], "above": shares.above[k]},
-        **{"parent": parent, "is_right": is_right, "to_left": to[:n], "to_right": to[n:]},
-        **{"value_left": value[:n], "value_right": value[n:]},
+        "column": column,
+        "low": level.low,
+        "high": level.high,
+        "missing": level.missing,
+        "threshold": threshold,
+        "missing_right": missing_right,
+        "left": shares.left[k],
+        "above": shares.above[k],
+        "parent": parent,
+        "is_right": is_right,
+        "to_left": to[:n],
+        "to_right": to[n:],
+        "value_left": value[:n],
+        "value_right": value[n:],
     }
 
 
