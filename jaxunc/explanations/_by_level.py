@@ -2,8 +2,8 @@
 
 A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
 the cover. Of a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
-instance passes these (both 1 at the first test); z_l + z_r = z the same with the node's test, and a = t + (1 - t) z. For
-a quadrature point t with weight w::
+instance passes these (both 1 at the first test); z_l + z_r = z the same with the node's test. With a = t + (1 - t) z,
+for a quadrature point t with weight w::
 
     chance to go left      p = share of the left child        if o = 0
                                1 - (1 - t) z_r / a            if o = 1 and the instance goes left
@@ -18,7 +18,7 @@ polynomial of one degree less than the path has distinct columns, for which half
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -196,41 +196,42 @@ def _of_group(g: dict[str, Array], keys: Array, is_missing: Array | None, widths
         goes_left = jnp.where(lacks, ~g["missing_right"][:, None], goes_left)
     alpha = jnp.where(passes, goes_left.astype(dtype), wide["left"])
     beta = jnp.where(passes, jnp.where(goes_left, -wide["z_right"], wide["z_left"]), 0)
-    every = lax.optimization_barrier((alpha, beta))  # which are read twice
-    every = (g, *every)
-    level = [jax.tree.map(lambda array, k=k: array[ends[k] : ends[k + 1]], every) for k in range(n_single)]
+    alpha, beta = lax.optimization_barrier((alpha, beta))  # which are read twice
+    every = g | {"alpha": alpha, "beta": beta}
+    level = [{name: array[ends[k] : ends[k + 1]] for name, array in every.items()} for k in range(n_single)]
     arrive = [jnp.ones((widths[0], g["c"].shape[-1], keys.shape[1]), dtype)]
     for k in range(n_single - 1):
-        arrive.append(_down(*level[k], arrive[k], level[k + 1][0]))
+        arrive.append(_down(level[k], arrive[k], level[k + 1]))
     expected, shares = None, []
     if n_single < n_levels:
         width, n_rest = widths[n_single], n_levels - n_single
-        rest = jax.tree.map(lambda array: array[ends[n_single] :].reshape(n_rest, width, *array.shape[1:]), every)
+        rest = {name: array[ends[n_single] :].reshape(n_rest, width, *array.shape[1:]) for name, array in every.items()}
         upper, lower = (jax.tree.map(lambda array, s=s: array[s], rest) for s in (slice(-1), slice(1, None)))
-        first = _down(*level[-1], arrive[-1], jax.tree.map(lambda array: array[0], rest[0]))
-        down = lambda W, both: (_down(*both[0], W, both[1]), W)  # noqa: E731
-        last, arrived = lax.scan(down, first, (upper, lower[0]))
+        first = _down(level[-1], arrive[-1], jax.tree.map(lambda array: array[0], rest))
+        down = lambda W, both: (_down(both[0], W, both[1]), W)  # noqa: E731
+        last, arrived = lax.scan(down, first, (upper, lower))
         arrived = jnp.concatenate([arrived, last[None]])
         start = jnp.zeros((width, g["value_left"].shape[-1], *last.shape[1:]), dtype)
-        up = lambda H, both: _up(*both[0], both[1], H)  # noqa: E731
+        up = lambda H, both: _up(both[0], both[1], H)  # noqa: E731
         expected, of_rest = lax.scan(up, start, (rest, arrived), reverse=True)
         shares = [of_rest.reshape(-1, *of_rest.shape[2:])]
     for k in reversed(range(n_single)):
-        expected, share = _up(*level[k], arrive[k], expected)
+        expected, share = _up(level[k], arrive[k], expected)
         shares.insert(0, share)
     joined = jnp.concatenate(shares)
     is_of = (jnp.arange(keys.shape[0])[:, None] == g["column"]).astype(dtype)
     return jnp.matmul(is_of, joined.reshape(len(joined), -1), precision=lax.Precision.HIGHEST)
 
 
-def _down(g: dict[str, Array], alpha: Array, beta: Array, arrive: Array, below: dict[str, Array]) -> Array:
+def _down(g: dict[str, Array], arrive: Array, below: dict[str, Array]) -> Array:
     """The chances to arrive at the nodes of the next level, ``[nodes points rows]``."""
     parent = below["parent"]
-    p = _take(alpha, parent)[:, None] + _take(g["c"], parent)[..., None] * _take(beta, parent)[:, None]
+    alpha, beta = (_take(g[name], parent)[:, None] for name in ("alpha", "beta"))
+    p = alpha + _take(g["c"], parent)[..., None] * beta
     return _take(arrive, parent) * jnp.where(below["is_right"][:, None, None], 1 - p, p)
 
 
-def _up(g: dict[str, Array], alpha: Array, beta: Array, arrive: Array, below: Any) -> tuple[Array, Array]:
+def _up(g: dict[str, Array], arrive: Array, below: Array | None) -> tuple[Array, Array]:
     """What is expected at a level's nodes ``[nodes stat points rows]``, and their shares ``[nodes stat rows]``."""
     left, right = g["value_left"][..., None, None], g["value_right"][..., None, None]
     if below is not None:
@@ -244,5 +245,5 @@ def _up(g: dict[str, Array], alpha: Array, beta: Array, arrive: Array, below: An
         share = sum(terms, start=jnp.zeros((), arrive.dtype))
     else:
         share = (g["weight"][:, None, :, None] * arrive[:, None] * more).sum(axis=2)
-    p = alpha[:, None] + g["c"][..., None] * beta[:, None]
-    return right - p[:, None] * more, share * beta[:, None]
+    p = g["alpha"][:, None] + g["c"][..., None] * g["beta"][:, None]
+    return right - p[:, None] * more, share * g["beta"][:, None]
