@@ -56,6 +56,7 @@ class Plan(NamedTuple):
 
 
 _EMPTY = {
+    "tree": 0,
     "column": 0,
     "low": np.int32(2**31 - 1),
     "high": np.int32(2**31 - 1),
@@ -137,6 +138,7 @@ def _of_level(
         to[level.is_inner] = places[k + 1]
     value = np.where(level.is_inner[:, None], 0.0, table[np.tile(level.tree, 2), level.child])
     return {
+        "tree": level.tree,
         "column": column,
         "low": level.low,
         "high": level.high,
@@ -154,26 +156,26 @@ def _of_level(
     }
 
 
-def values_by_level(plan: Plan, X: Encoded) -> Float[Array, "instances features stat"]:
+def values_by_level(plan: Plan, X: Encoded, mask: np.ndarray | None = None) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
     chunk, threads = Chunk(plan.rows, plan.rows), cores() if jax.default_backend() == "cpu" else 1
 
     def values(part: Part) -> Array:
-        return _values(X.missing, plan.widths, plan.n_single, plan.arrays, part.of(X.values))
+        return _values(X.missing, plan.widths, plan.n_single, plan.arrays, part.of(X.values), part.of(mask))
 
     with outside_traces():
         return drive(values, cut(len(X.values), Shapes(chunk), threads), threads)
 
 
 @partial(HostProgram, static_argnums=(0, 1, 2))
-def _values(missing: bool, widths: tuple[int, ...], n_single: int, arrays: dict[str, Array], x: Array) -> Array:
+def _values(missing: bool, widths: tuple[int, ...], n_single: int, arrays: dict[str, Array], x: Array, mask) -> Array:
     """The shares of a block of instances, group after group."""
     n_rows, n_features = x.shape
     n_stats, dtype = arrays["value_left"].shape[-1], arrays["c"].dtype
     keys, is_missing = order_key(x).T, jnp.isnan(x).T if missing else None
 
     def with_group(total, group):
-        return total + _of_group(group, keys, is_missing, widths, n_single), None
+        return total + _of_group(group, keys, is_missing, mask, widths, n_single), None
 
     start = jnp.zeros((n_features, n_stats * n_rows), dtype)
     total, _ = lax.scan(with_group, start, arrays)
@@ -184,7 +186,14 @@ def _take(array: Array, index: Array) -> Array:
     return jnp.take(array, index, axis=0, mode="clip")
 
 
-def _of_group(g: dict[str, Array], keys: Array, is_missing: Array | None, widths: tuple[int, ...], n_single: int):
+def _of_group(
+    g: dict[str, Array],
+    keys: Array,
+    is_missing: Array | None,
+    mask: Array | None,
+    widths: tuple[int, ...],
+    n_single: int,
+) -> Array:
     """The shares of a group of trees, ``[features, stat · rows]``."""
     ends, n_levels, dtype = np.cumsum((0, *widths)), len(widths), g["c"].dtype
     wide = {name: g[name][:, None] for name in ("low", "high", "threshold", "left", "z_left", "z_right")}
@@ -219,6 +228,8 @@ def _of_group(g: dict[str, Array], keys: Array, is_missing: Array | None, widths
         expected, share = _up(level[k], arrive[k], expected)
         shares.insert(0, share)
     joined = jnp.concatenate(shares)
+    if mask is not None:
+        joined = jnp.where(_take(mask.T, g["tree"])[:, None], joined, 0)
     is_of = (jnp.arange(keys.shape[0])[:, None] == g["column"]).astype(dtype)
     return jnp.matmul(is_of, joined.reshape(len(joined), -1), precision=lax.Precision.HIGHEST)
 

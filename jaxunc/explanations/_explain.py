@@ -9,9 +9,11 @@ from jaxtyping import Array, Float
 from jaxunc._checks import is_concrete
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest, check_is_forest, have_same_arrays
-from jaxunc.tables import InstancesLike, encode_instances
+from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
+from jaxunc.inference import as_mask, leaf_index, tested
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows
 
+from ._by_background import values_by_background
 from ._by_level import make_plan, values_by_level
 from ._paths import shares_of_cover, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
@@ -21,8 +23,8 @@ class Attributions(NamedTuple):
     """Shares of each column in a sum: ``values.sum(1) + base`` is what is explained, for each instance."""
 
     values: Float[Array, "instances features stat"]
-    base: Float[Array, "stat"]
-    """What is expected of an instance of which nothing is known."""
+    base: Float[Array, "stat"] | Float[Array, "instances stat"]
+    """What is expected of an instance of which nothing is known; of each one where trees are masked."""
     of: str
     """What is explained: "probability", "class scores", "pooled counts", "uncertainty", …"""
     names: tuple[Any, ...]
@@ -30,14 +32,23 @@ class Attributions(NamedTuple):
 
 
 def explain(
-    forest: Forest | AdditiveTrees, combiner: Combiner | None, X: InstancesLike, *, background: Forest | None = None
+    forest: Forest | AdditiveTrees,
+    combiner: Combiner | None,
+    X: InstancesLike,
+    *,
+    background: Forest | InstancesLike | None = None,
+    tree_mask: MaskLike | None = None,
 ) -> Attributions:
     r"""Return the Shapley values of each column, for what a combiner's leaves add up to.
 
-    The value of a set S of columns is expected where these are known. At a test of another column an instance goes to
-    both sides, in the shares of the rows that did. Column i has
+    The value of a set S of columns is what is expected where these alone are known. Column i has
 
     .. math:: \phi_i = \sum_{S \not\ni i} \frac{|S|!\,(F - |S| - 1)!}{F!} \big(v(S \cup \{i\}) - v(S)\big)
+
+    Of a column that is not known, ``background`` says what is expected:
+
+    * by a forest's counts, an instance goes to both sides of its tests, in the shares of the rows that did;
+    * by a table, the value of each row of it is taken in turn, and v is the mean over the rows.
 
     What is explained, ``of`` in the result:
 
@@ -57,15 +68,18 @@ def explain(
     combiner
         One of those above, or such a one `Weighted`; None for an `AdditiveTrees`.
     X
-        Instances ``[instances features]``, as for `bind`; not sparse.
+        Instances ``[instances features]``, as for `bind`. The result has all columns, also of a sparse matrix.
     background
-        A forest of the same trees, whose counts say which shares of rows go where; default: the forest's own. An
-        `AdditiveTrees` has none: pass ``ju.count_leaves(model.trees, X, y)``.
+        A table of rows; or a forest of the same trees, whose counts say which shares of rows go where. Default: the
+        forest's own. An `AdditiveTrees` has none: pass rows, or ``ju.count_leaves(model.trees, X, y)``.
+    tree_mask
+        Which trees count for which instance, booleans ``[instances trees]``; default all.
 
     Returns
     -------
     Attributions
-        ``values`` ``[instances features stat]`` and ``base`` ``[stat]``; ``values.sum(1) + base`` is the answer.
+        ``values`` ``[instances features stat]`` and ``base`` ``[stat]``, with a mask ``[instances stat]``;
+        ``values.sum(1) + base`` is the answer.
 
     Raises
     ------
@@ -76,11 +90,14 @@ def explain(
     Notes
     -----
     Exact up to rounding. A column that no test asks has 0; so has every column of a tree of one leaf. Where no row of
-    the cover came, both sides of a test have one half. Not differentiable.
+    the counts came, both sides of a test have one half. An instance whose mask has no tree has 0, and the base is what
+    is said of no tree. Not differentiable.
+
+    The time grows with the leaves; against a table also with its rows, of which some hundred are enough to tell.
 
     References
     ----------
-    Lundberg et al. 2020, "From local explanations to global understanding", the path-dependent value function.
+    Lundberg et al. 2020, "From local explanations to global understanding": both value functions.
 
     Examples
     --------
@@ -93,45 +110,82 @@ def explain(
     >>> bool(abs(shares.values.sum(1) + shares.base - ju.bind(forest, ju.Mean()).probability(X[:1])).max() < 1e-6)
     True
     """
-    if not is_concrete(forest, combiner, background) or not is_concrete(X):
+    if not is_concrete(forest, combiner, background, tree_mask) or not is_concrete(X):
         raise TypeError("explain follows trees on the host, which cannot be traced: call it outside of jit and vmap.")
-    stat, cover = _asked(forest, combiner, background)
-    trees = forest.trees
-    encoded = encode_instances(X, trees.columns)
+    stat = _asked(forest, combiner)
+    covered = _background(forest, background)
+    trees, kept, encoded = forest.trees, None, encode_rows(X, forest.trees.columns)
+    if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
+        trees, kept = tested(trees)
+        encoded = _at(kept, trees, encoded)
+        covered = _at(kept, trees, covered) if isinstance(covered, Encoded) else covered
+    n_rows, n_stats, dtype = len(encoded.values), len(stat.names), jnp.result_type(float)
+    mask = as_mask(tree_mask, n_rows, trees.n_trees)
+    mask = None if mask is None else np.asarray(mask)
+    table, divisor = stat.table, np.ones((n_rows, 1))
+    if stat.weights is not None and mask is None:
+        table = table / stat.weights.sum()
+    elif stat.weights is not None:
+        divisor = (mask @ stat.weights)[:, None]
+        divisor = np.where(divisor > 0, divisor, 1)
     unrolled = unroll(trees)
-    shares = shares_of_cover(unrolled, cover)
-    of_paths = stat.table[unrolled.tree, unrolled.leaf]
-    values = jnp.zeros((len(encoded.values), trees.n_features, len(stat.names)), jnp.result_type(float))
-    if unrolled.levels and len(values):
-        values = values_by_level(make_plan(trees, unrolled, shares, stat.table), encoded)
-    base = stat.constant + shares.passing.prod(axis=1) @ of_paths
-    return Attributions(values, jnp.asarray(base, values.dtype), stat.of, stat.names)
+    of_paths, by_tree = table[unrolled.tree, unrolled.leaf], np.zeros((trees.n_trees, n_stats))
+    if isinstance(covered, Encoded):
+        leaves = np.asarray(leaf_index(trees, covered))
+        by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
+        answer = lambda: values_by_background(unrolled, of_paths, encoded, covered, mask)  # noqa: E731
+    else:
+        shares = shares_of_cover(unrolled, covered)
+        np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
+        answer = lambda: values_by_level(make_plan(trees, unrolled, shares, table), encoded, mask)  # noqa: E731
+    has_tests = n_rows > 0 and len(unrolled.levels) > 0
+    values = answer() if has_tests else jnp.zeros((n_rows, trees.n_features, n_stats), dtype)
+    base = by_tree.sum(axis=0)
+    if mask is not None:
+        base, values = mask @ by_tree / divisor, values / divisor[..., None].astype(dtype)
+    if kept is not None:
+        values = jnp.zeros((n_rows, forest.trees.n_features, n_stats), dtype).at[:, kept].set(values)
+    return Attributions(values, jnp.asarray(base + stat.constant, dtype), stat.of, stat.names)
 
 
-def _asked(forest: Any, combiner: Any, background: Any) -> tuple[LeafStatistic, np.ndarray]:
-    """What is explained, and the rows in each leaf."""
+def _at(kept: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
+    """The columns that are tested."""
+    if isinstance(rows.values, SparseRows):
+        return Encoded(rows.values.of(kept, trees.columns), rows.missing)
+    return rows if kept is None else Encoded(np.asarray(rows.values)[:, kept], rows.missing)
+
+
+def _asked(forest: Any, combiner: Any) -> LeafStatistic:
+    """What is explained."""
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:
             raise TypeError(
                 f"combiner is a {type(combiner).__name__}, and leaves of an AdditiveTrees hold values, no counts: "
                 "pass None, or explain ju.count_leaves(model.trees, X, y)."
             )
-        if background is None:
-            raise ValueError(
-                "an AdditiveTrees does not say how many rows reached its leaves: pass "
-                "background=ju.count_leaves(model.trees, X, y)."
-            )
-        stat = margins_of(forest)
-    else:
-        check_is_forest(forest)
-        if forest.follows_forks:
-            raise ValueError(
-                f"empty leaves of the mode {forest.empty_leaves!r} are answered by other leaves, and say nothing "
-                "themselves. Pass forest.with_empty_leaves('parent') or 'zeros'."
-            )
-        stat = leaf_statistic(forest, combiner)
-    covered: Any = forest if background is None else background
-    check_is_forest(covered, "background")
+        return margins_of(forest)
+    check_is_forest(forest)
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} are answered by other leaves, and say nothing "
+            "themselves. Pass forest.with_empty_leaves('parent') or 'zeros'."
+        )
+    return leaf_statistic(forest, combiner)
+
+
+def _background(forest: Forest | AdditiveTrees, background: Any) -> np.ndarray | Encoded:
+    """The rows in each leaf, or those of a table."""
+    if background is None and isinstance(forest, AdditiveTrees):
+        raise ValueError(
+            "an AdditiveTrees does not say how many rows reached its leaves: pass background, a table of rows or "
+            "ju.count_leaves(model.trees, X, y)."
+        )
+    covered = forest if background is None else background
+    if not isinstance(covered, Forest):
+        sample = encode_rows(covered, forest.trees.columns, "background")
+        if not len(sample.values):
+            raise ValueError("background has no rows; pass one at least.")
+        return sample
     if not have_same_arrays(forest.trees, covered.trees):
         raise ValueError("background is a forest of other trees; pass a recount: ju.count_leaves(forest, X, y).")
-    return stat, np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
+    return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]

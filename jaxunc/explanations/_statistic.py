@@ -1,7 +1,7 @@
 """What is explained of each combiner: numbers of leaves whose sum over the trees is the answer, or a part of it.
 
-`leaf_statistic` lifts a forest's leaves and divides by how many trees there are. Combiners whose answer is no such sum
-are refused, with what can be asked instead.
+`leaf_statistic` lifts a forest's leaves. Combiners whose answer is no such sum are refused, with what can be asked
+instead.
 """
 
 from collections.abc import Callable
@@ -43,6 +43,8 @@ class LeafStatistic(NamedTuple):
     """What the sum is."""
     names: tuple[Any, ...]
     """What each number is about: a class label, or a kind of uncertainty."""
+    weights: Float[np.ndarray, "trees"] | None = None
+    """The sum is divided by that of these; None: it is none of means."""
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
@@ -58,12 +60,10 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
             f"These can: {', '.join(sorted(known.__name__ for known in _READ))}, and Weighted ones."
         )
     stat = jax.tree.map(lambda part: np.asarray(part, np.float64), leaf_table(forest, combiner))
-    if isinstance(stat, dict):
-        trees = stat.pop("trees").sum()
-        if not trees:
-            raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
-        stat = {name: part / trees for name, part in stat.items()}
-    said = read(rule, stat, forest.class_labels)
+    weights = stat.get("trees") if isinstance(stat, dict) else None
+    if weights is not None and not weights.any():
+        raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
+    said = read(rule, stat, forest.class_labels)._replace(weights=weights)
     if not np.isfinite(said.table).all():
         raise ValueError(
             f"a leaf vetoes a class for {type(rule).__name__}: a score of -inf has no shares. Give every leaf some "

@@ -26,7 +26,7 @@ cut into planes, which are looked up by places.
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
 from ._by_table import ByTable, shapes_of
-from ._drive import Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, spread
+from ._drive import Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, spread, tested
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,

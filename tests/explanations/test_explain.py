@@ -12,49 +12,78 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refuses
+from tests._sparse import sparse_data, sparse_forest
 from tests.conftest import X64
 
 
-def value_of(trees, cover, table, keys, x, known) -> np.ndarray:
-    """What is expected of an instance of which the columns ``known`` are known, summed over the trees."""
-    child, feature, threshold, right = (
-        np.asarray(part) for part in (trees.child, trees.feature, trees.threshold, trees.missing_right)
-    )
+def arrays_of(trees) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(part) for part in (trees.child, trees.feature, trees.threshold, trees.missing_right))
+
+
+def keys_of(x) -> np.ndarray:
+    bits = np.asarray(x, np.float32).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(2**31) - bits, bits)
+
+
+def by_cover(trees, cover, table, x, of_trees=None):
+    """The value of a set of columns that are known; of the others the shares of rows."""
+    (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
 
     def rows(t, node):
         left = child[t, node]
         return cover[t, node] if left == node else rows(t, left) + rows(t, left + 1)
 
-    def expected(t, node):
+    def expected(t, node, known):
         left, column = child[t, node], feature[t, node]
         if left == node:
             return table[t, node]
         if column in known:
             goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
-            return expected(t, left + int(goes))
+            return expected(t, left + int(goes), known)
         a, b = rows(t, left), rows(t, left + 1)
         share = a / (a + b) if a + b else 0.5
-        return share * expected(t, left) + (1 - share) * expected(t, left + 1)
+        return share * expected(t, left, known) + (1 - share) * expected(t, left + 1, known)
 
-    return sum(expected(t, 0) for t in range(len(child)))
+    chosen = range(len(child)) if of_trees is None else of_trees
+    return lambda known: np.sum([expected(t, 0, known) for t in chosen], axis=0)
 
 
-def definition(trees, cover, table, x) -> tuple[np.ndarray, np.ndarray]:
+def by_sample(trees, sample, table, x):
+    """The value of a set of columns that are known; the others are a row's of the sample in turn."""
+    child, feature, threshold, right = arrays_of(trees)
+
+    def answer(mixed):
+        keys, total = keys_of(mixed), 0.0
+        for t in range(len(child)):
+            node = 0
+            while child[t, node] != node:
+                column = feature[t, node]
+                goes = right[t, node] if np.isnan(mixed[column]) else keys[column] > threshold[t, node]
+                node = child[t, node] + int(goes)
+            total = total + table[t, node]
+        return total
+
+    has = lambda known: np.isin(np.arange(len(x)), known)
+    return lambda known: np.mean([answer(np.where(has(known), x, row)) for row in sample], axis=0)
+
+
+def definition(n: int, value) -> tuple[np.ndarray, np.ndarray]:
     """Shapley values ``[features stat]`` and the value of no column, by all subsets."""
-    n = trees.n_features
-    bits = np.asarray(x, np.float32).view(np.int32).astype(np.int64)
-    keys = np.where(bits < 0, -(2**31) - bits, bits)
-    value = {
-        known: value_of(trees, cover, table, keys, x, known)
-        for size in range(n + 1)
-        for known in itertools.combinations(range(n), size)
-    }
-    shares = np.zeros((n, table.shape[-1]))
-    for known, lower in value.items():
+    values = {known: value(known) for size in range(n + 1) for known in itertools.combinations(range(n), size)}
+    shares = np.zeros((n, len(values[()])))
+    for known, lower in values.items():
         weight = factorial(len(known)) * factorial(n - len(known) - 1) / factorial(n) if len(known) < n else 0
         for column in {*range(n)} - {*known}:
-            shares[column] += weight * (value[tuple(sorted((*known, column)))] - lower)
-    return shares, value[()]
+            shares[column] += weight * (values[tuple(sorted((*known, column)))] - lower)
+    return shares, values[()]
+
+
+def agree(found, expected, scale: float = 1.0) -> None:
+    """Whether what was found for each instance is what the definition says."""
+    base = np.broadcast_to(found.base, (len(found.values), found.base.shape[-1]))
+    for (shares, of_none), values, own_base in zip(expected, np.asarray(found.values), base, strict=True):
+        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT * scale)
+        np.testing.assert_allclose(own_base, of_none, rtol=LIMIT, atol=LIMIT * scale)
 
 
 def cover_of(forest) -> np.ndarray:
@@ -118,19 +147,54 @@ def test_values_are_those_of_the_definition(name):
     )
 
 
+def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarray]:
+    """A forest with any counts, and instances; these counts as numbers of leaves, and their sums."""
+    forest, X = small(3), instances(3, 2, missing)
+    counts = np.random.default_rng(0).integers(1, 9, (*forest.code.shape, 3))
+    return forest.with_counts(counts), X, counts.astype(float), counts.sum(axis=2).astype(float)
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_values_by_all_subsets(missing):
     """Any numbers that leaves hold, in trees of all depths."""
-    forest, X = small(3), instances(3, 2, missing)
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 9, (*forest.code.shape, 3))
-    forest = forest.with_counts(counts)
+    forest, X, table, cover = counted(missing)
     found = ju.explain(forest, ju.Pooling(), X)
-    for x, values in zip(X, np.asarray(found.values), strict=True):
-        shares, base = definition(forest.trees, counts.sum(axis=2).astype(float), counts.astype(float), x)
-        scale = np.abs(base).max()
-        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT * scale)
-        np.testing.assert_allclose(found.base, base, rtol=LIMIT)
+    agree(found, [definition(6, by_cover(forest.trees, cover, table, x)) for x in X], scale=np.abs(found.base).max())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_values_against_rows(missing):
+    forest, X, table, _ = counted(missing)
+    sample = np.array(toy_data(3)[0][50:57])
+    sample[2, :3] = np.nan
+    found = ju.explain(forest, ju.Pooling(), X, background=sample)
+    agree(found, [definition(6, by_sample(forest.trees, sample, table, x)) for x in X], np.abs(found.base).max())
+    many = ju.explain(forest, ju.Pooling(), X, background=np.repeat(sample, 30, axis=0))  # several blocks
+    np.testing.assert_allclose(many.values, found.values, rtol=0, atol=LIMIT * np.abs(found.base).max())
+    total = np.asarray(ju.leaf_counts(forest, X)).sum(axis=1)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5)
+
+
+def test_masked_trees():
+    """An instance is explained by its own trees: those that did not grow on it."""
+    forest, X, _, cover = counted(True)
+    mask = np.array([[True, False, True], [False, True, False]])
+    sample = np.array(toy_data(3)[0][50:53])
+    table = np.asarray(ju.Mean().lift(forest.counts)["score"], float)
+    bound = ju.bind(forest, ju.Mean()).probability(X, tree_mask=mask)
+    for background in (None, sample):
+        found = ju.explain(forest, ju.Mean(), X, background=background, tree_mask=mask)
+        assert found.base.shape == (2, 3)
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base, bound, rtol=1e-5)
+    found = ju.explain(forest, ju.Mean(), X, tree_mask=mask)
+    expected = [
+        definition(6, by_cover(forest.trees, cover, table / own.sum(), x, np.flatnonzero(own)))
+        for own, x in zip(mask, X, strict=True)
+    ]
+    agree(found._replace(base=found.base - 1 / 3), expected)
+    alone = ju.explain(forest, ju.Mean(), X, tree_mask=np.zeros_like(mask))
+    assert not np.asarray(alone.values).any()
+    np.testing.assert_allclose(alone.base, 1 / 3, rtol=1e-6)
 
 
 def test_rows_of_another_counting_make_the_cover():
@@ -139,10 +203,7 @@ def test_rows_of_another_counting_make_the_cover():
     other = ju.count_leaves(forest, data[:60], y[:60])  # many leaves have none
     found = ju.explain(forest, ju.Vote(), X, background=other)
     table = np.asarray(ju.Vote().lift(forest.counts)["share"], float) / 3
-    for x, values in zip(X, np.asarray(found.values), strict=True):
-        shares, base = definition(forest.trees, cover_of(other), table, x)
-        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT)
-        np.testing.assert_allclose(found.base, base, rtol=LIMIT)
+    agree(found, [definition(6, by_cover(forest.trees, cover_of(other), table, x)) for x in X])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -150,16 +211,30 @@ def test_sums_of_additive_trees(n_classes):
     data, y = toy_data(n_classes)
     model = GradientBoostingClassifier(n_estimators=3, max_depth=3, random_state=0).fit(data, y)
     model = ju.from_sklearn_values(model)
-    counted, X = ju.count_leaves(model.trees, data, y), instances(n_classes, 2, missing=False)
-    found = ju.explain(model, None, X, background=counted)
+    by_counts, X = ju.count_leaves(model.trees, data, y), instances(n_classes, 2, missing=False)
+    found = ju.explain(model, None, X, background=by_counts)
     assert found.of == "raw"
     assert found.names == ((1,) if n_classes == 2 else (0, 1, 2))
     table = np.asarray(model.values, float) * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
-    for x, values in zip(X, np.asarray(found.values), strict=True):
-        shares, base = definition(model.trees, cover_of(counted), table, x)
-        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT)
-        np.testing.assert_allclose(found.base, base + np.asarray(model.base), rtol=LIMIT, atol=LIMIT)
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, model.raw(X), rtol=1e-5, atol=1e-6)
+    centred = found._replace(base=found.base - model.base)
+    agree(centred, [definition(6, by_cover(model.trees, cover_of(by_counts), table, x)) for x in X])
+    against = ju.explain(model, None, X, background=data[:20])
+    for each in (found, against):
+        np.testing.assert_allclose(each.values.sum(axis=1) + each.base, model.raw(X), rtol=1e-5, atol=1e-6)
+
+
+def test_sparse_instances():
+    """As dense ones, in all columns; of the sample, too."""
+    forest, X = sparse_forest(2, 3), sparse_data(20)
+    sample, dense = X[:5], X.toarray()
+    for background in (None, sample, sample.toarray()):
+        found = ju.explain(forest, ju.Mean(), X, background=background)
+        other = background if background is None else sample.toarray()
+        expected = ju.explain(forest, ju.Mean(), dense, background=other)
+        assert found.values.shape == (20, X.shape[1], 2)
+        np.testing.assert_allclose(found.values, expected.values, rtol=0, atol=LIMIT)
+    mixed = ju.explain(forest, ju.Mean(), dense, background=sample)
+    np.testing.assert_allclose(mixed.values, found.values, rtol=0, atol=LIMIT)
 
 
 def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
@@ -201,6 +276,13 @@ REFUSED = {
         lambda f: ju.explain(boosted(), ju.Mean(), X, background=f),
         TypeError,
         "hold values, no counts",
+    ),
+    "no rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:0]), ValueError, "background has no rows"),
+    "narrow rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:, :3]), ValueError, "background has 3"),
+    "a mask": (
+        lambda f: ju.explain(f, ju.Mean(), X, tree_mask=np.ones((2, 2), bool)),
+        ValueError,
+        "tree_mask has shape",
     ),
     "traced": (lambda f: jax.jit(lambda x: ju.explain(f, ju.Mean(), x).values)(jnp.asarray(X)), TypeError, "traced"),
 }
