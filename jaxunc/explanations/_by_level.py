@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import outside_traces
 from jaxunc._numerics import cores, order_key
@@ -38,12 +38,14 @@ TREES = 4
 """Trees of a group, whose levels are worked on together."""
 BYTES = 4_000_000
 """Memory of one number for each node of a group, point and instance: what a block of instances is chosen by."""
+FEW = 8
+"""Instances of a small call."""
 NARROW = 0.05
 """Levels narrower than this part of the widest are padded to one width, and share a program."""
 
 
 class Plan(NamedTuple):
-    """Inner nodes of groups of trees, level after level."""
+    """Inner nodes of groups of trees, level after level; without what leaves say."""
 
     arrays: dict[str, Array]
     """``[groups nodes …]``."""
@@ -53,6 +55,8 @@ class Plan(NamedTuple):
     """Levels with a program of their own; the others are of one width."""
     rows: int
     """Instances of a call."""
+    leaves: Int[np.ndarray, "2 groups nodes"]
+    """Where the left and the right child is a leaf: its place among all nodes of the trees; else -1."""
 
 
 _EMPTY = {
@@ -69,13 +73,13 @@ _EMPTY = {
     "is_right": False,
     "to_left": -1,
     "to_right": -1,
-    "value_left": 0.0,
-    "value_right": 0.0,
+    "leaf_left": -1,
+    "leaf_right": -1,
 }
 """What stands in nodes that are none."""
 
 
-def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares, table: Float[np.ndarray, "trees nodes stat"]) -> Plan:
+def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares) -> Plan:
     """Return the plan of trees that have inner nodes."""
     levels, n_groups = unrolled.levels, -(-trees.n_trees // TREES)
     # Trees of like size go to different groups, there and back.
@@ -94,7 +98,7 @@ def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares, table: Float[np.
         widths[n_single:] = widths[n_single:].max()
     parts: dict[str, list[np.ndarray]] = {name: [] for name in _EMPTY}
     for k, (group, place, width) in enumerate(zip(groups, places, widths, strict=True)):
-        for name, own in _of_level(trees, unrolled, shares, table, k, places).items():
+        for name, own in _of_level(trees, unrolled, shares, k, places).items():
             padded = np.full((n_groups, width, *own.shape[1:]), _EMPTY[name], own.dtype)
             padded[group, place] = own
             parts[name].append(padded)
@@ -103,13 +107,14 @@ def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares, table: Float[np.
     t, weight = (t + 1) / 2, weight / 2
     above, left = arrays.pop("above"), arrays["left"]
     a = t + (1 - t) * above[..., None]
+    leaves = np.stack([arrays.pop("leaf_left"), arrays.pop("leaf_right")])
     arrays |= {"z_left": above * left, "z_right": above * (1 - left), "c": (1 - t) / a, "weight": weight / a**2}
     dtype = jnp.result_type(float)
     cast = lambda x: x.astype({"f": dtype, "i": np.int32, "b": bool}[x.dtype.kind])  # noqa: E731
     points = BYTES / (int(widths.sum()) * len(t) * dtype.itemsize)
     rows = 2 ** int(np.clip(round(np.log2(points)), 5, 8))
     on_device = jax.device_put({name: cast(array) for name, array in arrays.items()})
-    return Plan(on_device, tuple(map(int, widths)), n_single, rows)
+    return Plan(on_device, tuple(map(int, widths)), n_single, rows, leaves)
 
 
 def _places(group: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -120,7 +125,7 @@ def _places(group: np.ndarray, number: np.ndarray) -> np.ndarray:
 
 
 def _of_level(
-    trees: Trees, unrolled: Unrolled, shares: Shares, table: np.ndarray, k: int, places: list[np.ndarray]
+    trees: Trees, unrolled: Unrolled, shares: Shares, k: int, places: list[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The constants of one level's nodes."""
     level, n = unrolled.levels[k], len(unrolled.levels[k].tree)
@@ -136,7 +141,7 @@ def _of_level(
     to = np.full(2 * n, -1)
     if level.is_inner.any():
         to[level.is_inner] = places[k + 1]
-    value = np.where(level.is_inner[:, None], 0.0, table[np.tile(level.tree, 2), level.child])
+    leaf = np.where(level.is_inner, -1, np.tile(level.tree, 2) * trees.n_nodes + level.child)
     return {
         "tree": level.tree,
         "column": column,
@@ -151,20 +156,26 @@ def _of_level(
         "is_right": is_right,
         "to_left": to[:n],
         "to_right": to[n:],
-        "value_left": value[:n],
-        "value_right": value[n:],
+        "leaf_left": leaf[:n],
+        "leaf_right": leaf[n:],
     }
 
 
-def values_by_level(plan: Plan, X: Encoded, mask: np.ndarray | None = None) -> Float[Array, "instances features stat"]:
+def values_by_level(
+    plan: Plan, table: Float[np.ndarray, "trees nodes stat"], X: Encoded, mask: np.ndarray | None
+) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
-    chunk, threads = Chunk(plan.rows, plan.rows), cores() if jax.default_backend() == "cpu" else 1
+    shapes = Shapes(Chunk(plan.rows, plan.rows), None, (Chunk(FEW, FEW),))
+    threads = cores() if jax.default_backend() == "cpu" else 1
+    dtype, flat = jnp.result_type(float), table.reshape(-1, table.shape[-1])
+    said = np.where(plan.leaves[..., None] < 0, 0, flat[plan.leaves]).astype(dtype)
+    arrays = plan.arrays | dict(zip(("value_left", "value_right"), jax.device_put(tuple(said)), strict=True))
 
     def values(part: Part) -> Array:
-        return _values(X.missing, plan.widths, plan.n_single, plan.arrays, part.of(X.values), part.of(mask))
+        return _values(X.missing, plan.widths, plan.n_single, arrays, part.of(X.values), part.of(mask))
 
     with outside_traces():
-        return drive(values, cut(len(X.values), Shapes(chunk), threads), threads)
+        return drive(values, cut(len(X.values), shapes, threads), threads)
 
 
 @partial(HostProgram, static_argnums=(0, 1, 2))

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import KeptWhileAlive
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
@@ -14,8 +15,8 @@ from jaxunc.inference import as_mask, leaf_index, tested
 from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows
 
 from ._by_background import values_by_background
-from ._by_level import make_plan, values_by_level
-from ._paths import shares_of_cover, unroll
+from ._by_level import Plan, make_plan, values_by_level
+from ._paths import Shares, Unrolled, shares_of_cover, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
@@ -128,16 +129,18 @@ def explain(
     elif stat.weights is not None:
         divisor = (mask @ stat.weights)[:, None]
         divisor = np.where(divisor > 0, divisor, 1)
-    unrolled = unroll(trees)
+    unrolled = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees))
     of_paths, by_tree = table[unrolled.tree, unrolled.leaf], np.zeros((trees.n_trees, n_stats))
     if isinstance(covered, Encoded):
         leaves = np.asarray(leaf_index(trees, covered))
         by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
         answer = lambda: values_by_background(unrolled, of_paths, encoded, covered, mask)  # noqa: E731
     else:
-        shares = shares_of_cover(unrolled, covered)
+        arrays = *_arrays(trees), covered.count_table, covered.code
+        shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
         np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
-        answer = lambda: values_by_level(make_plan(trees, unrolled, shares, table), encoded, mask)  # noqa: E731
+        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_plan(trees, unrolled, shares))  # noqa: E731
+        answer = lambda: values_by_level(plan(), table, encoded, mask)  # noqa: E731
     has_tests = n_rows > 0 and len(unrolled.levels) > 0
     values = answer() if has_tests else jnp.zeros((n_rows, trees.n_features, n_stats), dtype)
     base = by_tree.sum(axis=0)
@@ -146,6 +149,21 @@ def explain(
     if kept is not None:
         values = jnp.zeros((n_rows, forest.trees.n_features, n_stats), dtype).at[:, kept].set(values)
     return Attributions(values, jnp.asarray(base + stat.constant, dtype), stat.of, stat.names)
+
+
+_UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
+_SHARES: KeptWhileAlive[Shares] = KeptWhileAlive()
+_PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
+"""By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
+
+
+def _arrays(trees: Trees) -> tuple[Array, ...]:
+    return trees.feature, trees.threshold, trees.child, trees.missing_right
+
+
+def _cover(covered: Forest) -> np.ndarray:
+    """The rows in each leaf."""
+    return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
 
 
 def _at(kept: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
@@ -173,8 +191,8 @@ def _asked(forest: Any, combiner: Any) -> LeafStatistic:
     return leaf_statistic(forest, combiner)
 
 
-def _background(forest: Forest | AdditiveTrees, background: Any) -> np.ndarray | Encoded:
-    """The rows in each leaf, or those of a table."""
+def _background(forest: Forest | AdditiveTrees, background: Any) -> Forest | Encoded:
+    """The forest whose counts are the cover, or the rows of a table."""
     if background is None and isinstance(forest, AdditiveTrees):
         raise ValueError(
             "an AdditiveTrees does not say how many rows reached its leaves: pass background, a table of rows or "
@@ -188,4 +206,4 @@ def _background(forest: Forest | AdditiveTrees, background: Any) -> np.ndarray |
         return sample
     if not have_same_arrays(forest.trees, covered.trees):
         raise ValueError("background is a forest of other trees; pass a recount: ju.count_leaves(forest, X, y).")
-    return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
+    return covered
