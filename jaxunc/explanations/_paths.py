@@ -12,6 +12,9 @@ from jaxtyping import Bool, Float, Int
 from jaxunc._numerics import NAN_FIRST, NAN_LAST
 from jaxunc.forest import Trees
 
+MOST = 2**22
+"""Nodes of a level beyond which trees are refused: nested tests of large sets have a path for each way through them."""
+
 
 class Paths(NamedTuple):
     """The distinct columns of paths from a root; where a path has fewer, the others let everything pass."""
@@ -91,6 +94,11 @@ def unroll(trees: Trees) -> Unrolled:
     ends = [(np.flatnonzero(single), np.zeros(np.count_nonzero(single), np.int64), Paths.of_roots(sum(single)))]
     paths, levels = Paths.of_roots(len(tree)), []
     while len(node):
+        if len(node) > MOST:
+            raise ValueError(
+                f"tests of sets below each other lead to more than {MOST} paths, too many to explain: pass a model of "
+                "less depth, or with fewer categories in a test."
+            )
         every = np.arange(len(node))
         paths, place = paths.with_tests(column[tree, node])
         low, high, missing = (part[every, place] for part in paths[1:])
