@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -131,24 +132,37 @@ def explain(
         divisor = np.where(divisor > 0, divisor, 1)
     unrolled = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees))
     of_paths, by_tree = table[unrolled.tree, unrolled.leaf], np.zeros((trees.n_trees, n_stats))
+    # The numbers of a leaf that add up to the same for all, such as probabilities: the last one follows.
+    follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), np.abs(of_paths).max(), dtype)
+    own = slice(n_stats - follows)
     if isinstance(covered, Encoded):
         leaves = np.asarray(leaf_index(trees, covered))
         by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
-        answer = lambda: values_by_background(unrolled, of_paths, encoded, covered, mask)  # noqa: E731
+        answer = lambda: values_by_background(unrolled, of_paths[:, own], encoded, covered, mask)  # noqa: E731
     else:
         arrays = *_arrays(trees), covered.count_table, covered.code
         shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
         np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
         plan = lambda: _PLANS.get(arrays, dtype, lambda: make_plan(trees, unrolled, shares))  # noqa: E731
-        answer = lambda: values_by_level(plan(), table, encoded, mask)  # noqa: E731
+        answer = lambda: values_by_level(plan(), table[..., own], encoded, mask)  # noqa: E731
     has_tests = n_rows > 0 and len(unrolled.levels) > 0
-    values = answer() if has_tests else jnp.zeros((n_rows, trees.n_features, n_stats), dtype)
+    values = np.asarray(answer()) if has_tests else np.zeros((n_rows, trees.n_features, n_stats - follows), dtype)
+    if follows:
+        values = np.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
     base = by_tree.sum(axis=0)
     if mask is not None:
         base, values = mask @ by_tree / divisor, values / divisor[..., None].astype(dtype)
     if kept is not None:
-        values = jnp.zeros((n_rows, forest.trees.n_features, n_stats), dtype).at[:, kept].set(values)
-    return Attributions(values, jnp.asarray(base + stat.constant, dtype), stat.of, stat.names)
+        tested_alone, values = values, np.zeros((n_rows, forest.trees.n_features, n_stats), dtype)
+        values[:, kept] = tested_alone
+    base = (base + stat.constant).astype(dtype)
+    return Attributions(*jax.device_put((values, base)), stat.of, stat.names)
+
+
+def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
+    """Whether a number of leaves is the same for all of a tree, up to rounding."""
+    first = np.unique(tree, return_index=True)[1]
+    return bool(np.all(np.abs(value - value[first][tree]) <= 8 * np.finfo(dtype).eps * scale))
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
