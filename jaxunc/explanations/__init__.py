@@ -1,5 +1,6 @@
 """Which columns make an answer what it is: Shapley values of merged statistics."""
 
-from ._explain import Attributions, explain
+from ._attributions import Attributions
+from ._explain import explain
 
 __all__ = ["explain"]

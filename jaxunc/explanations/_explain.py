@@ -1,11 +1,11 @@
 """`explain`: which columns make an answer what it is."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import KeptWhileAlive
@@ -15,22 +15,11 @@ from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
 from jaxunc.inference import as_mask, leaf_index, tested
 from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows
 
+from ._attributions import Attributions
 from ._by_background import values_by_background
 from ._by_level import Plan, make_plan, values_by_level
 from ._paths import Shares, Unrolled, shares_of_cover, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
-
-
-class Attributions(NamedTuple):
-    """Shares of each column in a sum: ``values.sum(1) + base`` is what is explained, for each instance."""
-
-    values: Float[Array, "instances features stat"]
-    base: Float[Array, "stat"] | Float[Array, "instances stat"]
-    """What is expected of an instance of which nothing is known; of each one where trees are masked."""
-    of: str
-    """What is explained: "probability", "class scores", "pooled counts", "uncertainty", …"""
-    names: tuple[Any, ...]
-    """What each number of ``stat`` is about: class labels, or kinds of uncertainty."""
 
 
 def explain(
@@ -156,7 +145,9 @@ def explain(
         tested_alone, values = values, np.zeros((n_rows, forest.trees.n_features, n_stats), dtype)
         values[:, kept] = tested_alone
     base = (base + stat.constant).astype(dtype)
-    return Attributions(*jax.device_put((values, base)), stat.of, stat.names)
+    values, base = jax.device_put((values, base))
+    columns = forest.trees.columns
+    return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:

@@ -42,7 +42,7 @@ from ._raw_rows import RawRows
 
 OUTPUTS = (
     *("class", "probability", "score", "uncertainty", "interval"),
-    *("set", "decision", "idm_interval", "cautious_set", "trees_polled"),
+    *("set", "decision", "idm_interval", "cautious_set", "trees_polled", "explanation"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
@@ -300,7 +300,9 @@ def answerers_of(
     needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
     further = _further(needed, s) if model.forest is not None else {}
     voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
-    if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
+    can_explain = model.forest is not None and model.combiner is not None
+    explained = tuple(name for name in left if name == "explanation" and can_explain)
+    if unanswered := {*left} - {name for _, names in further.values() for name in names} - {*voted, *explained}:
         who = type(model if model.combiner is None else model.combiner).__name__
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
@@ -312,6 +314,10 @@ def answerers_of(
         from jaxunc.voting import bind_vote
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
+    if explained and model.forest is not None and model.combiner is not None:
+        from ._explained import Explaining
+
+        answerers.append(Answerer(Explaining(model.forest, model.combiner), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
 

@@ -300,3 +300,31 @@ def boosted():
 def test_refusals(name):
     call, error, said = REFUSED[name]
     refuses(error, said, call, small(2))
+
+
+def test_names_of_columns_and_columns_of_files():
+    forest = small(2)
+    found = ju.explain(forest, ju.Mean(), X)
+    assert found.features == tuple("012345")
+    columns = found.columns()
+    assert list(columns)[:2] == ["explanation_base", "explanation_0"]
+    assert len(columns) == 7  # the second class alone
+    np.testing.assert_array_equal(columns["explanation_3"], found.values[:, 3, 1])
+    doubt = ju.explain(forest, ju.UncertaintyDecomposition("plausibility"), X).columns()
+    assert {"explanation_aleatoric_base", "explanation_epistemic_5"} <= {*doubt}
+    masked = ju.explain(forest, ju.Mean(), X, tree_mask=np.ones((2, 3), bool))
+    np.testing.assert_allclose(masked.columns()["explanation_base"], columns["explanation_base"], rtol=1e-6)
+
+
+def test_bars():
+    pytest.importorskip("matplotlib")
+    found = ju.explain(small(2), ju.Mean(), X)
+    ax = found.plot(1, most=3)
+    shares = np.asarray(found.values)[1, :, 1]
+    order = np.argsort(-np.abs(shares), kind="stable")
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, [*shares[order[:3]], shares[order[3:]].sum()], rtol=1e-6, atol=1e-9)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [*order[:3].astype(str), "3 others"]
+    refuses(IndexError, "instance=3 is none of 3", lambda: found.plot(3))
+    refuses(TypeError, "stat='yes' must be an integer", lambda: found.plot(0, "yes"))
+    refuses(ValueError, "most=0 must be at least 1", lambda: found.plot(most=0))

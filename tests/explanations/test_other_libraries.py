@@ -62,3 +62,15 @@ def test_contributions_of_xgboost(missing, categories):
     found = ju.explain(model, None, X[:50], background=counted)
     np.testing.assert_allclose(found.values[..., 0], expected[:50, :-1], rtol=0, atol=1e-5)
     np.testing.assert_allclose(found.base, expected[0, -1], rtol=0, atol=1e-5)
+
+
+def test_plots_of_shap():
+    shap: Any = pytest.importorskip("shap")
+    X, _ = toy_data(2)
+    model = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(*toy_data(2)))
+    found = ju.explain(model, ju.Mean(), X[:20])
+    handed = found.for_shap(data=X[:20])
+    assert isinstance(handed, shap.Explanation)
+    np.testing.assert_array_equal(handed.values, found.values[..., 1])
+    np.testing.assert_allclose(handed.base_values, np.full(20, found.base[1]))
+    assert handed.feature_names == list(found.features)
