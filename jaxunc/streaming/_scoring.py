@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,9 @@ from jaxunc.decisions import (
     plain_costs,
     promised_sets,
 )
+from jaxunc.explanations import explain
 from jaxunc.forest import Forest
-from jaxunc.inference import Answering, bind
+from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.intervals import Interval, check_strength
 from jaxunc.storage import Description, StoredClassifier, describe, load_answering
@@ -315,8 +317,6 @@ def answerers_of(
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
     if explained and model.forest is not None and model.combiner is not None:
-        from ._explained import Explaining
-
         answerers.append(Answerer(Explaining(model.forest, model.combiner), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
@@ -424,3 +424,36 @@ class Reported(NamedTuple):
         if output == "cautious_set":
             return {output: self.answer.columns("set")["set"]}
         return self.answer.columns(output)
+
+
+class Explained(eqx.Module):
+    """Shares as columns of files."""
+
+    arrays: tuple[Any, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    outputs = ("explanation",)
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the arrays by their names."""
+        return dict(zip(self.names, self.arrays, strict=True))
+
+
+class Explaining(OfForest):
+    """A forest and a combiner that answer with shares."""
+
+    def __init__(self, forest: Forest, combiner: Combiner):
+        self.forest, self.combiner = forest, combiner
+
+    def answer(self, X: Any) -> Explained:
+        """Return the shares for instances."""
+        found = explain(self.forest, self.combiner, X).columns()
+        return Explained(tuple(found.values()), tuple(found))
+
+    def blank_answer(self) -> Explained:
+        """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""
+        none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
+        return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+
+    def with_rule(self, combiner: Combiner) -> "Explaining":
+        """Return the same of another combiner."""
+        return Explaining(self.forest, combiner)

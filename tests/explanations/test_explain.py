@@ -312,7 +312,7 @@ def test_names_of_columns_and_columns_of_files():
     np.testing.assert_array_equal(columns["explanation_3"], found.values[:, 3, 1])
     doubt = ju.explain(forest, ju.UncertaintyDecomposition("plausibility"), X).columns()
     assert {"explanation_aleatoric_base", "explanation_epistemic_5"} <= {*doubt}
-    masked = ju.explain(forest, ju.Mean(), X, tree_mask=np.ones((2, 3), bool))
+    masked = ju.explain(forest, ju.Mean(), X, tree_mask=np.ones((3, 3), bool))
     np.testing.assert_allclose(masked.columns()["explanation_base"], columns["explanation_base"], rtol=1e-6)
 
 
