@@ -44,7 +44,7 @@ NARROW = 0.05
 """Levels narrower than this part of the widest are padded to one width, and share a program."""
 
 
-class Plan(NamedTuple):
+class LevelPlan(NamedTuple):
     """Inner nodes of groups of trees, level after level; without what leaves say."""
 
     arrays: dict[str, Array]
@@ -79,7 +79,7 @@ _EMPTY = {
 """What stands in nodes that are none."""
 
 
-def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares) -> Plan:
+def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares) -> LevelPlan:
     """Return the plan of trees that have inner nodes."""
     levels, n_groups = unrolled.levels, -(-trees.n_trees // TREES)
     # Trees of like size go to different groups, there and back.
@@ -114,7 +114,7 @@ def make_plan(trees: Trees, unrolled: Unrolled, shares: Shares) -> Plan:
     points = BYTES / (int(widths.sum()) * len(t) * dtype.itemsize)
     rows = 2 ** int(np.clip(round(np.log2(points)), 5, 8))
     on_device = jax.device_put({name: cast(array) for name, array in arrays.items()})
-    return Plan(on_device, tuple(map(int, widths)), n_single, rows, leaves)
+    return LevelPlan(on_device, tuple(map(int, widths)), n_single, rows, leaves)
 
 
 def _places(group: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -162,7 +162,7 @@ def _of_level(
 
 
 def values_by_level(
-    plan: Plan, table: Float[np.ndarray, "trees nodes stat"], X: Encoded, mask: np.ndarray | None
+    plan: LevelPlan, table: Float[np.ndarray, "trees nodes stat"], X: Encoded, mask: np.ndarray | None
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
     shapes = Shapes(Chunk(plan.rows, plan.rows), None, (Chunk(FEW, FEW),))

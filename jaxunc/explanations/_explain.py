@@ -17,7 +17,7 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_r
 
 from ._attributions import Attributions
 from ._by_background import values_by_background
-from ._by_level import Plan, make_plan, values_by_level
+from ._by_level import LevelPlan, make_plan, values_by_level
 from ._paths import Shares, Unrolled, shares_of_cover, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
@@ -158,7 +158,7 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
 _SHARES: KeptWhileAlive[Shares] = KeptWhileAlive()
-_PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
+_PLANS: KeptWhileAlive[LevelPlan] = KeptWhileAlive()
 """By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
 
 
