@@ -10,6 +10,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
+from jaxunc.explanations._statistic import leaf_statistic
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refuses
 from tests._sparse import sparse_data, sparse_forest
@@ -145,6 +146,12 @@ def test_values_are_those_of_the_definition(name):
     np.testing.assert_allclose(
         found.values.sum(axis=1) + found.base, answered(forest, combiner, of, found.names, X), rtol=1e-5, atol=1e-5
     )
+    said = leaf_statistic(forest, combiner)  # of which the sums above are the answer
+    table = said.table / (1 if said.weights is None else said.weights.sum())
+    shares, base = definition(6, by_cover(forest.trees, cover_of(forest), table, X[0]))
+    scale = max(1.0, np.abs(table).max())
+    np.testing.assert_allclose(found.values[0], shares, rtol=0, atol=LIMIT * scale)
+    np.testing.assert_allclose(found.base, base + said.constant, rtol=0, atol=LIMIT * scale)
 
 
 def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarray]:
