@@ -204,6 +204,13 @@ def _background(forest: Forest | AdditiveTrees, background: Any) -> Forest | Enc
             "ju.count_leaves(model.trees, X, y)."
         )
     covered = forest if background is None else background
+    if isinstance(covered, Trees | AdditiveTrees) or any(
+        hasattr(type(covered), name) for name in ("predict", "answer")
+    ):
+        raise TypeError(
+            f"background is a {type(covered).__name__}; pass a table of rows, or a forest of the same trees, such as "
+            "ju.count_leaves(forest, X, y)."
+        )
     if not isinstance(covered, Forest):
         sample = encode_rows(covered, forest.trees.columns, "background")
         if not len(sample.values):

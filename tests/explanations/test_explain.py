@@ -284,6 +284,16 @@ REFUSED = {
         TypeError,
         "hold values, no counts",
     ),
+    "a model as rows": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=RandomForestClassifier()),
+        TypeError,
+        "background is a RandomForestClassifier; pass a table",
+    ),
+    "trees as rows": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=f.trees),
+        TypeError,
+        "background is a Trees; pass a table",
+    ),
     "no rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:0]), ValueError, "background has no rows"),
     "narrow rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:, :3]), ValueError, "background has 3"),
     "a mask": (
