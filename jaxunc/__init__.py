@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         compare,
         decisions,
         estimators,
+        explanations,
         interop,
         learning,
         metrics,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         transduction,
         voting,
     )
+    from jaxunc.explanations import explain
     from jaxunc.interop import (
         from_any,
         from_catboost,
@@ -112,6 +114,8 @@ __all__ = [
     "counting",
     "decisions",
     "estimators",
+    "explain",
+    "explanations",
     "forest",
     "from_any",
     "from_catboost",
@@ -154,6 +158,7 @@ __all__ = [
 # Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn
 # and SciPy's statistics take longer to import than JAX does, and who binds a rule needs neither.
 _ROOM_OF = {
+    "explain": "explanations",
     "grow_random_trees": "random_trees",
     "transductive_certainty": "transduction",
     **dict.fromkeys(("load", "save"), "storage"),

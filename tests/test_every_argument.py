@@ -24,9 +24,9 @@ pytestmark = [
 ]
 
 ROOMS = (
-    *("belief", "combiners", "compare", "counting", "decisions", "estimators", "forest", "inference", "interop"),
-    *("intervals", "learning", "metrics", "parallel", "random_trees", "scorers", "smoothing", "storage", "streaming"),
-    *("tables", "transduction", "voting"),
+    *("belief", "combiners", "compare", "counting", "decisions", "estimators", "explanations", "forest", "inference"),
+    *("interop", "intervals", "learning", "metrics", "parallel", "random_trees", "scorers", "smoothing", "storage"),
+    *("streaming", "tables", "transduction", "voting"),
 )
 SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
     *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),

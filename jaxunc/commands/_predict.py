@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
     answers = (
-        "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled"
+        "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled, "
+        "explanation"
     )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")

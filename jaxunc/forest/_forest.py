@@ -285,7 +285,7 @@ class Forest(PickledModule):
             )
         if self.class_labels != counted.class_labels:
             raise ValueError(f"the forests' labels differ: {self.class_labels} and {counted.class_labels}.")
-        if not _same(self.trees, counted.trees) or self.empty_leaves != counted.empty_leaves:
+        if not have_same_arrays(self.trees, counted.trees) or self.empty_leaves != counted.empty_leaves:
             raise ValueError("the forests are not of the same trees; pass a forest and its recount.")
         return dataclasses.replace(self, further={**self.further, name: counted._own()})
 
@@ -370,7 +370,8 @@ class Forest(PickledModule):
         )
 
 
-def _same(first: Any, second: Any) -> bool:
+def have_same_arrays(first: Any, second: Any) -> bool:
+    """Whether two modules hold the same numbers."""
     a, b = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
 

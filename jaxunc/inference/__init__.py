@@ -26,7 +26,20 @@ cut into planes, which are looked up by places. An array of many numbers, as of 
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
 from ._by_table import ByTable, shapes_of
-from ._drive import SMALL, Chunk, HostProgram, Part, Shapes, cut, drive, on_tested, over_rows, room_for, spread
+from ._drive import (
+    SMALL,
+    Chunk,
+    HostProgram,
+    Part,
+    Shapes,
+    cut,
+    drive,
+    on_tested,
+    over_rows,
+    room_for,
+    spread,
+    tested,
+)
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,

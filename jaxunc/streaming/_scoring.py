@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,9 @@ from jaxunc.decisions import (
     plain_costs,
     promised_sets,
 )
+from jaxunc.explanations import explain
 from jaxunc.forest import Forest
-from jaxunc.inference import Answering, bind
+from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.intervals import Interval, check_strength
 from jaxunc.storage import Description, StoredClassifier, describe, load_answering
@@ -42,7 +44,7 @@ from ._sources import DataChunk
 
 OUTPUTS = (
     *("class", "probability", "score", "uncertainty", "interval"),
-    *("set", "decision", "idm_interval", "cautious_set", "trees_polled"),
+    *("set", "decision", "idm_interval", "cautious_set", "trees_polled", "explanation"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
 Named = dict[str, Any]
@@ -302,7 +304,9 @@ def answerers_of(
     needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
     further = _further(needed, s) if model.forest is not None else {}
     voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
-    if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
+    can_explain = model.forest is not None and model.combiner is not None
+    explained = tuple(name for name in left if name == "explanation" and can_explain)
+    if unanswered := {*left} - {name for _, names in further.values() for name in names} - {*voted, *explained}:
         who = type(model if model.combiner is None else model.combiner).__name__
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
@@ -314,6 +318,8 @@ def answerers_of(
         from jaxunc.voting import bind_vote
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
+    if explained and model.forest is not None and model.combiner is not None:
+        answerers.append(Answerer(Explaining(model.forest, model.combiner), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
 
@@ -420,3 +426,36 @@ class Reported(NamedTuple):
         if output == "cautious_set":
             return {output: self.answer.columns("set")["set"]}
         return self.answer.columns(output)
+
+
+class Explained(eqx.Module):
+    """Shares as columns of files."""
+
+    arrays: tuple[Any, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    outputs = ("explanation",)
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the arrays by their names."""
+        return dict(zip(self.names, self.arrays, strict=True))
+
+
+class Explaining(OfForest):
+    """A forest and a combiner that answer with shares."""
+
+    def __init__(self, forest: Forest, combiner: Combiner):
+        self.forest, self.combiner = forest, combiner
+
+    def answer(self, X: Any) -> Explained:
+        """Return the shares for instances."""
+        found = explain(self.forest, self.combiner, X).columns()
+        return Explained(tuple(found.values()), tuple(found))
+
+    def blank_answer(self) -> Explained:
+        """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""
+        none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
+        return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+
+    def with_rule(self, combiner: Combiner) -> "Explaining":
+        """Return the same of another combiner."""
+        return Explaining(self.forest, combiner)

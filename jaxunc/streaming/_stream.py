@@ -54,9 +54,10 @@ def stream(
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
         ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
         a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
-        ``"trees_polled"``, how many trees a vote takes to settle. Default: what the model's combiner answers. Where
-        that has no sets, they are the best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has
-        no intervals, they are those of the report, widened to hold its probability. Without probabilities, as of votes,
+        ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
+        the model's combiner answers (`jaxunc.explain`). Default: what the model's combiner answers. Where that has no
+        sets, they are the best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has no
+        intervals, they are those of the report, widened to hold its probability. Without probabilities, as of votes,
         sets are the report's and the class of the row. So the columns of a row agree. Further combiners answer all
         others, in the same pass through the trees.
     features

@@ -17,6 +17,7 @@ from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifi
 from jaxunc.streaming import OUTPUTS, reads_s
 from jaxunc.tables import encode_arrow, encode_instances
 from tests._exhaustive import a_few_of
+from tests._refusal import refuses
 from tests._rules import RULES
 
 pytestmark = pytest.mark.once
@@ -144,7 +145,8 @@ def test_all_outputs_at_once():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
-    found = whole(ju.stream(model, X, outputs=OUTPUTS, s=2.0))
+    outputs = [name for name in OUTPUTS if name != "explanation"]  # which a learned pool has not
+    found = whole(ju.stream(model, X, outputs=outputs, s=2.0))
     np.testing.assert_array_equal(found["class"], model.predict(X))
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(2.0))(X)
@@ -157,6 +159,18 @@ def test_all_outputs_at_once():
     heard = ju.predict_until_settled(model.forest_, X)
     np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
     np.testing.assert_array_equal(found["settled"], heard.settled)
+
+
+def test_explanations(frame, model):
+    """The share of each column in what the model's combiner answers, beside other outputs."""
+    found = whole(ju.stream(model, frame, outputs=["class", "explanation"], chunk_rows=50))
+    expected = ju.explain(model.forest_, model.bound_.combiner, frame).columns()
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6)
+    vote = ju.voting.bind_vote(model.forest_)
+    refuses(ValueError, "'explanation'.* are not what", lambda: list(ju.stream(vote, frame, outputs=["explanation"])))
+    median = ju.bind(model.forest_, ju.Median())
+    refuses(TypeError, "Median cannot be", lambda: list(ju.stream(median, frame, outputs=["explanation"])))
 
 
 @pytest.mark.exhaustive

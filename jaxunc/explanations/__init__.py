@@ -1,0 +1,6 @@
+"""Which columns make an answer what it is: Shapley values of merged statistics."""
+
+from ._attributions import Attributions
+from ._explain import explain
+
+__all__ = ["explain"]

@@ -1,0 +1,105 @@
+"""Shapley values against a background sample, path by path: an instance's columns, and the others of a row of it.
+
+The instance's columns are let through by a leaf's path or not, and so are the row's. Let a be the number that stop the
+row, and b the number that stop the instance. A coalition reaches the leaf if it has the a columns and lacks the b ones;
+no coalition does if a column is among both. Else the leaf's statistic v adds::
+
+    v (a - 1)! b! / (a + b)!     to each of the a columns
+    -v a! (b - 1)! / (a + b)!    to each of the b columns
+
+and the shares are means over the rows of the sample.
+"""
+
+from math import comb
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from jaxunc._checks import outside_traces
+from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, padded_rows, power_of_two
+from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
+from jaxunc.tables import Encoded
+
+from ._paths import Unrolled
+
+PATHS, ROWS = 16, 64
+"""Paths, and rows of the sample, of a block; instances of a call."""
+_SHAPES = Shapes(Chunk(ROWS, ROWS), None, (Chunk(8, 8),))
+
+
+def values_by_background(
+    unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], X: Encoded, sample: Encoded, mask: np.ndarray | None
+) -> Float[Array, "instances features stat"]:
+    """Return the shares of each column, for paths whose leaves hold these statistics; memory is that of a block."""
+    n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
+    # Paths behind the last, and rows, count nothing; programs are shared by forests of like size.
+    parts = (*unrolled.paths.as_wide_as(width), unrolled.tree.astype(np.int32), table.astype(dtype))
+    arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
+    n_rows = len(sample.values)
+    rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
+    counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))
+    each = range(width + 1)
+    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
+    fixed = jax.device_put((arrays, rows, counts, (weight, np.ascontiguousarray(weight.T))))
+    threads = cores() if jax.default_backend() == "cpu" else 1
+
+    def values(part: Part) -> Array:
+        return _values(np.int32(ceil_div(n, PATHS)), *fixed, part.of(X.values), part.of(mask))
+
+    with outside_traces():
+        return drive(values, cut(len(X.values), _SHAPES, threads), threads)
+
+
+@HostProgram
+def _values(n_blocks, arrays, rows, counts, weights, x, mask):
+    """The shares of a part of the instances, block after block of paths."""
+    keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
+    n_features, n_stats, dtype = x.shape[1], arrays[-1].shape[1], counts.dtype
+
+    def with_paths(block, total):
+        *paths, tree, table = (lax.dynamic_slice_in_dim(part, block * PATHS, PATHS) for part in arrays)
+        column, low, high, passes_missing = paths
+        place = jnp.maximum(column, 0)
+
+        def stopped(instances):
+            """Which columns of paths stop which instances ``[paths columns instances]``, and these as bits."""
+            key, missing = (part[place] for part in instances)
+            passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
+            stops = ~passes & (column >= 0)[..., None]
+            powers = jnp.uint32(1) << jnp.arange(stops.shape[1], dtype=jnp.uint32) % 32
+            return stops, [
+                jnp.where(stops[:, k : k + 32], powers[k : k + 32, None], 0).sum(axis=1, dtype=jnp.uint32)
+                for k in range(0, stops.shape[1], 32)
+            ]
+
+        stops, bits = stopped(keys)
+        b = stops.sum(axis=1)
+
+        def with_rows(sums, each):
+            *instances, count = each
+            row_stops, row_bits = stopped(instances)
+            a = row_stops.sum(axis=1)
+            alike = sum((x[:, None] & y[:, :, None]) for x, y in zip(bits, row_bits, strict=True)) == 0
+            to_a, to_b = (jnp.where(alike, part[a[:, :, None], b[:, None]], 0) * count[:, None] for part in weights)
+            of_a = jnp.einsum("pcr,pri->pci", row_stops.astype(dtype), to_a, precision=lax.Precision.HIGHEST)
+            return (sums[0] + of_a, sums[1] + to_b.sum(axis=1)), None
+
+        start = jnp.zeros(stops.shape, dtype), jnp.zeros(b.shape, dtype)
+        (of_a, of_b), _ = lax.scan(with_rows, start, (*sample, counts.reshape(-1, ROWS)))
+        shares = of_a - jnp.where(stops, of_b[:, None], 0)
+        if mask is not None:
+            shares = jnp.where(mask.T[tree][:, None], shares, 0)
+        each = shares[:, :, None] * table[:, None, :, None]
+        return total.at[place.ravel()].add(each.reshape(-1, *each.shape[2:]))
+
+    start = jnp.zeros((n_features, n_stats, len(x)), dtype)
+    return lax.fori_loop(0, n_blocks, with_paths, start).transpose(2, 0, 1)
+
+
+def _keys(x: Array) -> tuple[Array, Array]:
+    """Order keys, and which values are missing; columns before instances."""
+    x = jnp.swapaxes(x, -1, -2)
+    return order_key(x), jnp.isnan(x)

@@ -1,0 +1,151 @@
+"""What is explained of each combiner: numbers of leaves whose sum over the trees is the answer, or a part of it.
+
+`leaf_statistic` lifts a forest's leaves. Combiners whose answer is no such sum are refused, with what can be asked
+instead.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from jaxunc import scorers
+from jaxunc.additive import AdditiveTrees
+from jaxunc.combiners import (
+    AveragedIntervals,
+    BetaAggregation,
+    Calibrated,
+    CautiousRule,
+    Combiner,
+    DempsterRule,
+    EpistemicWeighting,
+    EvidenceAccumulation,
+    Mean,
+    Pooling,
+    UncertaintyDecomposition,
+    Vote,
+    Weighted,
+    as_combiner,
+)
+from jaxunc.forest import Forest
+from jaxunc.inference import leaf_table
+from jaxunc.scorers import score_width
+
+
+class LeafStatistic(NamedTuple):
+    """Numbers of leaves that add up, with a constant, to what is explained."""
+
+    table: Float[np.ndarray, "trees nodes stat"]
+    constant: Float[np.ndarray, "stat"]
+    of: str
+    """What the sum is."""
+    names: tuple[Any, ...]
+    """What each number is about: a class label, or a kind of uncertainty."""
+    weights: Float[np.ndarray, "trees"] | None = None
+    """The sum is divided by that of these; None: it is none of means."""
+
+
+def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
+    """Return what is explained of a combiner. Raises a TypeError or ValueError where its answer is no sum."""
+    combiner = as_combiner(combiner)
+    rule = combiner
+    while isinstance(rule, Weighted):
+        rule = rule.rule
+    read = _READ.get(type(rule))
+    if read is None:
+        raise TypeError(
+            f"{type(rule).__name__} cannot be explained: {_INSTEAD.get(type(rule), _OF_OTHERS)} "
+            f"These can: {', '.join(sorted(known.__name__ for known in _READ))}, and Weighted ones."
+        )
+    stat = jax.tree.map(lambda part: np.asarray(part, np.float64), leaf_table(forest, combiner))
+    weights = stat.get("trees") if isinstance(stat, dict) else None
+    if weights is not None and not weights.any():
+        raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
+    said = read(rule, stat, forest.class_labels)._replace(weights=weights)
+    if not np.isfinite(said.table).all():
+        raise ValueError(
+            f"a leaf vetoes a class for {type(rule).__name__}: a score of -inf has no shares. Give every leaf some "
+            "doubt: smoothing > 0 for EvidenceAccumulation, eps > 0 for DempsterRule."
+        )
+    return said
+
+
+def margins_of(model: AdditiveTrees) -> LeafStatistic:
+    """Return the values of leaves, each for its output."""
+    values = np.asarray(model.values, np.float64)
+    if values.shape[2] < model.n_outputs:
+        values = values * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
+    labels = model.class_labels
+    names = tuple(range(model.n_outputs)) if labels is None else labels[-model.n_outputs :]
+    return LeafStatistic(values, np.asarray(model.base, np.float64), "raw", names)
+
+
+def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatistic:
+    if score.shape[-1] == 1:
+        score = np.concatenate([-score, score], axis=-1)
+    return LeafStatistic(score / width, np.full(len(labels), 1 / len(labels)), "probability", labels)
+
+
+def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
+    score, width = stat["score"], score_width(rule.scorer)
+    # Of other scorers for several classes shares are cut off and divided by their sum.
+    if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
+        return _probability(width, score, labels)
+    if score.shape[-1] == 1:
+        score = np.concatenate([-score, score], axis=-1)
+    return LeafStatistic(score, np.zeros(len(labels)), "class scores", labels)
+
+
+def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
+    if rule.statistic != "exact":
+        raise ValueError(
+            f"statistic={rule.statistic!r} of BetaAggregation reads the mean density, which is no sum of what leaves "
+            "say; explain BetaAggregation('exact')."
+        )
+    return _probability(1.0, stat["score"], labels)
+
+
+def _evidence(rule: EvidenceAccumulation, stat: np.ndarray, labels: tuple) -> LeafStatistic:
+    return LeafStatistic(stat, np.asarray(rule._prior_gain(), np.float64), "class scores", labels)
+
+
+def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> LeafStatistic:
+    if rule.kind == "plausibility":
+        table = np.stack([stat["aleatoric"], -stat["certain"]], axis=-1)
+        return LeafStatistic(table, np.array([0.0, 1.0]), "uncertainty", ("aleatoric", "epistemic"))
+    if rule.kind == "entropy":
+        return LeafStatistic(stat["entropy"][..., None], np.zeros(1), "uncertainty", ("aleatoric",))
+    raise ValueError(
+        "kind='interval' of UncertaintyDecomposition has entropies of means, which are no sums of what leaves say; "
+        "explain UncertaintyDecomposition('plausibility'), or AveragedIntervals for the bounds themselves."
+    )
+
+
+def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatistic:
+    lower, width = stat["lower"], stat.get("width")
+    upper = -lower[..., ::-1] if width is None else lower + width[..., None]
+    constant = np.repeat([0.0, 1.0 if width is None else 0.0], len(labels))
+    names = tuple((side, label) for side in ("lower", "upper") for label in labels)
+    return LeafStatistic(np.concatenate([lower, upper], axis=-1), constant, "bounds of the probability", names)
+
+
+_READ: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
+    Mean: _mean,
+    EpistemicWeighting: lambda rule, stat, labels: _probability(2.0, stat["score"], labels),
+    BetaAggregation: _beta,
+    Vote: lambda rule, stat, labels: LeafStatistic(stat["share"], np.zeros(len(labels)), "probability", labels),
+    Pooling: lambda rule, stat, labels: LeafStatistic(
+        np.stack(stat, axis=-1), np.zeros(len(labels)), "pooled counts", labels
+    ),
+    EvidenceAccumulation: _evidence,
+    DempsterRule: lambda rule, stat, labels: LeafStatistic(stat, np.zeros(2), "class scores", labels),
+    UncertaintyDecomposition: _uncertainty,
+    AveragedIntervals: _intervals,
+}
+_OF_OTHERS = "its answer is no sum of what leaves say."
+_INSTEAD: dict[type, str] = {
+    Calibrated: "its probabilities are no sums; explain the combiner that it holds, its rule.",
+    CautiousRule: "it merges by the minimum; explain DempsterRule, whose log commonalities are sums.",
+}

@@ -1,0 +1,347 @@
+"""Shapley values of what leaves say, against their definition over all subsets of the columns."""
+
+import itertools
+from math import factorial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.explanations._statistic import leaf_statistic
+from tests._forests import toy_data, toy_forest
+from tests._refusal import refuses
+from tests._sparse import sparse_data, sparse_forest
+from tests.conftest import X64
+
+
+def arrays_of(trees) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(part) for part in (trees.child, trees.feature, trees.threshold, trees.missing_right))
+
+
+def keys_of(x) -> np.ndarray:
+    bits = np.asarray(x, np.float32).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(2**31) - bits, bits)
+
+
+def by_cover(trees, cover, table, x, of_trees=None):
+    """The value of a set of columns that are known; of the others the shares of rows."""
+    (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
+
+    def rows(t, node):
+        left = child[t, node]
+        return cover[t, node] if left == node else rows(t, left) + rows(t, left + 1)
+
+    def expected(t, node, known):
+        left, column = child[t, node], feature[t, node]
+        if left == node:
+            return table[t, node]
+        if column in known:
+            goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
+            return expected(t, left + int(goes), known)
+        a, b = rows(t, left), rows(t, left + 1)
+        share = a / (a + b) if a + b else 0.5
+        return share * expected(t, left, known) + (1 - share) * expected(t, left + 1, known)
+
+    chosen = range(len(child)) if of_trees is None else of_trees
+    return lambda known: np.sum([expected(t, 0, known) for t in chosen], axis=0)
+
+
+def by_sample(trees, sample, table, x):
+    """The value of a set of columns that are known; the others are a row's of the sample in turn."""
+    child, feature, threshold, right = arrays_of(trees)
+
+    def answer(mixed):
+        keys, total = keys_of(mixed), 0.0
+        for t in range(len(child)):
+            node = 0
+            while child[t, node] != node:
+                column = feature[t, node]
+                goes = right[t, node] if np.isnan(mixed[column]) else keys[column] > threshold[t, node]
+                node = child[t, node] + int(goes)
+            total = total + table[t, node]
+        return total
+
+    has = lambda known: np.isin(np.arange(len(x)), known)
+    return lambda known: np.mean([answer(np.where(has(known), x, row)) for row in sample], axis=0)
+
+
+def definition(n: int, value) -> tuple[np.ndarray, np.ndarray]:
+    """Shapley values ``[features stat]`` and the value of no column, by all subsets."""
+    values = {known: value(known) for size in range(n + 1) for known in itertools.combinations(range(n), size)}
+    shares = np.zeros((n, len(values[()])))
+    for known, lower in values.items():
+        weight = factorial(len(known)) * factorial(n - len(known) - 1) / factorial(n) if len(known) < n else 0
+        for column in {*range(n)} - {*known}:
+            shares[column] += weight * (values[tuple(sorted((*known, column)))] - lower)
+    return shares, values[()]
+
+
+def agree(found, expected, scale: float = 1.0) -> None:
+    """Whether what was found for each instance is what the definition says."""
+    base = np.broadcast_to(found.base, (len(found.values), found.base.shape[-1]))
+    for (shares, of_none), values, own_base in zip(expected, np.asarray(found.values), base, strict=True):
+        np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT * scale)
+        np.testing.assert_allclose(own_base, of_none, rtol=LIMIT, atol=LIMIT * scale)
+
+
+def cover_of(forest) -> np.ndarray:
+    return np.asarray(forest.count_table, float).sum(axis=1)[np.asarray(forest.code)]
+
+
+def small(n_classes: int, n_trees: int = 3) -> ju.Forest:
+    return toy_forest(n_classes, n_trees)
+
+
+def instances(n_classes: int, n: int = 3, missing: bool = True) -> np.ndarray:
+    X = np.array(toy_data(n_classes)[0][:n])
+    if missing:
+        X[0, 1] = X[1, 0] = X[1, 4] = np.nan
+    return X
+
+
+LIMIT = 1e-12 if X64 else 2e-6
+
+SUMS = {
+    "mean": (ju.Mean(), 3, "probability"),
+    "mean of plausibility": (ju.Mean(ju.scorers.plausibility), 2, "probability"),
+    "vote": (ju.Vote(), 3, "probability"),
+    "epistemic weighting": (ju.EpistemicWeighting(), 2, "probability"),
+    "beta": (ju.BetaAggregation("exact"), 2, "probability"),
+    "evidence": (ju.EvidenceAccumulation([0.2, 0.3, 0.5]), 3, "class scores"),
+    "dempster": (ju.DempsterRule(), 2, "class scores"),
+    "bounds": (ju.AveragedIntervals(1.0), 3, "bounds of the probability"),
+    "bounds of two": (ju.AveragedIntervals(1.0), 2, "bounds of the probability"),
+    "doubt": (ju.UncertaintyDecomposition("plausibility"), 2, "uncertainty"),
+    "entropy": (ju.UncertaintyDecomposition(), 3, "uncertainty"),
+    "weighted": (ju.Weighted(ju.Mean(), [1.0, 0.0, 2.5]), 3, "probability"),
+    "pooling": (ju.Pooling(), 3, "pooled counts"),
+}
+
+
+def answered(forest, combiner, of, names, X) -> np.ndarray:
+    """What the shares must add up to, from the combiner's own answer."""
+    bound = ju.bind(forest, combiner)
+    if of == "probability":
+        return np.asarray(bound.probability(X))
+    if of == "class scores":
+        return np.asarray(bound(X))
+    if of == "pooled counts":
+        return np.asarray(ju.leaf_counts(forest, X)).sum(axis=1)
+    answer = bound.answer(X)
+    if of == "uncertainty":
+        return np.stack([np.asarray(getattr(answer, name)) for name in names], axis=1)
+    return np.concatenate([np.asarray(answer.lower), np.asarray(answer.upper)], axis=1)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_values_are_those_of_the_definition(name):
+    combiner, n_classes, of = SUMS[name]
+    forest = small(n_classes)
+    X = instances(n_classes)
+    found = ju.explain(forest, combiner, X)
+    assert found.of == of
+    np.testing.assert_allclose(
+        found.values.sum(axis=1) + found.base, answered(forest, combiner, of, found.names, X), rtol=1e-5, atol=1e-5
+    )
+    said = leaf_statistic(forest, combiner)  # of which the sums above are the answer
+    table = said.table / (1 if said.weights is None else said.weights.sum())
+    shares, base = definition(6, by_cover(forest.trees, cover_of(forest), table, X[0]))
+    scale = max(1.0, np.abs(table).max())
+    np.testing.assert_allclose(found.values[0], shares, rtol=0, atol=LIMIT * scale)
+    np.testing.assert_allclose(found.base, base + said.constant, rtol=0, atol=LIMIT * scale)
+
+
+def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarray]:
+    """A forest with any counts, and instances; these counts as numbers of leaves, and their sums."""
+    forest, X = small(3), instances(3, 2, missing)
+    counts = np.random.default_rng(0).integers(1, 9, (*forest.code.shape, 3))
+    return forest.with_counts(counts), X, counts.astype(float), counts.sum(axis=2).astype(float)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_values_by_all_subsets(missing):
+    """Any numbers that leaves hold, in trees of all depths."""
+    forest, X, table, cover = counted(missing)
+    found = ju.explain(forest, ju.Pooling(), X)
+    agree(found, [definition(6, by_cover(forest.trees, cover, table, x)) for x in X], scale=np.abs(found.base).max())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_values_against_rows(missing):
+    forest, X, table, _ = counted(missing)
+    sample = np.array(toy_data(3)[0][50:57])
+    sample[2, :3] = np.nan
+    found = ju.explain(forest, ju.Pooling(), X, background=sample)
+    agree(found, [definition(6, by_sample(forest.trees, sample, table, x)) for x in X], np.abs(found.base).max())
+    many = ju.explain(forest, ju.Pooling(), X, background=np.repeat(sample, 30, axis=0))  # several blocks
+    np.testing.assert_allclose(many.values, found.values, rtol=0, atol=LIMIT * np.abs(found.base).max())
+    total = np.asarray(ju.leaf_counts(forest, X)).sum(axis=1)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5)
+
+
+def test_masked_trees():
+    """An instance is explained by its own trees: those that did not grow on it."""
+    forest, X, _, cover = counted(True)
+    mask = np.array([[True, False, True], [False, True, False]])
+    sample = np.array(toy_data(3)[0][50:53])
+    table = np.asarray(ju.Mean().lift(forest.counts)["score"], float)
+    bound = ju.bind(forest, ju.Mean()).probability(X, tree_mask=mask)
+    for background in (None, sample):
+        found = ju.explain(forest, ju.Mean(), X, background=background, tree_mask=mask)
+        assert found.base.shape == (2, 3)
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base, bound, rtol=1e-5)
+    found = ju.explain(forest, ju.Mean(), X, tree_mask=mask)
+    expected = [
+        definition(6, by_cover(forest.trees, cover, table / own.sum(), x, np.flatnonzero(own)))
+        for own, x in zip(mask, X, strict=True)
+    ]
+    agree(found._replace(base=found.base - 1 / 3), expected)
+    alone = ju.explain(forest, ju.Mean(), X, tree_mask=np.zeros_like(mask))
+    assert not np.asarray(alone.values).any()
+    np.testing.assert_allclose(alone.base, 1 / 3, rtol=1e-6)
+
+
+def test_rows_of_another_counting_make_the_cover():
+    forest, X = small(2), instances(2, 2)
+    data, y = toy_data(2)
+    other = ju.count_leaves(forest, data[:60], y[:60])  # many leaves have none
+    found = ju.explain(forest, ju.Vote(), X, background=other)
+    table = np.asarray(ju.Vote().lift(forest.counts)["share"], float) / 3
+    agree(found, [definition(6, by_cover(forest.trees, cover_of(other), table, x)) for x in X])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sums_of_additive_trees(n_classes):
+    data, y = toy_data(n_classes)
+    model = GradientBoostingClassifier(n_estimators=3, max_depth=3, random_state=0).fit(data, y)
+    model = ju.from_sklearn_values(model)
+    by_counts, X = ju.count_leaves(model.trees, data, y), instances(n_classes, 2, missing=False)
+    found = ju.explain(model, None, X, background=by_counts)
+    assert found.of == "raw"
+    assert found.names == ((1,) if n_classes == 2 else (0, 1, 2))
+    table = np.asarray(model.values, float) * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
+    centred = found._replace(base=found.base - model.base)
+    agree(centred, [definition(6, by_cover(model.trees, cover_of(by_counts), table, x)) for x in X])
+    against = ju.explain(model, None, X, background=data[:20])
+    for each in (found, against):
+        np.testing.assert_allclose(each.values.sum(axis=1) + each.base, model.raw(X), rtol=1e-5, atol=1e-6)
+
+
+def test_sparse_instances():
+    """As dense ones, in all columns; of the sample, too."""
+    forest, X = sparse_forest(2, 3), sparse_data(20)
+    sample, dense = X[:5], X.toarray()
+    for background in (None, sample, sample.toarray()):
+        found = ju.explain(forest, ju.Mean(), X, background=background)
+        other = background if background is None else sample.toarray()
+        expected = ju.explain(forest, ju.Mean(), dense, background=other)
+        assert found.values.shape == (20, X.shape[1], 2)
+        np.testing.assert_allclose(found.values, expected.values, rtol=0, atol=LIMIT)
+    mixed = ju.explain(forest, ju.Mean(), dense, background=sample)
+    np.testing.assert_allclose(mixed.values, found.values, rtol=0, atol=LIMIT)
+
+
+def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
+    forest = small(2)
+    model = RandomForestClassifier(2, min_samples_leaf=300, random_state=0).fit(*toy_data(2))
+    alone = ju.from_sklearn(model)
+    found = ju.explain(alone, ju.Mean(), instances(2))
+    assert found.values.shape == (3, forest.n_features, 2)
+    assert not np.asarray(found.values).any()
+    np.testing.assert_allclose(found.base.sum(), 1, rtol=1e-6)
+    assert ju.explain(forest, ju.Mean(), np.zeros((0, 6), np.float32)).values.shape == (0, 6, 2)
+
+
+REFUSED = {
+    "no sum": (lambda f: ju.explain(f, ju.Median(), X), TypeError, "Median cannot be explained"),
+    "a minimum": (lambda f: ju.explain(f, ju.CautiousRule(), X), TypeError, "explain DempsterRule"),
+    "calibrated": (lambda f: ju.explain(f, ju.Calibrated(ju.Mean()), X), TypeError, "its rule"),
+    "several": (lambda f: ju.explain(f, {"a": ju.Mean()}, X), TypeError, "Together cannot be explained"),
+    "an area": (lambda f: ju.explain(f, ju.BetaAggregation(), X), ValueError, r"explain BetaAggregation\('exact'\)"),
+    "entropies": (
+        lambda f: ju.explain(f, ju.UncertaintyDecomposition("interval"), X),
+        ValueError,
+        "entropies of means",
+    ),
+    "a veto": (
+        lambda f: ju.explain(f, ju.EvidenceAccumulation([0.5, 0.5], smoothing=0), X),
+        ValueError,
+        "vetoes a class",
+    ),
+    "no weight": (lambda f: ju.explain(f, ju.Weighted(ju.Mean(), [0, 0, 0]), X), ValueError, "all weights are 0"),
+    "no forest": (lambda f: ju.explain(ju.bind(f, ju.Mean()), ju.Mean(), X), TypeError, "Pass its forest"),
+    "other trees": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=small(2, 4)),
+        ValueError,
+        "background is a forest of other trees",
+    ),
+    "no cover": (lambda f: ju.explain(boosted(), None, X), ValueError, "how many rows reached its leaves"),
+    "a combiner of values": (
+        lambda f: ju.explain(boosted(), ju.Mean(), X, background=f),
+        TypeError,
+        "hold values, no counts",
+    ),
+    "a model as rows": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=RandomForestClassifier()),
+        TypeError,
+        "background is a RandomForestClassifier; pass a table",
+    ),
+    "trees as rows": (
+        lambda f: ju.explain(f, ju.Mean(), X, background=f.trees),
+        TypeError,
+        "background is a Trees; pass a table",
+    ),
+    "no rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:0]), ValueError, "background has no rows"),
+    "narrow rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:, :3]), ValueError, "background has 3"),
+    "a mask": (
+        lambda f: ju.explain(f, ju.Mean(), X, tree_mask=np.ones((2, 2), bool)),
+        ValueError,
+        "tree_mask has shape",
+    ),
+    "traced": (lambda f: jax.jit(lambda x: ju.explain(f, ju.Mean(), x).values)(jnp.asarray(X)), TypeError, "traced"),
+}
+X = instances(2)
+
+
+def boosted():
+    trees = small(2).trees
+    return ju.additive.AdditiveTrees(
+        trees, jnp.zeros((*trees.feature.shape, 1)), jnp.zeros(1), link="identity", trees_per_stage=1
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    call, error, said = REFUSED[name]
+    refuses(error, said, call, small(2))
+
+
+def test_names_of_columns_and_columns_of_files():
+    forest = small(2)
+    found = ju.explain(forest, ju.Mean(), X)
+    assert found.features == tuple("012345")
+    columns = found.columns()
+    assert list(columns)[:2] == ["explanation_base", "explanation_0"]
+    assert len(columns) == 7  # the second class alone
+    np.testing.assert_array_equal(columns["explanation_3"], found.values[:, 3, 1])
+    doubt = ju.explain(forest, ju.UncertaintyDecomposition("plausibility"), X).columns()
+    assert {"explanation_aleatoric_base", "explanation_epistemic_5"} <= {*doubt}
+    masked = ju.explain(forest, ju.Mean(), X, tree_mask=np.ones((3, 3), bool))
+    np.testing.assert_allclose(masked.columns()["explanation_base"], columns["explanation_base"], rtol=1e-6)
+
+
+def test_bars():
+    pytest.importorskip("matplotlib")
+    found = ju.explain(small(2), ju.Mean(), X)
+    ax = found.plot(1, most=3)
+    shares = np.asarray(found.values)[1, :, 1]
+    order = np.argsort(-np.abs(shares), kind="stable")
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, [*shares[order[:3]], shares[order[3:]].sum()], rtol=1e-6, atol=1e-9)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [*order[:3].astype(str), "3 others"]
+    refuses(IndexError, "instance=3 is none of 3", lambda: found.plot(3))
+    refuses(TypeError, "stat='yes' must be an integer", lambda: found.plot(0, "yes"))
+    refuses(ValueError, "most=0 must be at least 1", lambda: found.plot(most=0))

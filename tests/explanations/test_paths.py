@@ -1,0 +1,109 @@
+"""Tests of sets of categories and multi-way tests, each of which binary tests make that share their children."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.explanations import _paths
+from jaxunc.forest import interval_nodes
+from tests._refusal import refuses
+from tests.interop._random_sets import KINDS, random_sets, rows_of
+
+from .test_explain import agree, arrays_of, by_cover, by_sample, cover_of, definition, keys_of
+
+
+def by_whole_tests(trees, cover, table, x):
+    """The value of known columns, where a column that is not known is shared out by the sides of whole tests."""
+    (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
+    tests, within = interval_nodes(trees)
+    ends = {(test.tree, test.node): test.child for test in tests}
+
+    def rows(t, node):
+        left = ends.get((t, node), child[t, node])
+        return cover[t, node] if child[t, node] == node else rows(t, left) + rows(t, left + 1)
+
+    def step(t, node):
+        column = feature[t, node]
+        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
+        return child[t, node] + int(goes)
+
+    def expected(t, node, known):
+        if child[t, node] == node:
+            return table[t, node]
+        if feature[t, node] in known:
+            node = step(t, node)
+            while within[t, node]:
+                node = step(t, node)
+            return expected(t, node, known)
+        left = ends.get((t, node), child[t, node])
+        a, b = rows(t, left), rows(t, left + 1)
+        return (a * expected(t, left, known) + b * expected(t, left + 1, known)) / (a + b)
+
+    return lambda known: np.sum([expected(t, 0, known) for t in range(len(child))], axis=0)
+
+
+@pytest.mark.parametrize("kind", ["narrow", "narrow, levels"])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.exhaustive(keep=4)
+def test_sets(kind, seed):
+    """Tests of sets, one column's below another's, which lead to a leaf along many paths."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    model = random_sets(rng, kind, n_trees=3)
+    trees, (_, given) = model.trees, rows_of(rng, model, 6, finite=True)
+    X = np.asarray(ju.tables.encode_instances(given, trees.columns).values)
+    cover = rng.integers(1, 9, np.shape(trees.child)).astype(float)
+    counts = np.stack([cover, np.zeros_like(cover)], axis=-1)
+    counted = ju.forest.Forest(
+        trees, *of_counts(counts), prior=np.ones(2) / 2, n_samples=np.ones(()), class_labels=(0, 1)
+    )
+    table = np.asarray(model.values, float) * (
+        1.0
+        if model.values.shape[2] == model.n_outputs
+        else model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs)
+    )
+    scale = np.abs(table).sum()
+    for background, value in (
+        (counted, lambda x: by_whole_tests(trees, cover, table, x)),
+        (given, lambda x: by_sample(trees, X, table, x)),
+    ):
+        found = ju.explain(model, None, given, background=background)
+        agree(found._replace(base=found.base - model.base), [definition(4, value(x)) for x in X], scale)
+
+
+def of_counts(counts):
+    distinct, code = np.unique(counts.reshape(-1, 2), axis=0, return_inverse=True)
+    return jax.device_put((distinct, code.reshape(counts.shape[:2]).astype(np.int32)))
+
+
+@pytest.mark.parametrize("mode", ["parent", "zeros"])
+def test_multi_way_tests(mode):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (60, 3)).astype(np.float32)
+    grown = ju.grow_random_trees(jax.random.key(0), X, rng.integers(0, 2, 60), n_trees=3, nominal=np.ones(3, bool))
+    forest = grown.with_empty_leaves(mode)
+    table = np.asarray(ju.inference.leaf_table(forest, ju.Mean())["score"], float) / 3
+    table = np.concatenate([-table, table], axis=-1) if table.shape[-1] == 1 else table
+    found = ju.explain(forest, ju.Mean(), X[:4])
+    total = ju.bind(forest, ju.Mean()).probability(X[:4])
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5, atol=1e-6)
+    against = ju.explain(forest, ju.Mean(), X[:4], background=X[10:20])
+    np.testing.assert_allclose(against.values.sum(axis=1) + against.base, total, rtol=1e-5, atol=1e-6)
+    centred = [each._replace(base=each.base - 0.5) for each in (found, against)]
+    agree(centred[0], [definition(3, by_cover(forest.trees, cover_of(forest), table, x)) for x in X[:4]])
+    agree(centred[1], [definition(3, by_sample(forest.trees, X[10:20], table, x)) for x in X[:4]])
+
+
+def test_followed_leaves_are_refused():
+    X = np.arange(8, dtype=np.float32)[:, None] % 4
+    grown = ju.grow_random_trees(jax.random.key(0), X, X[:, 0] > 1, n_trees=3, nominal=np.ones(1, bool))
+    if grown.follows_forks:
+        refuses(ValueError, "with_empty_leaves", lambda: ju.explain(grown, ju.Mean(), X))
+
+
+def test_too_many_paths_are_refused(monkeypatch):
+    monkeypatch.setattr(_paths, "MOST", 4)
+    rng = np.random.default_rng(1)
+    model = random_sets(rng, "narrow", n_trees=3)
+    _, given = rows_of(rng, model, 3, finite=True)
+    refuses(ValueError, "lead to more than 4 paths", lambda: ju.explain(model, None, given, background=given))
