@@ -137,6 +137,7 @@ def answered(forest, combiner, of, names, X) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SUMS)
+@pytest.mark.exhaustive(keep=6)
 def test_values_are_those_of_the_definition(name):
     combiner, n_classes, of = SUMS[name]
     forest = small(n_classes)
@@ -162,6 +163,7 @@ def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarra
 
 
 @pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive(keep=1)
 def test_values_by_all_subsets(missing):
     """Any numbers that leaves hold, in trees of all depths."""
     forest, X, table, cover = counted(missing)
@@ -170,6 +172,7 @@ def test_values_by_all_subsets(missing):
 
 
 @pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive(keep=1)
 def test_values_against_rows(missing):
     forest, X, table, _ = counted(missing)
     sample = np.array(toy_data(3)[0][50:57])
@@ -214,6 +217,7 @@ def test_rows_of_another_counting_make_the_cover():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive(keep=1)
 def test_sums_of_additive_trees(n_classes):
     data, y = toy_data(n_classes)
     model = GradientBoostingClassifier(n_estimators=3, max_depth=3, random_state=0).fit(data, y)

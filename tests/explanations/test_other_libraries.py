@@ -15,6 +15,7 @@ pytestmark = pytest.mark.once
 
 @pytest.mark.parametrize("settings", [{}, {"max_depth": 4}, {"class_weight": "balanced"}, {"bootstrap": False}])
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive(keep=3)
 def test_shap(n_classes, settings):
     """The mean probability, by the shares of rows and against rows."""
     shap: Any = pytest.importorskip("shap")

@@ -45,7 +45,7 @@ def by_whole_tests(trees, cover, table, x):
 
 @pytest.mark.parametrize("kind", ["narrow", "narrow, levels"])
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=2)
 def test_sets(kind, seed):
     """Tests of sets, one column's below another's, which lead to a leaf along many paths."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
@@ -77,6 +77,7 @@ def of_counts(counts):
 
 
 @pytest.mark.parametrize("mode", ["parent", "zeros"])
+@pytest.mark.exhaustive(keep=1)
 def test_multi_way_tests(mode):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 5, (60, 3)).astype(np.float32)

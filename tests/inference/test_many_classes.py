@@ -14,7 +14,7 @@ from jaxunc.smoothing import MemberSmoothing
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule
 
-KEPT = ("pooling", "one_vs_rest", "median")
+KEPT = ("pooling",)
 FURTHER = {
     "vote of equal masses": lambda prior, trees: ju.GeneralizedVote(1.0),
     "vote by size": lambda prior, trees: ju.GeneralizedVote(1.0, "leaf_size"),
