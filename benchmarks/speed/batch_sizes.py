@@ -8,7 +8,7 @@ import numpy as np
 import jaxunc as ju
 
 from . import engines
-from .measure import Times, interleaved, ratio, spread
+from .measure import Times, interleaved, ratio, spread, timed
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
 
 
@@ -40,8 +40,8 @@ MOST_PAIRS, MOST_VALUES, MOST_OF_SLOW = 10**8, 5 * 10**7, 10**7
 """Rows times trees, and times columns, up to which a batch is measured; and the former for engines that are slow."""
 
 REPEATS = 7
-MOST_CALLS, ROWS_TIMED = 50, 20_000
-"""Calls in one timing, so that short ones are not those of a core that wakes up; and their rows together."""
+MOST_CALLS, SECONDS_TIMED = 50, 0.05
+"""Calls in one timing, so that short ones are not those of a core that wakes up, and the seconds that they take."""
 
 
 def batch_sizes(scale: Scale) -> list[dict]:
@@ -65,11 +65,11 @@ def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[d
     peers, _ = engines.peers(model, X, data.y, data.X, PEERS if own else PEERS[:1])
     found = [ours, engines.scikit_learn(model, X), *peers]
     reference = ours.answer()
-    calls = min(MOST_CALLS, max(1, ROWS_TIMED // n))
-    times = interleaved({engine.name: _many(engine.answer, calls) for engine in found}, REPEATS)
+    calls = {engine.name: _calls(engine.answer) for engine in found}
+    times = interleaved({engine.name: _many(engine.answer, calls[engine.name]) for engine in found}, REPEATS)
+    times = {name: Times([wall / calls[name] for wall in one.wall], []) for name, one in times.items()}
     rows = []
     for engine in found:
-        per_call = Times([wall / calls for wall in times[engine.name].wall], [])
         rows.append(
             {
                 "shape": shape.name,
@@ -77,12 +77,17 @@ def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[d
                 "columns": shape.columns,
                 "rows": n,
                 "engine": engine.name,
-                "steady_s": spread(per_call.wall),
+                "steady_s": spread(times[engine.name].wall),
                 "ratio_to_jaxunc": ratio(times[engine.name], times["jaxunc"]),
                 **engines.compare(engine.answer(), reference),
             }
         )
     return rows
+
+
+def _calls(answer: Callable[[], object]) -> int:
+    answer()
+    return min(MOST_CALLS, max(1, round(SECONDS_TIMED / timed(answer)[0])))
 
 
 def _many(answer: Callable[[], object], times: int) -> Callable[[], None]:
