@@ -185,7 +185,7 @@ def _sums(missing: bool, block: int, n_rows: int, levels: ObliviousTests, x: Arr
     return TwoFloat(*two_sum(high, low))
 
 
-def _codes(keys: Int32[Array, "columns row"], block: int, n_rows: int, pieces: tuple) -> Int32[Array, "rows row"]:
+def _codes(keys: Int32[Array, "columns row"], block: int, n_rows: int, pieces: tuple) -> Int32[Array, "rows places"]:
     """How many borders of each row are below the values of a block, in words as wide as the keys that are compared."""
     column, row, border, n_pieces = pieces
     none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end

@@ -61,7 +61,7 @@ class Attributions(NamedTuple):
         data
             The instances, whose values colour the plots.
         """
-        import shap
+        import shap  # pyright: ignore[reportMissingImports]
 
         values = np.asarray(self.values)
         base = np.broadcast_to(np.asarray(self.base)[..., stat], len(values))

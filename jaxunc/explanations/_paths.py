@@ -91,7 +91,7 @@ def unroll(trees: Trees) -> Unrolled:
     )
     single = child[:, 0] == 0
     tree, node = np.flatnonzero(~single), np.zeros(np.count_nonzero(~single), np.int64)
-    ends = [(np.flatnonzero(single), np.zeros(np.count_nonzero(single), np.int64), Paths.of_roots(sum(single)))]
+    ends = [(np.flatnonzero(single), np.zeros(np.count_nonzero(single), np.int64), Paths.of_roots(int(np.count_nonzero(single))))]
     paths, levels = Paths.of_roots(len(tree)), []
     while len(node):
         if len(node) > MOST:
