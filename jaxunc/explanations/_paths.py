@@ -90,8 +90,8 @@ def unroll(trees: Trees) -> Unrolled:
         np.asarray(part) for part in (trees.child, np.maximum(trees.feature, 0), trees.threshold, trees.missing_right)
     )
     single = child[:, 0] == 0
-    tree, node = np.flatnonzero(~single), np.zeros(np.count_nonzero(~single), np.int64)
-    ends = [(np.flatnonzero(single), np.zeros(np.count_nonzero(single), np.int64), Paths.of_roots(int(np.count_nonzero(single))))]
+    (tree, node), (leaf, root) = ((own, np.zeros_like(own)) for own in map(np.flatnonzero, (~single, single)))
+    ends = [(leaf, root, Paths.of_roots(len(leaf)))]
     paths, levels = Paths.of_roots(len(tree)), []
     while len(node):
         if len(node) > MOST:

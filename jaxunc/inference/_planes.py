@@ -132,7 +132,7 @@ def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array],
     return columns, rows
 
 
-def _behind_neutral(rows: Any, neutral: float) -> Array:
+def _behind_neutral(rows: Any, neutral: int | float) -> Array:
     """Rows behind one of neutral values, which padding trees have."""
     first = (1, rows.shape[1])
     if isinstance(rows, np.ndarray):

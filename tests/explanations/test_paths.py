@@ -1,6 +1,7 @@
 """Tests of sets of categories and multi-way tests, each of which binary tests make that share their children."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -55,7 +56,7 @@ def test_sets(kind, seed):
     cover = rng.integers(1, 9, np.shape(trees.child)).astype(float)
     counts = np.stack([cover, np.zeros_like(cover)], axis=-1)
     counted = ju.forest.Forest(
-        trees, *of_counts(counts), prior=np.ones(2) / 2, n_samples=np.ones(()), class_labels=(0, 1)
+        trees, *of_counts(counts), prior=jnp.ones(2) / 2, n_samples=jnp.ones(()), class_labels=(0, 1)
     )
     table = np.asarray(model.values, float) * (
         1.0
