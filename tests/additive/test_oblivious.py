@@ -52,7 +52,7 @@ def walked(made: AdditiveTrees, monkeypatch) -> AdditiveTrees:
 
 
 @pytest.mark.parametrize("each", [1, 3])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_sums_are_those_of_a_walk(each, monkeypatch):
     made, X = model(each=each), rows(2600)
     assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound())

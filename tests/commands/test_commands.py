@@ -151,7 +151,7 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     "options", [["--combiner", "evidence"], ["--estimator", "cautious"], ["--estimator", "random-trees"]]
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_words_are_read_alike_by_all(options, path, tmp_path, capsys):
     fit = ["fit", str(path), "--target", "kind", "--trees", "30", "--leaf-size", "3", "--output", str(tmp_path / "m")]
     main([*fit, *options])

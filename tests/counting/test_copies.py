@@ -141,6 +141,7 @@ def test_few_trees_without_a_row_have_their_cause_named():
     assert "group" not in str(caught.value)
 
 
+@pytest.mark.exhaustive
 def test_answers_without_a_group_are_those_of_a_count_without_it():
     X, y = numbers(80)
     rng = np.random.default_rng(3)

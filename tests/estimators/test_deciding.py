@@ -47,7 +47,7 @@ def model(name, labels):
     return KINDS[name]().fit(X[:80], labels[:80])
 
 
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=2)
 def test_no_answer_contradicts_another(name, model, labels):
     p, rows = model.predict_proba(NEW), np.arange(len(NEW))
     best, named = p.argmax(axis=1), np.searchsorted(model.classes_, model.predict(NEW))

@@ -93,6 +93,7 @@ def test_weights_of_one_are_no_weights():
     np.testing.assert_array_equal(learned[0], learned[1])
 
 
+@pytest.mark.exhaustive
 def test_weights_are_repeats_for_what_is_learned():
     rows = ju.learning.oob_dataset(forest().fit(X[:100], Y[:100]), X[100:], Y[100:], source="held_out")
     counts = np.asarray(rows.histograms.count_table)[np.asarray(rows.histograms.code)[:100, :1]]

@@ -179,6 +179,7 @@ def test_rows_of_noise(forest, weights, fault):
     check(forest, weights, fault)
 
 
+@pytest.mark.exhaustive
 def test_some_rows_of_noise():
     draw = np.random.default_rng(SEED)
     faulty = [one for one in CELLS if one[2] not in RIGHT]

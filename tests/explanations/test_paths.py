@@ -78,7 +78,7 @@ def of_counts(counts):
 
 
 @pytest.mark.parametrize("mode", ["parent", "zeros"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_multi_way_tests(mode):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 5, (60, 3)).astype(np.float32)

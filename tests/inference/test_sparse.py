@@ -89,6 +89,7 @@ def test_an_absent_entry_is_zero_and_not_missing():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
     """However many columns are tested; what is left of a batch goes through smaller calls."""
     forest, X = sparse_forest(3), sparse_data()
@@ -141,6 +142,7 @@ def test_random_trees_with_nominal_columns(mode):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_no_program_depends_on_the_number_of_rows():
     bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data(900, seed=1)
     for n in (1, 2, 4, 8, 16, 32, 64, 128, 200, 300, 500, 900):

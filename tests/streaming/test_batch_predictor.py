@@ -79,6 +79,7 @@ def test_nothing_is_started_before_the_first_batch(saved):
     assert int(done.stdout) < 1000
 
 
+@pytest.mark.exhaustive
 def test_a_replaced_model(frame, model, tmp_path):
     path, answers = tmp_path / "model.safetensors", []
     y = model.predict(frame)

@@ -147,6 +147,7 @@ def _write(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files that are open cannot be cut there")
+@pytest.mark.exhaustive
 def test_files_that_are_cut_while_they_are_read(tmp_path):
     _write(tmp_path)
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)

@@ -161,6 +161,7 @@ def test_all_outputs_at_once():
     np.testing.assert_array_equal(found["settled"], heard.settled)
 
 
+@pytest.mark.exhaustive
 def test_explanations(frame, model):
     """The share of each column in what the model's combiner answers, beside other outputs."""
     found = whole(ju.stream(model, frame, outputs=["class", "explanation"], chunk_rows=50))

@@ -199,7 +199,7 @@ reaches = lambda least, counts, t: bool(any(0 <= least[c, t] <= counts[c] for c 
 
 @pytest.mark.parametrize("population", ["infinite", "finite"])
 @pytest.mark.parametrize("max_trees", [60, 25])
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_forests_vote_by_the_table(population, max_trees, rng):
     votes = drawn_votes(rng, 400, 60, 2)
     forest, X = forest_of_votes(votes, 2)

@@ -216,7 +216,7 @@ def test_what_is_packed_once(fitted, monkeypatch):
 @pytest.mark.parametrize(
     "how", [{}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite", "max_trees": 7}], ids=str
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_sparse_instances(walk, how, monkeypatch):
     bound, X = voting.bind_vote(sparse_forest(3), walk=walk, **how), sparse_data(missing=True)
     expected = bound(X.toarray())
