@@ -136,7 +136,8 @@ def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
     """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
-    blocks = None if n_blocks is None else (1, n_blocks)
+    # On an accelerator blocks are counted where planes are so wide that not all rows of a call go together.
+    blocks = None if n_blocks is None else (1 if spec.walk == "blocks" else spec.block, n_blocks)
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _planes, leaf_table
+from jaxunc.inference import _by_table, _packed_trees, _planes, leaf_table
 from jaxunc.smoothing import MemberSmoothing
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule
@@ -192,3 +192,15 @@ def test_memory_is_linear_in_the_classes(mode):
         return compiled.memory_analysis().temp_size_in_bytes
 
     assert peak(160) < 5 * peak(40)
+
+
+def test_an_accelerator_walks_all_blocks_of_a_call(monkeypatch):
+    """Of classes so many that not all rows of a call go together."""
+    forest, X, _ = data()
+    expected = ju.bind(forest, ju.Mean()).probability(X)
+    monkeypatch.setattr(_planes, "WIDE", 2)
+    monkeypatch.setattr(_packed_trees, "MOST_NUMBERS", 64 * forest.n_classes)
+    monkeypatch.setattr(_by_table, "MOST_NUMBERS", 100 * forest.n_classes)
+    bound = ju.bind(forest, ju.Mean(), walk="levels")
+    assert bound._engine(False).call().shapes.single == (100, 64)
+    np.testing.assert_allclose(bound.probability(X), expected, rtol=1e-5)
