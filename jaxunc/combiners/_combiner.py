@@ -340,6 +340,8 @@ def merged(combiner: Combiner, stat: PyTree, passing: Bool[Array, "trees rows"] 
 
 _lift_rows_once = jit(lift_tree)
 _SHORT, _LONG, _MOST_NUMBERS = 1024, 16384, 2**22
+_MOST_LIFTED = 2**29
+"""Numbers that may be lifted in all, 2 GB of 32 bits: some times as much is in use while they are packed."""
 
 
 MANY = 32
@@ -366,8 +368,15 @@ def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyT
 
 def _length(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> int:
     """Rows that are lifted at a time where classes are many: a power of two."""
-    lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, counts.shape[-1]), counts.dtype))
-    numbers = max(counts.shape[-1], *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))
+    n_rows, n_classes = counts.shape
+    lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
+    numbers = max(n_classes, *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))
+    if n_rows * numbers > _MOST_LIFTED:
+        raise ValueError(
+            f"{type(combiner).__name__} of {n_classes} classes makes {numbers} numbers of each leaf, and there are "
+            f"{n_rows} distinct ones (padded): {n_rows * numbers * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
+            "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
+        )
     return min(_SHORT, 1 << max(_MOST_NUMBERS // numbers, 1).bit_length() - 1)
 
 

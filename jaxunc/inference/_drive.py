@@ -156,7 +156,8 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 def _of_rest(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
     """The shape in whose parts threads are done first."""
-    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min(LEAST_SHARED, n_instances)]
+    least = min(LEAST_SHARED, n_instances, shapes.single.rows)
+    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= least]
 
     def took(chunk: Chunk) -> int:
         calls = ceil_div(n_instances, chunk.rows)

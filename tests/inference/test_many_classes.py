@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _by_table, _packed_trees, _planes, leaf_table
+from jaxunc.inference import _by_table, _packed_trees, _planes, cut, leaf_table
+from jaxunc.inference._drive import Chunk, Shapes
 from jaxunc.smoothing import MemberSmoothing
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule
@@ -204,3 +205,21 @@ def test_an_accelerator_walks_all_blocks_of_a_call(monkeypatch):
     bound = ju.bind(forest, ju.Mean(), walk="levels")
     assert bound._engine(False).call().shapes.single == (100, 64)
     np.testing.assert_allclose(bound.probability(X), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [ju.GeneralizedVote, ju.LearnedVote, ju.ExplainedVote])
+def test_pairs_of_so_many_classes_are_refused(make):
+    """Before anything is computed: memory would not do."""
+    forest, _, _ = wide_forest(2000, 200, 5)
+    with pytest.raises(ValueError, match=rf"{make.__name__} of 2000 classes makes \d+ numbers of each leaf.* GB"):
+        ju.bind(forest, make(1.0))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 64])
+def test_every_number_of_instances_is_cut_where_calls_are_small(threads):
+    """Shapes below those that threads share, as combiners of many numbers and explanations have."""
+    shapes = Shapes(Chunk(32, 32), None, (Chunk(8, 8),))
+    for n in range(400):
+        parts = cut(n, shapes, threads)
+        assert [0, *(part.stop for part in parts)] == [*(part.start for part in parts), n]
+        assert all(part.stop - part.start <= part.chunk.rows for part in parts)
