@@ -18,15 +18,17 @@ BY_COVER, BY_ROWS, PERMUTATION, OF_MEAN = METHODS
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
-    """A row per (setting, cause, method), with the shares of all seeds: the planted column, or its copy, comes first."""
+    """A row per (setting, cause, method): of each seed the share that has the planted column, or its copy, first."""
     rows = []
     for cell, record in found.items():
         for cause in CAUSES:
             for name in METHODS:
                 shares = np.array(record[cause][name])
                 either = shares.sum(axis=1)
-                rows.append({**cell._asdict(), "cause": cause, "method": name, "planted": shares[:, 0].mean()}
-                            | {"seeds": either, "share": either.mean(), "trusted": is_trusted(either)})  # fmt: skip
+                rows.append(
+                    {**cell._asdict(), "cause": cause, "method": name, "planted": shares[:, 0].mean()}
+                    | {"seeds": either, "share": either.mean(), "trusted": is_trusted(either)}
+                )
     return pd.DataFrame(rows)
 
 
