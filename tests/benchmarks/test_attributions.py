@@ -1,6 +1,7 @@
 """The study of planted causes of doubt: what is drawn, its methods, its rules, and what the docs say of it."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 import jaxunc as ju
 from benchmarks.studies.attributions import methods
 from benchmarks.studies.attributions import run as study
-from benchmarks.studies.attributions.page import is_trusted, table, told
+from benchmarks.studies.attributions.page import is_trusted, page, table, told
+from tests._claims import Page, page_of
 
 pytestmark = pytest.mark.once
 
@@ -73,3 +75,23 @@ def test_every_setting_is_kept_with_all_its_seeds():
     assert len(found) == len(methods.DESIGNS) * len(study.SETTINGS)
     lengths = {len(one) for record in found.values() for of in record.values() for one in of.values()}
     assert lengths == {study.N_SEEDS}
+
+
+def test_what_the_docs_and_the_page_say():
+    said = re.findall(r"\.\d\d to 1?\.\d\d", Page("docs/how_to/explain.md").said)
+    assert len(said) == 5
+    text, frame = page_of("attributions"), table(study.kept(study.RESULTS))
+    for one in said:
+        assert "0" + one.replace(" .", " 0.") in text, one
+    share = frame[frame["method"] == "explain, by cover"].set_index(["cause", "data", "learner", "leaf"])["share"]
+    assert share["aleatoric", "own, idle", "extra trees", 1].max() == 0
+    assert share["epistemic"].loc[["own, idle", "own, used", "other, idle"]].max() < 0.9
+    by_cover, permuted = (
+        frame[frame["method"] == name].groupby("cause")["share"].mean() for name in ("explain, by cover", "permutation")
+    )
+    assert (by_cover > permuted).all()
+
+
+def test_a_page_of_a_part_of_the_settings():
+    found = study.kept(study.RESULTS)
+    assert "not run" in page({cell: found[cell] for cell in [*found][:2]})

@@ -15,6 +15,7 @@ TEMPLATE = Path(__file__).with_name("page.md")
 TRUSTED, AT_EACH_SEED, TOLD = 0.9, 0.75, 0.9
 """Of the instances in the mean over seeds, at each seed; of the seeds, for one method to be better than another."""
 BY_COVER, BY_ROWS, PERMUTATION, OF_MEAN = METHODS
+CELL = ["data", "learner", "leaf", "rows", "copies"]
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
@@ -52,12 +53,41 @@ def page(found: Mapping[Any, dict]) -> str:
         TEMPLATE,
         n_settings=len(found),
         n_seeds=len(frame["seeds"].iloc[0]),
-        designs="\n".join(text_rows(_by_design(frame))),
+        designs="\n".join(text_rows(_means(frame, "share"))),
         aleatoric="\n".join(text_rows(_by_setting(frame, "aleatoric"))),
         epistemic="\n".join(text_rows(_by_setting(frame, "epistemic"))),
         verdicts="\n".join(text_rows([[*row[:2], "kept" if row[2] else "**missed**"] for row in verdicts(frame)])),
-        copies="\n".join(text_rows(_of_copies(frame))),
+        copies="\n".join(text_rows(_means(frame[frame["copies"] == 1], "planted"))),
+        **_numbers(frame),
     )
+
+
+def _numbers(frame: pd.DataFrame) -> dict[str, object]:
+    """What the page says in words; its test holds the words to these numbers."""
+    by_cover = frame[frame["method"] == BY_COVER]
+    noise, hole = (by_cover[by_cover["cause"] == cause] for cause in CAUSES)
+    ones, own = (noise["learner"] == "extra trees") & (noise["leaf"] == 1), noise["data"].str.startswith("own")
+    both = [told(frame, cause, BY_COVER, PERMUTATION) for cause in CAUSES]
+    means = frame.pivot_table(index=["cause", *CELL], columns="method", values="share")
+    return {
+        "noise": spread(noise[~ones]),
+        "pure": spread(noise[ones & own]),
+        "pure_others": spread(noise[ones & ~own]),
+        **{design.replace(", ", "_"): spread(hole[hole["data"] == design]) for design in DESIGNS},
+        "by_rows": f"{(means[BY_ROWS] - means[BY_COVER]).abs().max():.2f}",
+        "permutation": sum(lost for _, lost in both),
+        "worse": sum(won for won, _ in both),
+        "n_both": len(by_cover),
+        "of_mean": spread(frame[frame["method"] == OF_MEAN]),
+    }
+
+
+def spread(rows: pd.DataFrame) -> str:
+    """The least and the largest share of some settings."""
+    if rows.empty:
+        return "not run"
+    least, most = (f"{value:.2f}" for value in (rows["share"].min(), rows["share"].max()))
+    return least if least == most else f"{least} to {most}"
 
 
 def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
@@ -80,35 +110,22 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     return found
 
 
-def _by_design(frame: pd.DataFrame) -> list[list[str]]:
-    """Means over settings."""
-    means = frame.groupby(["cause", "data", "method"])["share"].mean()
-    return [
-        [cause, design, *(f"{means[cause, design, name]:.2f}" for name in METHODS)]
-        for cause in CAUSES
-        for design in DESIGNS
-    ]
+def _means(frame: pd.DataFrame, values: str) -> list[list[str]]:
+    """Means over the settings of a design."""
+    if frame.empty:
+        return []
+    means = frame.pivot_table(index=["cause", "data"], columns="method", values=values, sort=False)[[*METHODS]]
+    order = sorted(means.index, key=lambda key: (key[0], [*DESIGNS].index(key[1])))
+    return [[*key, *(f"{share:.2f}" for share in means.loc[key])] for key in order]
 
 
 def _by_setting(frame: pd.DataFrame, cause: str) -> list[list[str]]:
     own = frame[frame["cause"] == cause]
     body = []
-    for (design, learner, leaf, n, copies), rows in own.groupby(
-        ["data", "learner", "leaf", "rows", "copies"], sort=False
-    ):
+    for (design, learner, leaf, n, copies), rows in own.groupby(CELL, sort=False):
         by_name = rows.set_index("method")
         cells = (f"{by_name['share'][name]:.2f} ({min(by_name['seeds'][name]):.2f})" for name in METHODS)
         shown = (f"**{cell}**" if by_name["trusted"][name] else cell for name, cell in zip(METHODS, cells, strict=True))
         chance = (1 + copies) / (N_COLUMNS + len(CAUSES) * copies)
         body.append([design, learner, str(leaf), str(n), "yes" if copies else "", *shown, f"{chance:.3f}"])
     return body
-
-
-def _of_copies(frame: pd.DataFrame) -> list[list[str]]:
-    """Where columns have copies: how often the planted one itself is first."""
-    own = frame[frame["copies"] == 1].set_index(["cause", "data", "method"])["planted"]
-    return [
-        [cause, design, *(f"{own[cause, design, name]:.2f}" for name in METHODS)]
-        for cause in CAUSES
-        for design in DESIGNS
-    ]
