@@ -108,7 +108,8 @@ class Scoring:
         self.labels = answering_model.class_labels
         self._model = model
         deciding = _deciding(model, self.labels, **decisions)
-        self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding)
+        names = self.columns_read.names if self.raw_rows is None else None
+        self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding, names)
         self._models = {id(model): model for one in self.answerers for model in one.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
         self.blank = self.columns([one.read(blank) for one in self.answerers])
@@ -285,8 +286,12 @@ def answerers_of(
     s: float,
     confidence: float,
     deciding: HowDecided = HowDecided(),  # noqa: B008
+    column_names: tuple[str, ...] | None = None,
 ) -> tuple[Answerer, ...]:
-    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
+    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered.
+
+    ``column_names`` are for explanations: the model's forest may not know them.
+    """
     parts = _parts(model.blank_answer())
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
     of_probabilities = {"decision", *("set",) * (deciding.least is not None)} & {*outputs}
@@ -319,7 +324,7 @@ def answerers_of(
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
     if explained and model.forest is not None and model.combiner is not None:
-        answerers.append(Answerer(Explaining(model.forest, model.combiner), explained))
+        answerers.append(Answerer(Explaining(model.forest, model.combiner, column_names), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
 
@@ -443,12 +448,13 @@ class Explained(eqx.Module):
 class Explaining(OfForest):
     """A forest and a combiner that answer with shares."""
 
-    def __init__(self, forest: Forest, combiner: Combiner):
-        self.forest, self.combiner = forest, combiner
+    def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
+        self.forest, self.combiner, self._names = forest, combiner, names
 
     def answer(self, X: Any) -> Explained:
         """Return the shares for instances."""
-        found = explain(self.forest, self.combiner, X).columns()
+        shares = explain(self.forest, self.combiner, X)
+        found = shares._replace(features=self._names or shares.features).columns()
         return Explained(tuple(found.values()), tuple(found))
 
     def blank_answer(self) -> Explained:
@@ -458,4 +464,4 @@ class Explaining(OfForest):
 
     def with_rule(self, combiner: Combiner) -> "Explaining":
         """Return the same of another combiner."""
-        return Explaining(self.forest, combiner)
+        return Explaining(self.forest, combiner, self._names)

@@ -61,6 +61,23 @@ def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     np.testing.assert_array_equal(found["class"], loaded.predict(pd.read_csv(iris)[list(loaded.feature_names_in_)]))
 
 
+@pytest.mark.exhaustive
+def test_what_the_usual_combiner_explains(iris, tmp_path):
+    """The learned pool of a random forest: the share of each column in what it divides."""
+    model, out = tmp_path / "model.safetensors", tmp_path / "out"
+    fit(iris, model, "--forest", "random-forest", "--trees", "50")
+    main(["predict", str(model), str(iris), "--output", str(out), "--outputs", "explanation", "--quiet"])
+    found, loaded = pd.read_parquet(out), ju.load(model)
+    bound, X = loaded.bound_, pd.read_csv(iris)[list(loaded.feature_names_in_)]
+    assert isinstance(bound.combiner, ju.LearnedPool)
+    expected = ju.explain(bound.forest, bound.combiner, X)
+    assert (expected.of, len(found.columns)) == ("pooled shares", 3 * 5)
+    for s, label in enumerate(expected.names):
+        assert (found[f"explanation_{label}_base"] == found[f"explanation_{label}_base"][0]).all()
+        for i, column in enumerate(X):
+            np.testing.assert_allclose(found[f"explanation_{label}_{column}"], expected.values[:, i, s], atol=1e-4)
+
+
 def test_forests_of_scikit_learn(iris, tmp_path, capsys):
     data = pd.read_csv(iris)
     fitted = RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(data.iloc[:, :4], data.species)

@@ -145,8 +145,7 @@ def test_all_outputs_at_once():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
-    outputs = [name for name in OUTPUTS if name != "explanation"]  # which a learned pool has not
-    found = whole(ju.stream(model, X, outputs=outputs, s=2.0))
+    found = whole(ju.stream(model, X, outputs=OUTPUTS, s=2.0))
     np.testing.assert_array_equal(found["class"], model.predict(X))
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(2.0))(X)
@@ -159,6 +158,9 @@ def test_all_outputs_at_once():
     heard = ju.predict_until_settled(model.forest_, X)
     np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
     np.testing.assert_array_equal(found["settled"], heard.settled)
+    expected = ju.explain(model.bound_.forest, model.bound_.combiner, X).columns()  # of a learned pool
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.exhaustive
