@@ -2,7 +2,7 @@
 
 A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
 the cover. Of a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
-instance passes these (both 1 at the first test); z_1 + z_2 = z the same with the node's test, for its two children. With
+instance passes these (both 1 at the first test); z_1 + z_2 = z the same with the node's test, for its children. With
 a = t + (1 - t) z, for a quadrature point t with weight w::
 
     chance of the first child   p = its share of the cover   if o = 0
@@ -16,9 +16,9 @@ a = t + (1 - t) z, for a quadrature point t with weight w::
 The sums over nodes are the Shapley values: shares of a column's tests on one path telescope. What is integrated is a
 polynomial of one degree less than the path has distinct columns, for which half as many points are exact.
 
-A step takes one node, all points and a block of instances. What the steps hold is the path alone: chances to arrive, and
-what is expected of first children that are done. Of a node with one leaf the leaf is the first child. So the program
-knows nothing of a tree's form but numbers in arrays, and forests share it.
+A step takes one node, all points and a block of instances, and holds what belongs to its path alone: chances to arrive,
+and what is expected at first children that are done. If one child is a leaf, it is the first. Only numbers in arrays
+say what form the trees have: forests of like size share a program.
 """
 
 from functools import partial
@@ -32,207 +32,190 @@ from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import outside_traces
 from jaxunc._numerics import cores, multiple_of, order_key, padded_rows, power_of_two
-from jaxunc.forest import Trees
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
 from ._paths import Shares, Unrolled
 
-ROWS = 512
-"""Instances of a call."""
-FEW = 8
-"""Instances of a small call."""
-DEPTHS = 16
-"""Depths are padded to multiples of this, and nodes to powers of two, so that forests share programs."""
+ROWS = {"cpu": 512, "others": 16384}
+"""Instances of a call: on a CPU so many that what a step reads stays in its cache."""
+SMALL = 8, 128
+"""Instances of small calls."""
+BYTES = 2**28
+"""Memory of what the steps hold, beyond which calls take fewer instances."""
+NODES, DEPTH = 4096, 32
+"""The least sizes of programs; larger ones are powers of two."""
 
 
 class Walk(NamedTuple):
     """The inner nodes of all trees in the order in which they are entered; without what leaves say."""
 
     nodes: dict[str, Array]
-    """``[nodes …]``."""
-    turns: dict[str, Array]
-    """``[turns]``: nodes of two leaves, the nodes entered before them, and the nodes left after them."""
+    """``[nodes ...]``."""
     left: Array
-    """``[nodes]``: nodes that do not have two leaves, in the order in which they are left."""
-    entered: Array
-    """``[nodes]``: the same, in the order in which they are entered."""
+    """``[nodes]``: those that do not have two leaves, in the order in which they are left."""
+    turns: dict[str, Array]
+    """``[turns]``: nodes of two leaves, how many are entered up to them, and left after them."""
     n_turns: np.int32
     depth: int
-    leaves: Int[np.ndarray, "2 nodes"]
-    """Where a child is a leaf: its place among all nodes of the trees; else -1."""
+    """Places for a path's nodes, the first of which is above the root."""
+    leaves: Int[np.ndarray, "nodes 2"]
+    """The paths that end at the first and at the second child; -1 where it is no leaf."""
 
 
-def make_walk(trees: Trees, unrolled: Unrolled, shares: Shares) -> Walk:
+def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
     """Return the walk through trees that have inner nodes."""
-    levels = unrolled.levels
-    sizes, flips, firsts = [], [], []
-    below = np.zeros(0, int)
+    nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
+    parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
+    path[unrolled.edge] = np.arange(len(unrolled.edge))
+    below, size = np.zeros(2 * n + 1, int), np.empty(n, int)
     for level in reversed(levels):
-        n = len(level.tree)
-        size = np.zeros(2 * n, int)
-        size[level.is_inner] = below
-        left, right = size.reshape(2, n)
-        flips.insert(0, (right == 0) & (left > 0))
-        firsts.insert(0, np.where(flips[0], right, left))
-        below = 1 + left + right
-        sizes.insert(0, below)
-    # Where each node is entered: after its parent, the second child after all of the first.
-    order = np.argsort(levels[0].tree, kind="stable")
-    at = np.zeros(len(order), int)
-    at[order] = np.cumsum(sizes[0][order]) - sizes[0][order]
-    parent, side = at, np.full(len(at), -1)
-    parts: dict[str, list[np.ndarray]] = {}
+        size[level] = 1 + below[2 * level.start : 2 * level.stop].reshape(-1, 2).sum(axis=1)
+        below[nodes.edge[level]] = size[level]
+    leaves, below = path[:-1].reshape(n, 2), below[:-1].reshape(n, 2)
+    flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)
+    leaves, below = (np.where(flip[:, None], part[:, ::-1], part) for part in (leaves, below))
+    is_second = (nodes.edge % 2 == 1) != flip[parent]
+    entered = np.empty(n, int)
     for k, level in enumerate(levels):
-        n, flip = len(level.tree), flips[k]
-        column, threshold, missing_right = (
-            np.asarray(part)[level.tree, level.node] for part in (trees.feature, trees.threshold, trees.missing_right)
-        )
-        share = np.where(flip, 1 - shares.left[k], shares.left[k])
-        leaf = np.where(level.is_inner, -1, np.tile(level.tree, 2) * trees.n_nodes + level.child).reshape(2, n)
-        own = {
-            "at": at, "parent": parent, "side": side, "depth": np.full(n, k + 1), "end": at + sizes[k] - 1,
-            "tree": level.tree, "column": column, "low": level.low, "high": level.high, "missing": level.missing,
-            "threshold": threshold, "missing_first": missing_right == flip, "flip": flip,
-            "share": share, "above": shares.above[k],
-            "leaf_first": np.where(flip, leaf[1], leaf[0]), "leaf_second": np.where(flip, leaf[0], leaf[1]),
-        }  # fmt: skip
-        for name, part in own.items():
-            parts.setdefault(name, []).append(part)
-        is_second = np.concatenate([flip, ~flip])[level.is_inner]
-        parent = np.tile(at, 2)[level.is_inner]
-        at = parent + 1 + np.where(is_second, np.tile(firsts[k], 2)[level.is_inner], 0)
-        side = is_second.astype(int)
-    arrays = {name: np.concatenate(part) for name, part in parts.items()}
-    order = np.argsort(arrays.pop("at"))
-    arrays = {name: part[order] for name, part in arrays.items()}
-    end, depth, above, share = (arrays.pop(name) for name in ("end", "depth", "above", "share"))
-    leaves = np.stack([arrays.pop("leaf_first"), arrays.pop("leaf_second")])
-    is_turn = (leaves >= 0).all(axis=0)
-    others, turn = np.flatnonzero(~is_turn), np.flatnonzero(is_turn)
-    left = others[np.lexsort((-depth[others], end[others]))]
+        depth[level] = k + 1
+        after = 1 + entered[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
+        entered[level] = after if k else np.cumsum(size[level]) - size[level]
+    order = np.argsort(entered)
     n_points = max(1, -(-unrolled.most_columns // 2))
     t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
     t, weight = (t + 1) / 2, weight / 2
-    a = t + (1 - t) * above[:, None]
-    side = arrays.pop("side")
-    c = (1 - t) / a
-    arrays |= {"depth": depth, "share": share, "z_first": above * share, "z_second": above * (1 - share)}
-    arrays |= {"enters": (side != 0).astype(float), "turned": 1.0 - 2 * side * (side >= 0) - (side < 0), "is_root": side < 0}
-    arrays |= {"c": c, "weight": weight / a**2, "pops": leaves[0] < 0}
-    arrays["c_above"] = c[arrays.pop("parent")] * arrays["turned"][:, None]
-    start = np.concatenate([[0], turn[:-1] + 1])
+    a, above = t + (1 - t) * shares.above[:, None], shares.above
+    first, c = np.where(flip, 1 - shares.left, shares.left), (1 - t) / a
+    # Chances of a child are offset + slope p, with the p of its parent; of a root 1.
+    offset, slope = ((depth == 1) | is_second), np.where(depth == 1, 0, np.where(is_second, -1, 1))
+    arrays = nodes._asdict() | {
+        "depth": depth,
+        "flip": flip,
+        "missing_first": nodes.missing_right == flip,
+        "share": first,
+        "z_first": above * first,
+        "z_second": above * (1 - first),
+        "c": c,
+        "weight": weight / a**2,
+        "offset": offset.astype(float),
+        "slope": slope.astype(float),
+        "c_above": c[parent] * slope[:, None],
+        "pops": leaves[:, 0] < 0,
+    }
+    arrays, leaves = jax.tree.map(lambda part: part[order], (arrays, leaves))
+    depth, end = depth[order], entered[order] + size[order] - 1
+    is_turn = (leaves >= 0).all(axis=1)
+    turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
+    left = others[np.lexsort((-depth[others], end[others]))]
     turns = {
         "node": turn,
-        "n_entered": turn - start + 1,
         "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
-        "pushed_at": np.append(depth[start[1:]] - 1, 0),
+        # What is expected is kept for the parent of the node that is entered next.
+        "keeps": depth[(turn + 1) % n] - 1,
     }
-    dtype = jnp.result_type(float)
+    dtype, n_all = jnp.result_type(float), power_of_two(n, NODES)
 
-    def on_device(x: np.ndarray) -> np.ndarray:
-        return padded_rows(x.astype({"f": dtype, "i": np.int32, "b": bool}[x.dtype.kind]), power_of_two(len(x), 64))
+    def padded(array: np.ndarray, n_rows: int = n_all) -> np.ndarray:
+        return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
-    put = jax.device_put(jax.tree.map(on_device, (arrays, turns, left, others)))
-    return Walk(*put, np.int32(len(turn)), multiple_of(DEPTHS, len(levels) + 1), leaves)
+    turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
+    put = jax.device_put((jax.tree.map(padded, arrays), padded(left), turns))
+    return Walk(*put, np.int32(len(turn)), power_of_two(len(levels) + 1, DEPTH), leaves)
 
 
 def values_by_cover(
-    walk: Walk, table: Float[np.ndarray, "trees nodes stat"], X: Encoded, mask: np.ndarray | None
+    walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | None
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
-    shapes = Shapes(Chunk(ROWS, ROWS), None, (Chunk(FEW, FEW), Chunk(128, 128)))
-    threads = cores() if jax.default_backend() == "cpu" else 1
-    dtype, flat = jnp.result_type(float), table.reshape(-1, table.shape[-1])
-    n = len(walk.nodes["c"])
-    said = padded_rows(np.moveaxis(np.where(walk.leaves[..., None] < 0, 0, flat[walk.leaves]), 0, 1).astype(dtype), n)
-    said = jax.device_put(said)
+    on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]
+    held = walk.depth * walk.nodes["c"].shape[1] * (1 + n_stats) * dtype.itemsize
+    rows = min(ROWS["cpu" if on_cpu else "others"], power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL if few < rows))
+    threads = cores() if on_cpu else 1
+    said = padded_rows(table.astype(dtype)[walk.leaves], len(walk.nodes["c"]))
+    arrays = jax.device_put((walk.nodes | {"said": said}, *walk[1:4]))
 
     def values(part: Part) -> Array:
-        return _values(X.missing, walk.depth, walk[:5], said, part.of(X.values), part.of(mask))
+        return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))
 
     with outside_traces():
         return drive(values, cut(len(X.values), shapes, threads), threads)
 
 
 def _at(array: Array, index: Array) -> Array:
-    return lax.dynamic_index_in_dim(array, index, 0, False)
-
-
-def _point(array: Array, depth: Array, j: int) -> Array:
-    """One point of what is at a depth, ``[... rows]``."""
-    start = (depth, *[0] * (array.ndim - 3), j, 0)
-    return lax.dynamic_slice(array, start, (1, *array.shape[1:-2], 1, array.shape[-1])).reshape(*array.shape[1:-2], -1)
+    return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
 def _with(array: Array, part: Array, index: Array) -> Array:
     return lax.dynamic_update_index_in_dim(array, part, index, 0)
 
 
-@partial(HostProgram, static_argnums=(0, 1))
-def _values(has_missing, depth, walk, said, x, mask):
-    nodes, turns, lefts, others, n_turns = walk
-    n_rows, n_features = x.shape
-    n_stats, n_points, dtype = said.shape[-1], nodes["c"].shape[1], said.dtype
-    keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
-    of_trees = None if mask is None else mask.T.astype(dtype)
+class _Held(NamedTuple):
+    """What belongs to the nodes of a path, ``[depth ... rows]``."""
 
-    def chances(u):
-        """alpha and beta ``[rows]`` of a node."""
-        g = {name: _at(nodes[name], u) for name in ("column", "low", "high", "threshold", "flip", "missing", "missing_first", "share", "z_first", "z_second")}
-        key = _at(keys, g["column"])
+    arrive: Array
+    alpha: Array
+    beta: Array
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array | None) -> Array:
+    """The shares of a block of instances."""
+    nodes, left, turns, n_turns = arrays
+    n_stats, n_points, dtype = nodes["said"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
+    keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
+    of_trees = None if mask is None else mask.T
+
+    def zeros(*shape: int) -> Array:
+        return jnp.zeros((*shape, len(x)), dtype)
+
+    def enter(i: Array, held: _Held) -> _Held:
+        g = {name: _at(part, i) for name, part in nodes.items()}
+        key, at = _at(keys, g["column"]), g["depth"]
         passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
         if is_missing is not None:
             lacks = _at(is_missing, g["column"])
             passes = jnp.where(lacks, g["missing"], passes)
             goes_first = jnp.where(lacks, g["missing_first"], goes_first)
         alpha = jnp.where(passes, goes_first.astype(dtype), g["share"])
-        return alpha, jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
-
-    def arriving(u, W, A, B):
-        """The chance to arrive ``[points rows]``."""
-        d = _at(nodes["depth"], u) - 1
-        above = _at(W, d)
+        beta = jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
+        alpha, beta = _with(held.alpha, alpha, at), _with(held.beta, beta, at)
+        arrive = _at(held.arrive, at - 1)
         if of_trees is not None:
-            above = jnp.where(_at(nodes["is_root"], u), _at(of_trees, _at(nodes["tree"], u)), above)
-        return above * (_at(nodes["enters"], u) + _at(nodes["turned"], u) * _at(A, d) + _at(nodes["c_above"], u)[:, None] * _at(B, d))
+            arrive = jnp.where(at == 1, _at(of_trees, g["tree"]).astype(dtype), arrive)
+        chance = g["offset"] + g["slope"] * _at(alpha, at - 1) + g["c_above"][:, None] * _at(beta, at - 1)
+        return _Held(_with(held.arrive, arrive * chance, at), alpha, beta)
 
-    def enter(i, state):
-        W, A, B = state
-        u = i
-        d = _at(nodes["depth"], u)
-        alpha, beta = chances(u)
-        A, B = _with(A, alpha, d), _with(B, beta, d)
-        return _with(W, arriving(u, W, A, B), d), A, B
+    def leave(i: Array, state: tuple[Array, Array], held: _Held, kept: Array) -> tuple[Array, Array]:
+        total, second = state
+        node = _at(left, i)
+        g = {name: _at(part, node) for name, part in nodes.items()}
+        more = jnp.where(g["pops"], _at(kept, g["depth"]), g["said"][0][:, None, None]) - second
+        return add(g, total, held, more), expected(g, held, second, more)
 
-    def leave(i, state, W, A, B, H):
-        total, h = state
-        u = _at(lefts, i)
-        d = _at(nodes["depth"], u)
-        alpha, beta, column, c, weight = _at(A, d), _at(B, d), _at(nodes["column"], u), _at(nodes["c"], u), _at(nodes["weight"], u)
-        first, pops = _at(said, u)[0][:, None], _at(nodes["pops"], u)
-        share = sum(weight[j] * _point(W, d, j) * (jnp.where(pops, _point(H, d, j), first) - h[:, j]) for j in range(n_points))
-        total = _with(total, _at(total, column) - beta * share, column)
-        more = jnp.where(pops, _at(H, d), first[..., None]) - h
-        return total, h + (alpha + c[:, None] * beta) * more
+    def add(g: dict[str, Array], total: Array, held: _Held, more: Array) -> Array:
+        """Shares go to the node's column."""
+        arrive, beta = (_at(part, g["depth"]) for part in (held.arrive, held.beta))
+        share = (g["weight"][:, None] * arrive * more).sum(axis=1)
+        return _with(total, _at(total, g["column"]) - beta * share, g["column"])
 
-    def turn(k, state):
-        total, H, W, A, B, i, j = state
+    def expected(g: dict[str, Array], held: _Held, second: Array, more: Array) -> Array:
+        """What is expected at the node, ``[stat points rows]``."""
+        alpha, beta = (_at(part, g["depth"]) for part in (held.alpha, held.beta))
+        return second + (alpha + g["c"][:, None] * beta) * more
+
+    def turn(k: Array, state: tuple) -> tuple:
+        total, kept, held, i, j = state
         g = {name: _at(part, k) for name, part in turns.items()}
-        end = i + g["n_entered"]
-        W, A, B = lax.fori_loop(i, end, enter, (W, A, B))
-        u = g["node"]
-        d = _at(nodes["depth"], u)
-        alpha, beta, column, c, weight = _at(A, d), _at(B, d), _at(nodes["column"], u), _at(nodes["c"], u), _at(nodes["weight"], u)
-        first, second = _at(said, u)
-        share = sum(weight[j] * _point(W, d, j) for j in range(n_points)) * beta
-        total = _with(total, _at(total, column) + (second - first)[:, None] * share, column)
-        h = second[:, None, None] + (alpha + c[:, None] * beta) * (first - second)[:, None, None]
-        last = j + g["n_left"]
-        total, h = lax.fori_loop(j, last, lambda i, s: leave(i, s, W, A, B, H), (total, h))
-        return total, _with(H, h, g["pushed_at"]), W, A, B, end, last
+        node, last = g["node"], j + g["n_left"]
+        held = lax.fori_loop(i, node + 1, enter, held)
+        of_node = {name: _at(part, node) for name, part in nodes.items()}
+        first, second = of_node["said"][..., None, None]
+        start = add(of_node, total, held, first - second), expected(of_node, held, second, first - second)
+        total, done = lax.fori_loop(j, last, partial(leave, held=held, kept=kept), start)
+        return total, _with(kept, done, g["keeps"]), held, node + 1, last
 
-    zeros = lambda *shape: jnp.zeros((*shape, n_rows), dtype)  # noqa: E731
-    start = zeros(n_features, n_stats), zeros(depth, n_stats, n_points), jnp.ones((depth, n_points, n_rows), dtype), zeros(depth), zeros(depth), jnp.int32(0), jnp.int32(0)
-    total = lax.fori_loop(0, n_turns, turn, start)[0]
-    return total.transpose(2, 0, 1)
+    held = _Held(1 + zeros(depth, n_points), zeros(depth), zeros(depth))
+    start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), held, jnp.int32(0), jnp.int32(0)
+    return lax.fori_loop(0, n_turns, turn, start)[0].transpose(2, 0, 1)

@@ -131,10 +131,10 @@ def explain(
     else:
         arrays = *_arrays(trees), covered.count_table, covered.code
         shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
-        np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
-        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_walk(trees, unrolled, shares))  # noqa: E731
-        answer = lambda: values_by_cover(plan(), table[..., own], encoded, mask)  # noqa: E731
-    has_tests = n_rows > 0 and len(unrolled.levels) > 0
+        np.add.at(by_tree, unrolled.tree, shares.of_path[:, None] * of_paths)
+        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_walk(unrolled, shares))  # noqa: E731
+        answer = lambda: values_by_cover(plan(), of_paths[:, own], encoded, mask)  # noqa: E731
+    has_tests = n_rows > 0 and len(unrolled.nodes.edge) > 0
     values = np.asarray(answer()) if has_tests else np.zeros((n_rows, trees.n_features, n_stats - follows), dtype)
     if follows:
         values = np.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
