@@ -41,6 +41,8 @@ ROWS = {"cpu": 512, "others": 16384}
 """Instances of a call: on a CPU so many that what a step reads stays in its cache."""
 SMALL = 8, 128
 """Instances of small calls."""
+OF_A_CALL, OF_A_THREAD = 160, 16
+"""Instances that take as long as all else of a call; as another thread to wake."""
 BYTES = 2**28
 """Memory of what the steps hold, beyond which calls take fewer instances."""
 NODES, DEPTH = 4096, 32
@@ -131,7 +133,7 @@ def values_by_cover(
     on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]
     held = walk.depth * walk.nodes["c"].shape[1] * (1 + n_stats) * dtype.itemsize
     rows = min(ROWS["cpu" if on_cpu else "others"], power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
-    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL if few < rows))
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), OF_A_CALL, OF_A_THREAD)
     threads = cores() if on_cpu else 1
     said = padded_rows(table.astype(dtype)[walk.leaves], len(walk.nodes["c"]))
     arrays = jax.device_put((walk.nodes | {"said": said}, *walk[1:4]))
