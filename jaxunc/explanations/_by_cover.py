@@ -52,13 +52,9 @@ NODES, DEPTH = 4096, 32
 class Walk(NamedTuple):
     """The inner nodes of all trees in the order in which they are entered; without what leaves say."""
 
-    nodes: dict[str, Array]
-    """``[nodes ...]``."""
-    left: Array
-    """``[nodes]``: those that do not have two leaves, in the order in which they are left."""
-    turns: dict[str, Array]
-    """``[turns]``: nodes of two leaves, how many are entered up to them, and left after them."""
-    n_turns: np.int32
+    arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
+    """Of nodes; nodes that do not have two leaves, in the order in which they are left; of nodes of two leaves, after
+    which some of those are; the number of these."""
     depth: int
     """Places for a path's nodes, the first of which is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]
@@ -122,8 +118,8 @@ def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
     turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
-    put = jax.device_put((jax.tree.map(padded, arrays), padded(left), turns))
-    return Walk(*put, np.int32(len(turn)), power_of_two(len(levels) + 1, DEPTH), leaves)
+    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(left), turns, np.int32(len(turn))))
+    return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves)
 
 
 def values_by_cover(
@@ -131,12 +127,14 @@ def values_by_cover(
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
     on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]
-    held = walk.depth * walk.nodes["c"].shape[1] * (1 + n_stats) * dtype.itemsize
+    nodes, *others = walk.arrays
+    n_all, n_points = nodes["c"].shape
+    held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
     rows = min(ROWS["cpu" if on_cpu else "others"], power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), OF_A_CALL, OF_A_THREAD)
     threads = cores() if on_cpu else 1
-    said = padded_rows(table.astype(dtype)[walk.leaves], len(walk.nodes["c"]))
-    arrays = jax.device_put((walk.nodes | {"said": said}, *walk[1:4]))
+    said = padded_rows(table.astype(dtype)[walk.leaves], n_all)
+    arrays = (nodes | {"said": jax.device_put(said)}, *others)
 
     def values(part: Part) -> Array:
         return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))

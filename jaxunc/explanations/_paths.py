@@ -121,10 +121,11 @@ def unroll(trees: Trees) -> Unrolled:
         paths.last[at] = edge
         tree, node = tree[both], child[tree, node][both] + right
     width = max(part.column.shape[1] for *_, part in ends)
-    *of_ends, parts = zip(*ends, strict=True)
-    parts = zip(*(part.as_wide_as(width) for part in parts), strict=True)
-    nodes = Nodes(*(np.concatenate(part) for part in zip(*inner, strict=True)))
-    return Unrolled(nodes, levels[:-1], *map(np.concatenate, of_ends), Paths(*map(np.concatenate, parts)))
+    ends = [(*of_end, *part.as_wide_as(width)) for *of_end, part in ends]
+    nodes, (edge, tree, leaf, *parts) = (
+        [np.concatenate(part) for part in zip(*each, strict=True)] for each in (inner, ends)
+    )
+    return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))
 
 
 class Shares(NamedTuple):

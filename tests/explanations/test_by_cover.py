@@ -1,5 +1,7 @@
 """Tests of the walk that explains by covers: against sums over paths, in calls of any size, by shared programs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -13,11 +15,12 @@ from .test_explain import arrays_of, cover_of, keys_of
 LIMIT = 1e-12 if X64 else 1e-6
 
 
-def grown(n_columns: int, seed: int = 0, n: int = 300, **settings) -> tuple[ju.Forest, np.ndarray]:
+def grown(n_columns: int, seed: int = 0, n: int = 300, n_trees: int = 6, **settings: Any):
+    """A forest of two classes, and the rows that it is grown on."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_columns)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=n) > 0).astype(int)
-    return ju.from_sklearn(RandomForestClassifier(**{"n_estimators": 6} | settings, random_state=seed).fit(X, y)), X
+    return ju.from_sklearn(RandomForestClassifier(n_trees, random_state=seed, **settings).fit(X, y)), X
 
 
 def by_paths(forest: ju.Forest, X: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
@@ -33,7 +36,7 @@ def by_paths(forest: ju.Forest, X: np.ndarray, mask: np.ndarray | None = None) -
         return cover[tree, node] if left == node else rows(tree, left) + rows(tree, left + 1)
 
     def follow(tree, node, known):
-        left, column = child[tree, node], feature[tree, node]
+        left, column = child[tree, node], int(feature[tree, node])
         if left == node:
             z, passes = (
                 np.array([part[k] for part in known.values()]) for k in (0, 1)
@@ -83,7 +86,7 @@ def test_calls_of_any_size_agree(monkeypatch):
 def test_forests_of_like_size_share_a_program():
     known = _by_cover._values.jitted._cache_size()
     for seed in range(10):
-        forest, X = grown(6, seed, n=200 + 10 * seed, n_estimators=5 + seed)
+        forest, X = grown(6, seed, n=200 + 10 * seed, n_trees=5 + seed)
         ju.explain(forest, ju.Mean(), X[:8])
     assert _by_cover._values.jitted._cache_size() <= known + 1
 
