@@ -35,7 +35,7 @@ from jaxunc._numerics import cores, multiple_of, order_key, padded_rows, power_o
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
-from ._paths import Shares, Unrolled
+from ._paths import Unrolled, shares_of_cover
 
 ROWS = {"cpu": 512, "others": 16384}
 """Instances of a call: on a CPU so many that what a step reads stays in its cache."""
@@ -59,10 +59,13 @@ class Walk(NamedTuple):
     """Places for a path's nodes, the first of which is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]
     """The paths that end at the first and at the second child; -1 where it is no leaf."""
+    shares: Float[np.ndarray, "paths"]
+    """The share of its tree's rows that each leaf has."""
 
 
-def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
-    """Return the walk through trees that have inner nodes."""
+def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
+    """Return the walk through trees whose leaves have so many rows."""
+    left, above, shares = shares_of_cover(unrolled, cover)
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
     path[unrolled.edge] = np.arange(len(unrolled.edge))
@@ -83,8 +86,8 @@ def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
     n_points = max(1, -(-unrolled.most_columns // 2))
     t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
     t, weight = (t + 1) / 2, weight / 2
-    a, above = t + (1 - t) * shares.above[:, None], shares.above
-    first, c = np.where(flip, 1 - shares.left, shares.left), (1 - t) / a
+    a = t + (1 - t) * above[:, None]
+    first, c = np.where(flip, 1 - left, left), (1 - t) / a
     # Chances of a child are offset + slope p, with the p of its parent; of a root 1.
     offset, slope = ((depth == 1) | is_second), np.where(depth == 1, 0, np.where(is_second, -1, 1))
     arrays = nodes._asdict() | {
@@ -105,7 +108,7 @@ def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
     depth, end = depth[order], entered[order] + size[order] - 1
     is_turn = (leaves >= 0).all(axis=1)
     turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
-    left = others[np.lexsort((-depth[others], end[others]))]
+    done = others[np.lexsort((-depth[others], end[others]))]
     turns = {
         "node": turn,
         "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
@@ -118,8 +121,8 @@ def make_walk(unrolled: Unrolled, shares: Shares) -> Walk:
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
     turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
-    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(left), turns, np.int32(len(turn))))
-    return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves)
+    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(done), turns, np.int32(len(turn))))
+    return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
 
 
 def values_by_cover(

@@ -18,7 +18,7 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_r
 from ._attributions import Attributions
 from ._by_background import values_by_background
 from ._by_cover import Walk, make_walk, values_by_cover
-from ._paths import Shares, Unrolled, shares_of_cover, unroll
+from ._paths import Unrolled, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
@@ -130,10 +130,9 @@ def explain(
         answer = lambda: values_by_background(unrolled, of_paths[:, own], encoded, covered, mask)  # noqa: E731
     else:
         arrays = *_arrays(trees), covered.count_table, covered.code
-        shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
-        np.add.at(by_tree, unrolled.tree, shares.of_path[:, None] * of_paths)
-        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_walk(unrolled, shares))  # noqa: E731
-        answer = lambda: values_by_cover(plan(), of_paths[:, own], encoded, mask)  # noqa: E731
+        walk = _WALKS.get(arrays, dtype, lambda: make_walk(unrolled, _cover(covered)))
+        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
+        answer = lambda: values_by_cover(walk, of_paths[:, own], encoded, mask)  # noqa: E731
     has_tests = n_rows > 0 and len(unrolled.nodes.edge) > 0
     values = np.asarray(answer()) if has_tests else np.zeros((n_rows, trees.n_features, n_stats - follows), dtype)
     if follows:
@@ -157,8 +156,7 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
-_SHARES: KeptWhileAlive[Shares] = KeptWhileAlive()
-_PLANS: KeptWhileAlive[Walk] = KeptWhileAlive()
+_WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
 """By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
 
 

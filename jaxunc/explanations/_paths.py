@@ -128,19 +128,14 @@ def unroll(trees: Trees) -> Unrolled:
     return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))
 
 
-class Shares(NamedTuple):
-    """How the rows that make a cover are shared out: chances of a column that is not known."""
+def shares_of_cover(
+    unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
+) -> tuple[Float[np.ndarray, "nodes"], Float[np.ndarray, "nodes"], Float[np.ndarray, "paths"]]:
+    """Return how rows are shared out, of which each leaf has a number: chances of a column that is not known.
 
-    left: Float[np.ndarray, "nodes"]
-    """The share of a node's rows that goes left."""
-    above: Float[np.ndarray, "nodes"]
-    """The product of shares at the tests of a node's column above; 1 at the first."""
-    of_path: Float[np.ndarray, "paths"]
-    """The product of shares at all tests of a path."""
-
-
-def shares_of_cover(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Shares:
-    """Return the shares of rows, from the number in each leaf. Where no row came, both sides have one half."""
+    Of each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
+    tests of its column above, 1 at the first. Of each path, the product of all.
+    """
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     times = np.zeros(cover.shape)
     np.add.at(times, (unrolled.tree, unrolled.leaf), 1)
@@ -157,4 +152,4 @@ def shares_of_cover(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"])
         above[level] = passing[nodes.last[level]]
         for product, before in ((passing, above[level]), (arriving, arriving[nodes.edge[level]])):
             product[2 * level.start : 2 * level.stop] = (before[:, None] * share).ravel()
-    return Shares(left, above, arriving[unrolled.edge])
+    return left, above, arriving[unrolled.edge]
