@@ -37,12 +37,13 @@ from jaxunc.tables import Encoded
 
 from ._paths import Unrolled, shares_of_cover
 
-ROWS = {"cpu": 512, "others": 16384}
-"""Instances of a call: on a CPU so many that what a step reads stays in its cache."""
+CALLS = {"cpu": (512, 160), "accelerator": (2**16, 2**16)}
+"""Instances of a call, and those that take as long as all else of it. On a CPU what a step reads stays in its cache;
+an accelerator takes as long to go from step to step as for all instances of a step."""
 SMALL = 8, 128
 """Instances of small calls."""
-OF_A_CALL, OF_A_THREAD = 160, 16
-"""Instances that take as long as all else of a call; as another thread to wake."""
+OF_A_THREAD = 16
+"""Instances that take as long as another thread to wake."""
 BYTES = 2**28
 """Memory of what the steps hold, beyond which calls take fewer instances."""
 NODES, DEPTH = 4096, 32
@@ -133,8 +134,9 @@ def values_by_cover(
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
     held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
-    rows = min(ROWS["cpu" if on_cpu else "others"], power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
-    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), OF_A_CALL, OF_A_THREAD)
+    most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
+    rows = min(most, power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
     threads = cores() if on_cpu else 1
     said = padded_rows(table.astype(dtype)[walk.leaves], n_all)
     arrays = (nodes | {"said": jax.device_put(said)}, *others)

@@ -85,10 +85,12 @@ def explain(
     is said of no tree. Not differentiable.
 
     The time grows with the leaves; against a table also with its rows, of which some hundred are enough to tell.
+    Memory is that of a block of instances and of the result. Forests of like size share compiled programs.
 
     References
     ----------
-    Lundberg et al. 2020, "From local explanations to global understanding": both value functions.
+    Lundberg et al. 2020, "From local explanations to global understanding": both value functions. "Quadrature
+    TreeSHAP", arXiv 2605.04497: sums over coalitions as an integral that few points make exact.
 
     Examples
     --------

@@ -59,6 +59,7 @@ def by_paths(forest: ju.Forest, X: np.ndarray, mask: np.ndarray | None = None) -
 
 
 @pytest.mark.parametrize(("n_columns", "settings"), [(7, {}), (12, {"max_depth": 4}), (3, {"max_leaf_nodes": 2})])
+@pytest.mark.exhaustive(keep=1)
 def test_sums_over_paths(n_columns, settings):
     """Grown out with repeated columns; several columns on a path; one test a tree."""
     forest, X = grown(n_columns, **settings)
@@ -69,12 +70,13 @@ def test_sums_over_paths(n_columns, settings):
         np.testing.assert_allclose(found[..., 1], by_paths(forest, X[:40], chosen), rtol=0, atol=LIMIT)
 
 
+@pytest.mark.exhaustive
 def test_calls_of_any_size_agree(monkeypatch):
-    """Small and padded calls; the larger blocks of accelerators; the smaller ones of many columns on a path."""
-    forest, X = grown(7)
+    """Small and padded calls; the large one of accelerators; smaller ones, as of many columns on a path."""
+    forest, X = grown(7, n_trees=2)
     X = np.tile(X, (2, 1))
     expected = by_paths(forest, X)
-    settings = [{}, {"ROWS": {"cpu": 2**14}}, {"BYTES": 1}]
+    settings = [{}, {"CALLS": {"cpu": _by_cover.CALLS["accelerator"]}}, {"BYTES": 1}]
     for n, setting in [(1, {}), (9, {}), (70, {}), *((len(X), setting) for setting in settings)]:
         with monkeypatch.context() as patch:
             for name, value in setting.items():
