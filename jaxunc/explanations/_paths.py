@@ -130,7 +130,7 @@ def unroll(trees: Trees) -> Unrolled:
 
 def shares_of_cover(
     unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
-) -> tuple[Float[np.ndarray, "nodes"], Float[np.ndarray, "nodes"], Float[np.ndarray, "paths"]]:
+) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
     """Return how rows are shared out, of which each leaf has a number: chances of a column that is not known.
 
     Of each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
