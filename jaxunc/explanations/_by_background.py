@@ -36,7 +36,7 @@ def values_by_background(
     """Return the shares of each column, for paths whose leaves hold these statistics; memory is that of a block."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Paths behind the last, and rows, count nothing; programs are shared by forests of like size.
-    parts = (*unrolled.paths.as_wide_as(width), unrolled.tree.astype(np.int32), table.astype(dtype))
+    parts = (*unrolled.paths.as_wide_as(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
     arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))

@@ -17,8 +17,8 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_r
 
 from ._attributions import Attributions
 from ._by_background import values_by_background
-from ._by_level import LevelPlan, make_plan, values_by_level
-from ._paths import Shares, Unrolled, shares_of_cover, unroll
+from ._by_cover import Walk, make_walk, values_by_cover
+from ._paths import Unrolled, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
@@ -46,7 +46,7 @@ def explain(
     * ``"probability"``: `Mean` of shares or of a bounded score for two classes, `Vote`, `EpistemicWeighting`,
       ``BetaAggregation("exact")``;
     * ``"class scores"``: `EvidenceAccumulation` (log odds), `DempsterRule` (log commonalities), other `Mean`;
-    * ``"pooled counts"``: `Pooling`;
+    * ``"pooled counts"``: `Pooling`; ``"pooled shares"``: `LearnedPool`, before they are divided by their weights;
     * ``"uncertainty"``: ``UncertaintyDecomposition("plausibility")``, aleatoric and epistemic apart; of the kind
       ``"entropy"`` the aleatoric part;
     * ``"bounds of the probability"``: `AveragedIntervals`, all lower and then all upper ones;
@@ -85,10 +85,12 @@ def explain(
     is said of no tree. Not differentiable.
 
     The time grows with the leaves; against a table also with its rows, of which some hundred are enough to tell.
+    Memory is that of a block of instances and of the result. Forests of like size share compiled programs.
 
     References
     ----------
-    Lundberg et al. 2020, "From local explanations to global understanding": both value functions.
+    Lundberg et al. 2020, "From local explanations to global understanding": both value functions. "Quadrature
+    TreeSHAP", arXiv 2605.04497: sums over coalitions as an integral that few points make exact.
 
     Examples
     --------
@@ -130,11 +132,10 @@ def explain(
         answer = lambda: values_by_background(unrolled, of_paths[:, own], encoded, covered, mask)  # noqa: E731
     else:
         arrays = *_arrays(trees), covered.count_table, covered.code
-        shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
-        np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
-        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_plan(trees, unrolled, shares))  # noqa: E731
-        answer = lambda: values_by_level(plan(), table[..., own], encoded, mask)  # noqa: E731
-    has_tests = n_rows > 0 and len(unrolled.levels) > 0
+        walk = _WALKS.get(arrays, dtype, lambda: make_walk(unrolled, _cover(covered)))
+        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
+        answer = lambda: values_by_cover(walk, of_paths[:, own], encoded, mask)  # noqa: E731
+    has_tests = n_rows > 0 and len(unrolled.nodes.edge) > 0
     values = np.asarray(answer()) if has_tests else np.zeros((n_rows, trees.n_features, n_stats - follows), dtype)
     if follows:
         values = np.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
@@ -157,8 +158,7 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
-_SHARES: KeptWhileAlive[Shares] = KeptWhileAlive()
-_PLANS: KeptWhileAlive[LevelPlan] = KeptWhileAlive()
+_WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
 """By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
 
 
