@@ -5,7 +5,9 @@ from ._forest import MODES, OWN, CountSet, Forest, Forks, Trees, check_is_forest
 from ._interval_tests import (
     IntervalNode,
     Intervals,
+    IntervalTests,
     interval_nodes,
+    interval_tests,
     intervals_of_codes,
     reached_nodes,
     with_interval_tests,

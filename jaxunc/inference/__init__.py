@@ -50,14 +50,16 @@ from ._leaves import (
     refuse_average,
 )
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
+from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
 from ._walk import (
+    GAP_OF_CODES,
     Walk,
     are_few,
     block_size,
     by_column,
+    codes_of,
     default_walk,
     keys_of_one,
     look_up_together,

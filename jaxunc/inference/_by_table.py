@@ -112,7 +112,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
     """The shapes of calls for so many packed trees, in which an instance meets so many tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
-    columns = n_features * (1 + spec.missing if on_host else 2)
+    columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
     shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1

@@ -19,11 +19,32 @@ from jax import lax
 from jaxtyping import Array, Float, Int32, Int64, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, KeptWhileAlive, jit, order_key, pair_bits, split_bits, take
-from jaxunc.forest import Trees
+from jaxunc._numerics import (
+    NAN_FIRST,
+    NAN_LAST,
+    KeptWhileAlive,
+    jit,
+    multiple_of,
+    order_key,
+    pair_bits,
+    power_of_two,
+    split_bits,
+    take,
+)
+from jaxunc.forest import IntervalTests, Trees, interval_tests
+
+MOST_WORDS, MOST_ENTRIES = 256, 2**16
+"""Words of sets, and numbers in their table, up to which blocks are not too small, and stay in the cache."""
+
+MOST_CELLS = 2**24
+"""Pairs of a test and a code that are compared at a time."""
 
 MOST_TESTS = 31
 """One less than the bits of a word: the exits that are left."""
+
+
+PIECE = 16
+"""Borders that are counted at a time."""
 
 
 class Top(NamedTuple):
@@ -39,12 +60,66 @@ class Top(NamedTuple):
     """Tests on the longest path below."""
 
 
+class Borders(NamedTuple):
+    """Sorted order keys by which values become codes: how many are below. `PIECE` of one row are counted at a time."""
+
+    column: Int32[Array, "rows"]
+    """The column that each row of codes is of; rows that pad them have no borders."""
+    row: Int32[Array, "pieces"]
+    """The row that each piece counts for."""
+    border: Int32[Array, "pieces {PIECE}"]
+    """Beyond the last border of a row what no value exceeds."""
+    number: np.int32
+    """How many pieces there are; those beyond pad them to a common shape."""
+
+    @classmethod
+    def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
+        """Cut borders, sorted by their rows and sizes, into pieces; ``column`` is that of each row."""
+        rows = np.zeros(power_of_two(len(column)), np.int32)
+        rows[: len(column)] = column
+        sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
+        number, first = int(sizes.sum()), np.cumsum(sizes) - sizes
+        place = np.arange(len(row)) - np.searchsorted(row, row)
+        of_piece = np.zeros(power_of_two(number), np.int32)
+        of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
+        pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
+        pieces[first[row] + place // PIECE, place % PIECE] = border
+        return cls(jnp.asarray(rows), jnp.asarray(of_piece), jnp.asarray(pieces), np.int32(number))
+
+
+class Sets(NamedTuple):
+    """The sets of values that nodes test, 32 of one column in a word, for all trees together."""
+
+    borders: Borders
+    """What lies between two neighbours of them is in the same sets."""
+    row: Int32[Array, "words"]
+    """The row of codes that each word is looked up by; words that pad them are zeros."""
+    start: Int32[Array, "words"]
+    """Where its numbers begin, one for each code; behind them the one of missing values."""
+    table: Int32[Array, "entries"]
+    """In which of its sets each code is, a bit each."""
+
+
+class Folded(NamedTuple):
+    """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
+
+    trees: Trees
+    shift: Int32[Array, "trees nodes"] | None
+    """By how much a word is shifted so that the bit of the node's set is its sign; None without sets."""
+    sets: Sets | None
+
+    @property
+    def n_words(self) -> int:
+        """Columns behind the others."""
+        return 0 if self.sets is None else len(self.sets.row)
+
+
 class Plan(NamedTuple):
     """Arrays that a walk reads, trees along the leading axis of each: a slice of it is a plan of fewer trees."""
 
     nodes: Int64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(places) | place of the left child``."""
+    ``feature << log2(places) | place of the left child``. With sets the feature has 5 more bits below: the shift."""
     feature: Int32[Array, "trees places"] | None
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
@@ -55,6 +130,8 @@ class Plan(NamedTuple):
     """Their features."""
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
+    top_shift: Int32[Array, "trees tests"] | None = None
+    """Their shifts, where nodes test sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
@@ -81,13 +158,14 @@ def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
-def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
+def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, shift: Array | None = None) -> Plan:
     """Pack trees for data with or without missing values; the top is the first two levels, if no other is given.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
+    ``shift``: that of `Folded` trees.
     """
-    return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
+    return _make_plan(*_arrays(trees), top, shift, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -115,6 +193,95 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 """By the arrays of children: combiners are bound to one forest one after the other."""
 
 
+def folded(trees: Trees) -> Folded:
+    """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
+    if not is_concrete(trees) or trees.forks is not None:
+        return Folded(trees, None, None)
+    return _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
+
+
+_FOLDED: KeptWhileAlive[Folded] = KeptWhileAlive()
+
+
+def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
+    if tests is None:
+        return Folded(trees, None, None)
+    feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
+    column = feature[tests.tree, tests.node]
+    borders, members, own_set, since = [], [], np.zeros(len(column), np.int64), []
+    columns = np.unique(column)
+    for j in columns.tolist():
+        own = np.flatnonzero(column == j)
+        border, packed = _memberships(tests, own)
+        _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        # In the order of the trees that test them first.
+        rank = np.argsort(at)
+        own_set[own] = np.argsort(rank)[number.ravel()]
+        borders.append(border)
+        members.append(np.unpackbits(packed[at[rank]], axis=1, count=len(border) + 1))
+        since.append(tests.tree[own[at[rank]]])
+    # The sets of so many of the first trees as there may be words of.
+    enough = np.arange(trees.n_trees)
+    n_words = [-(-np.searchsorted(own, enough, "right") // 32) for own in since]
+    entries = sum(n * (len(border) + 1) for n, border in zip(n_words, borders, strict=True))
+    n_trees = int(np.count_nonzero((sum(n_words) <= MOST_WORDS) & (entries <= MOST_ENTRIES)))
+    kept = [np.searchsorted(own, n_trees) for own in since]
+    words, row, start, n = [np.zeros(0, np.uint32)], [], [], 0
+    shift = np.zeros_like(child)
+    for i, (j, bits, most) in enumerate(zip(columns.tolist(), members, kept, strict=True)):
+        own = np.flatnonzero((column == j) & (own_set < most))
+        at = tests.tree[own], tests.node[own]
+        word, bit = np.divmod(own_set[own], 32)
+        feature[at], threshold[at], missing_right[at], child[at] = (
+            trees.n_features + len(row) + word,
+            -1,
+            False,
+            tests.child[own],
+        )
+        shift[at] = 31 - bit
+        whole = np.zeros((multiple_of(32, int(most)), bits.shape[1]), np.uint32)
+        whole[:most] = bits[:most]
+        table = np.bitwise_or.reduce(
+            whole.reshape(-1, 32, bits.shape[1]) << np.arange(32, dtype=np.uint32)[:, None], axis=1
+        )
+        start += (n + np.arange(len(table)) * bits.shape[1]).tolist()
+        row += [i] * len(table)
+        n += table.size
+        words.append(table.ravel())
+    if not row:
+        return Folded(trees, None, None)
+    of_row = np.repeat(np.arange(len(borders)), list(map(len, borders)))
+    table, more = np.concatenate(words).view(np.int32), multiple_of(8, len(row)) - len(row)
+    sets = Sets(
+        Borders.of(of_row, np.concatenate(borders), columns),
+        *(jnp.asarray(np.pad(np.array(part, np.int32), (0, more))) for part in (row, start)),
+        jnp.asarray(np.pad(table, (0, power_of_two(n) - n))),
+    )
+    depth = _heights(child)[0][:, 0]
+    arrays = [jnp.asarray(part) for part in (feature, threshold, child, missing_right, depth)]
+    return Folded(Trees(*arrays, columns=trees.columns), jnp.asarray(shift), sets)
+
+
+def _memberships(tests: IntervalTests, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The borders of some tests of one column; and which codes go left ``[tests codes]``, missing values last."""
+    number = np.full(len(tests.tree), -1)
+    number[own] = np.arange(len(own))
+    is_own = number[tests.of] >= 0
+    of, below, cut, last = (part[is_own] for part in (number[tests.of], tests.below, tests.cut, tests.last))
+    border, part = np.unique(np.concatenate([below, cut, last])), np.flatnonzero(below < cut)
+    first, end = np.searchsorted(border, below[part]) + 1, np.searchsorted(border, cut[part]) + 1
+    packed, step = [], max(1, MOST_CELLS // len(border))
+    for start in range(0, len(own), step):
+        one = slice(*np.searchsorted(of[part], [start, start + step]))
+        change = np.zeros((min(step, len(own) - start), len(border) + 2), np.int8)
+        change[of[part][one] - start, first[one]] += 1
+        change[of[part][one] - start, end[one]] -= 1
+        goes_left = np.cumsum(change[:, :-1], axis=1, dtype=np.int8)
+        goes_left[:, -1] = tests.missing_left[own[start : start + step]]
+        packed.append(np.packbits(goes_left, axis=1))
+    return border.astype(np.int32), np.concatenate(packed)
+
+
 def _two_levels(child, depth) -> Top:
     """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
     root = jnp.zeros((len(child), 1), jnp.int32)
@@ -130,23 +297,28 @@ def _two_levels(child, depth) -> Top:
 
 
 @jit(static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, *, n_features, missing) -> Plan:
+def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, shift, *, n_features, missing) -> Plan:
     top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
     first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
-    narrow = n_features * (2 if missing else 1) <= 2 ** (32 - place_bits)
+    n_columns, field = n_features * (2 if missing else 1), column
+    if shift is not None:
+        column = jnp.where(feature < n_features, column, feature + (n_columns - n_features))
+        n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + shift
+    narrow = n_columns <= 2 ** (32 - place_bits)
     word = (child + first).astype(jnp.uint32)
     if narrow:
-        word |= column.astype(jnp.uint32) << jnp.uint32(place_bits)
+        word |= field.astype(jnp.uint32) << jnp.uint32(place_bits)
     return Plan(
         nodes=_by_place(top.entry, pair_bits(threshold, word)),
-        feature=None if narrow else _by_place(top.entry, column),
+        feature=None if narrow else _by_place(top.entry, field),
         depth=depth,
         top=top,
         top_feature=jnp.take_along_axis(column, top.tests, axis=1),
         top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
+        top_shift=None if shift is None else jnp.take_along_axis(shift, top.tests, axis=1),
     )
 
 
@@ -158,9 +330,10 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     """The plan with so many trees behind the others that are one leaf each, at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
+    shift = None if plan.top_shift is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
-    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
+    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, shift)
     spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))  # noqa: E731
     longer = lambda array, value: jnp.concatenate([array, spread(array, value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
@@ -183,6 +356,7 @@ def descend(
     place: Int32[Array, "..."],
     key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
     *,
+    with_sets: bool = False,
     for_child: Int64[Array, "places"] | None = None,
     for_column: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
@@ -200,7 +374,10 @@ def descend(
     else:
         column, child = take(feature, place), of(for_child)
     # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
-    return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
+    if not with_sets:
+        return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
+    # The bit of a set becomes the sign, and what is negative goes left. All other nodes shift by 0.
+    return as_integer(child) + (key_of(column >> 5) << (column & 31) > threshold).astype(jnp.int32)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
