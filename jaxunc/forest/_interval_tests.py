@@ -146,7 +146,7 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     is_inner = child != own
     if _n_parents(child[is_inner], own).max(initial=0) < 2:
         return None
-    inner = np.flatnonzero(is_inner & reached_nodes(trees).ravel())
+    inner = np.flatnonzero(is_inner & reached_nodes(np.asarray(trees.child)).ravel())
     shared = _n_parents(child[inner], own)[child[inner]] > 1
     feature, threshold, missing_right = (
         np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
@@ -202,7 +202,7 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
         return [], np.zeros(trees.child.shape, bool)
     child = np.array(trees.child)
     child[found.tree, found.node] = found.child
-    tree, node = np.nonzero(reached_nodes(trees) & ~found.within & (child != np.arange(trees.n_nodes)))
+    tree, node = np.nonzero(reached_nodes(child) & ~found.within & (child != np.arange(trees.n_nodes)))
     left = child[tree, node]
     n_parents = np.zeros(child.shape, np.int64)
     np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
@@ -227,9 +227,8 @@ def _n_parents(left: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     return np.bincount(np.concatenate([left, left + 1]), minlength=len(nodes))
 
 
-def reached_nodes(trees: Trees) -> Bool[np.ndarray, "trees nodes"]:
+def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
     """Return which nodes the roots lead to."""
-    child = np.asarray(trees.child)
     reached = np.zeros(child.shape, bool)
     tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
     while len(tree):

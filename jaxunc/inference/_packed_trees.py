@@ -115,7 +115,7 @@ class PackedTrees(eqx.Module):
         spec = Spec(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         totals = merge_scalars(layout.scalars, scalars)
         plan = _plan_of(walked, missing=missing)
-        tables, rows = pack_by_place(planes, plan, layout)
+        tables, rows = pack_by_place([walked.of_kept(plane) for plane in planes], plan, layout)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @classmethod
@@ -128,7 +128,7 @@ class PackedTrees(eqx.Module):
         walked = folded(trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         plan = _plan_of(walked, missing=False)
-        tables, totals = _spread_by_place(columns, scalars, code, plan, layout)
+        tables, totals = _spread_by_place(columns, scalars, walked.of_kept(code), plan, layout)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @property

@@ -31,7 +31,7 @@ from jaxunc._numerics import (
     split_bits,
     take,
 )
-from jaxunc.forest import IntervalTests, Trees, interval_tests
+from jaxunc.forest import IntervalTests, Trees, interval_tests, reached_nodes
 
 MOST_WORDS, MOST_ENTRIES = 256, 2**16
 """Words of sets, and numbers in their table, up to which blocks are not too small, and stay in the cache."""
@@ -104,6 +104,8 @@ class Folded(NamedTuple):
     """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
 
     trees: Trees
+    node: Int32[Array, "trees kept"] | None
+    """The nodes that are left, by their numbers before; None where all are."""
     shift: Int32[Array, "trees nodes"] | None
     """By how much a word is shifted so that the bit of the node's set is its sign; None without sets."""
     sets: Sets | None
@@ -112,6 +114,12 @@ class Folded(NamedTuple):
     def n_words(self) -> int:
         """Columns behind the others."""
         return 0 if self.sets is None else len(self.sets.row)
+
+    def of_kept(self, table: Shaped[Array, "trees nodes *each"]) -> Shaped[Array, "trees kept *each"]:
+        """Return a table of all nodes for those that are left."""
+        if self.node is None:
+            return table
+        return table[jnp.arange(len(table))[:, None], self.node]
 
 
 class Plan(NamedTuple):
@@ -196,7 +204,7 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 def folded(trees: Trees) -> Folded:
     """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
     if not is_concrete(trees) or trees.forks is not None:
-        return Folded(trees, None, None)
+        return Folded(trees, None, None, None)
     return _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
 
 
@@ -205,7 +213,7 @@ _FOLDED: KeptWhileAlive[Folded] = KeptWhileAlive()
 
 def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
     if tests is None:
-        return Folded(trees, None, None)
+        return Folded(trees, None, None, None)
     feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
     column = feature[tests.tree, tests.node]
     borders, members, own_set, since = [], [], np.zeros(len(column), np.int64), []
@@ -249,7 +257,7 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
         n += table.size
         words.append(table.ravel())
     if not row:
-        return Folded(trees, None, None)
+        return Folded(trees, None, None, None)
     of_row = np.repeat(np.arange(len(borders)), list(map(len, borders)))
     table, more = np.concatenate(words).view(np.int32), multiple_of(8, len(row)) - len(row)
     sets = Sets(
@@ -257,9 +265,18 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
         *(jnp.asarray(np.pad(np.array(part, np.int32), (0, more))) for part in (row, start)),
         jnp.asarray(np.pad(table, (0, power_of_two(n) - n))),
     )
-    depth = _heights(child)[0][:, 0]
-    arrays = [jnp.asarray(part) for part in (feature, threshold, child, missing_right, depth)]
-    return Folded(Trees(*arrays, columns=trees.columns), jnp.asarray(shift), sets)
+    # What no path leads to any more is left out: what is walked stays together.
+    reached = reached_nodes(child)
+    node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
+    child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
+    used = np.take_along_axis(reached, node, axis=1)
+    own = np.broadcast_to(np.arange(node.shape[1]), node.shape)
+    parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (shift, 0)
+    parts = [np.where(used, np.take_along_axis(part, node, axis=1), none).astype(part.dtype) for part, none in parts]
+    *arrays, shift = [jnp.asarray(part) for part in parts]
+    depth = jnp.asarray(_heights(parts[2].astype(np.int32))[0][:, 0])
+    node = jnp.asarray(node.astype(np.int32))
+    return Folded(Trees(*arrays, depth, columns=trees.columns), node, shift, sets)
 
 
 def _memberships(tests: IntervalTests, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

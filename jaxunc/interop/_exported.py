@@ -93,7 +93,7 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     child = np.array(trees.child)
     for test in tests:
         child[test.tree, test.node] = test.child
-    tree, node = np.nonzero(reached_nodes(trees) & ~within)
+    tree, node = np.nonzero(reached_nodes(child) & ~within)
     inner = child[tree, node] != node
     feature = np.where(inner, np.asarray(trees.feature)[tree, node], 0).astype(np.int64)
     key = np.where(inner, np.asarray(trees.threshold)[tree, node].astype(np.int64), 0)
