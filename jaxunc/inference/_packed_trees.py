@@ -335,7 +335,7 @@ class PackedTrees(eqx.Module):
 
 
 def _plan_of(walked: Folded, *, missing: bool) -> Plan:
-    return make_plan(walked.trees, missing=missing, top=tall_top(walked.trees), shift=walked.shift)
+    return make_plan(walked.trees, missing=missing, top=tall_top(walked.trees), bit=walked.bit)
 
 
 @jit(static_argnums=2)

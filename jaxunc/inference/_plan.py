@@ -36,6 +36,9 @@ from jaxunc.forest import IntervalTests, Trees, interval_tests, reached_nodes
 MOST_WORDS, MOST_ENTRIES = 256, 2**16
 """Words of sets, and numbers in their table, up to which blocks are not too small, and stay in the cache."""
 
+BITS, WHOLE = 31, 31
+"""Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
+
 MOST_CELLS = 2**24
 """Pairs of a test and a code that are compared at a time."""
 
@@ -88,7 +91,7 @@ class Borders(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The sets of values that nodes test, 32 of one column in a word, for all trees together."""
+    """The sets of values that nodes test, `BITS` of one column in a word, for all trees together."""
 
     borders: Borders
     """What lies between two neighbours of them is in the same sets."""
@@ -97,7 +100,7 @@ class Sets(NamedTuple):
     start: Int32[Array, "words"]
     """Where its numbers begin, one for each code; behind them the one of missing values."""
     table: Int32[Array, "entries"]
-    """In which of its sets each code is, a bit each."""
+    """Which of its sets send each code right, a bit each."""
 
 
 class Folded(NamedTuple):
@@ -106,8 +109,8 @@ class Folded(NamedTuple):
     trees: Trees
     node: Int32[Array, "trees kept"] | None
     """The nodes that are left, by their numbers before; None where all are."""
-    shift: Int32[Array, "trees nodes"] | None
-    """By how much a word is shifted so that the bit of the node's set is its sign; None without sets."""
+    bit: Int32[Array, "trees kept"] | None
+    """The bit of the node's set in its word; `WHOLE` in other nodes, None without sets."""
     sets: Sets | None
 
     @property
@@ -127,7 +130,7 @@ class Plan(NamedTuple):
 
     nodes: Int64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(places) | place of the left child``. With sets the feature has 5 more bits below: the shift."""
+    ``feature << log2(places) | place of the left child``. With sets the feature has 5 more bits below: the set's."""
     feature: Int32[Array, "trees places"] | None
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
@@ -138,8 +141,8 @@ class Plan(NamedTuple):
     """Their features."""
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
-    top_shift: Int32[Array, "trees tests"] | None = None
-    """Their shifts, where nodes test sets."""
+    top_mask: Int32[Array, "trees tests"] | None = None
+    """What they read of a word, where nodes test sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
@@ -166,14 +169,14 @@ def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
-def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, shift: Array | None = None) -> Plan:
+def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array | None = None) -> Plan:
     """Pack trees for data with or without missing values; the top is the first two levels, if no other is given.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
-    ``shift``: that of `Folded` trees.
+    ``bit``: that of `Folded` trees.
     """
-    return _make_plan(*_arrays(trees), top, shift, n_features=trees.n_features, missing=missing)
+    return _make_plan(*_arrays(trees), top, bit, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -230,27 +233,26 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
         since.append(tests.tree[own[at[rank]]])
     # The sets of so many of the first trees as there may be words of.
     enough = np.arange(trees.n_trees)
-    n_words = [-(-np.searchsorted(own, enough, "right") // 32) for own in since]
+    n_words = [-(-np.searchsorted(own, enough, "right") // BITS) for own in since]
     entries = sum(n * (len(border) + 1) for n, border in zip(n_words, borders, strict=True))
     n_trees = int(np.count_nonzero((sum(n_words) <= MOST_WORDS) & (entries <= MOST_ENTRIES)))
     kept = [np.searchsorted(own, n_trees) for own in since]
     words, row, start, n = [np.zeros(0, np.uint32)], [], [], 0
-    shift = np.zeros_like(child)
+    bit = np.full_like(child, WHOLE)
     for i, (j, bits, most) in enumerate(zip(columns.tolist(), members, kept, strict=True)):
         own = np.flatnonzero((column == j) & (own_set < most))
         at = tests.tree[own], tests.node[own]
-        word, bit = np.divmod(own_set[own], 32)
+        word, bit[at] = np.divmod(own_set[own], BITS)
         feature[at], threshold[at], missing_right[at], child[at] = (
             trees.n_features + len(row) + word,
-            -1,
+            0,
             False,
             tests.child[own],
         )
-        shift[at] = 31 - bit
-        whole = np.zeros((multiple_of(32, int(most)), bits.shape[1]), np.uint32)
+        whole = np.zeros((multiple_of(BITS, int(most)), bits.shape[1]), np.uint32)
         whole[:most] = bits[:most]
         table = np.bitwise_or.reduce(
-            whole.reshape(-1, 32, bits.shape[1]) << np.arange(32, dtype=np.uint32)[:, None], axis=1
+            whole.reshape(-1, BITS, bits.shape[1]) << np.arange(BITS, dtype=np.uint32)[:, None], axis=1
         )
         start += (n + np.arange(len(table)) * bits.shape[1]).tolist()
         row += [i] * len(table)
@@ -271,16 +273,16 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
     used = np.take_along_axis(reached, node, axis=1)
     own = np.broadcast_to(np.arange(node.shape[1]), node.shape)
-    parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (shift, 0)
+    parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (bit, WHOLE)
     parts = [np.where(used, np.take_along_axis(part, node, axis=1), none).astype(part.dtype) for part, none in parts]
-    *arrays, shift = [jnp.asarray(part) for part in parts]
+    *arrays, bit = [jnp.asarray(part) for part in parts]
     depth = jnp.asarray(_heights(parts[2].astype(np.int32))[0][:, 0])
     node = jnp.asarray(node.astype(np.int32))
-    return Folded(Trees(*arrays, depth, columns=trees.columns), node, shift, sets)
+    return Folded(Trees(*arrays, depth, columns=trees.columns), node, bit, sets)
 
 
 def _memberships(tests: IntervalTests, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The borders of some tests of one column; and which codes go left ``[tests codes]``, missing values last."""
+    """The borders of some tests of one column; and which codes go right ``[tests codes]``, a bit each, missing values last."""
     number = np.full(len(tests.tree), -1)
     number[own] = np.arange(len(own))
     is_own = number[tests.of] >= 0
@@ -293,9 +295,9 @@ def _memberships(tests: IntervalTests, own: np.ndarray) -> tuple[np.ndarray, np.
         change = np.zeros((min(step, len(own) - start), len(border) + 2), np.int8)
         change[of[part][one] - start, first[one]] += 1
         change[of[part][one] - start, end[one]] -= 1
-        goes_left = np.cumsum(change[:, :-1], axis=1, dtype=np.int8)
-        goes_left[:, -1] = tests.missing_left[own[start : start + step]]
-        packed.append(np.packbits(goes_left, axis=1))
+        goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
+        goes_right[:, -1] = ~tests.missing_left[own[start : start + step]]
+        packed.append(np.packbits(goes_right, axis=1))
     return border.astype(np.int32), np.concatenate(packed)
 
 
@@ -314,16 +316,16 @@ def _two_levels(child, depth) -> Top:
 
 
 @jit(static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, shift, *, n_features, missing) -> Plan:
+def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing) -> Plan:
     top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
     first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
     n_columns, field = n_features * (2 if missing else 1), column
-    if shift is not None:
+    if bit is not None:
         column = jnp.where(feature < n_features, column, feature + (n_columns - n_features))
-        n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + shift
+        n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
     narrow = n_columns <= 2 ** (32 - place_bits)
     word = (child + first).astype(jnp.uint32)
     if narrow:
@@ -335,7 +337,7 @@ def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None,
         top=top,
         top_feature=jnp.take_along_axis(column, top.tests, axis=1),
         top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
-        top_shift=None if shift is None else jnp.take_along_axis(shift, top.tests, axis=1),
+        top_mask=None if bit is None else mask_of(jnp.take_along_axis(bit, top.tests, axis=1)),
     )
 
 
@@ -347,10 +349,10 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     """The plan with so many trees behind the others that are one leaf each, at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
-    shift = None if plan.top_shift is None else none
+    mask = None if plan.top_mask is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
-    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, shift)
+    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
     spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))  # noqa: E731
     longer = lambda array, value: jnp.concatenate([array, spread(array, value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
@@ -393,8 +395,13 @@ def descend(
     # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
     if not with_sets:
         return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
-    # The bit of a set becomes the sign, and what is negative goes left. All other nodes shift by 0.
-    return as_integer(child) + (key_of(column >> 5) << (column & 31) > threshold).astype(jnp.int32)
+    return as_integer(child) + ((key_of(column >> 5) & mask_of(column & 31)) > threshold).astype(jnp.int32)
+
+
+def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
+    """The mask of a bit; of `WHOLE`, the sign's, all of them."""
+    own = jnp.int32(1) << bit
+    return own | (own >> 31)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import take
+from jaxunc._numerics import take, take_rows
 from jaxunc.forest import Trees
 
 from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
@@ -106,15 +106,20 @@ def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, 
     """Write what sets have of each instance's codes into the rows behind those of columns, some at a time."""
     # Of the two keys of a missing value it is the larger one that is beyond all borders.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
-    codes = codes_of(rows, block, borders).reshape(-1)
-    instance = jnp.arange(block, dtype=jnp.int32)
+    codes, none = codes_of(rows, block, borders), jnp.uint32(0)
 
     def write(i, rows):
-        row, start = (
-            lax.dynamic_slice_in_dim(part, i * together, together)[:, None] for part in (sets.row, sets.start)
+        start, number = (
+            lax.dynamic_slice_in_dim(sets.start, i * together, together),
+            i * together + jnp.arange(together),
         )
-        word = take(sets.table, start + take(codes, row * (block + GAP_OF_CODES) + instance))
-        return lax.dynamic_update_slice(rows, word, (n_columns + i * together, 0))
+        own = sets.row[i].astype(jnp.uint32)
+        code = (
+            lax.dynamic_slice(codes, (own, none), (1, block))
+            if together == 1
+            else take_rows(codes, take(sets.row, number))[:, :block]
+        )
+        return lax.dynamic_update_slice(rows, take(sets.table, start[:, None] + code), (n_columns + i * together, 0))
 
     return lax.fori_loop(0, len(sets.row) // together, write, rows)
 
@@ -151,7 +156,7 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
-    with_sets = tree.top_shift is not None
+    with_sets = tree.top_mask is not None
     key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
     one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
@@ -170,7 +175,7 @@ def walk_few(
     rows = by_column(keys, sets, missing=missing)
     nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_shift is not None
+    with_sets = plan.top_mask is not None
     instance = jnp.arange(block, dtype=jnp.int32)
     key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
@@ -195,7 +200,7 @@ def walk_one(
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_shift is not None
+    with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, column)  # noqa: E731
     flat = [table.reshape(-1) for table in tables]
 
@@ -238,7 +243,7 @@ def look_up_together(
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_shift is not None
+    with_sets = plan.top_mask is not None
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     start, lanes = jnp.repeat(tree * n_places, block), number * block
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
@@ -273,8 +278,8 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
         row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
-        if tree.top_shift is not None:
-            row = row << tree.top_shift[i]
+        if tree.top_mask is not None:
+            row = row & tree.top_mask[i]
         left = left & jnp.where(row > tree.top_key[i], tree.top.exits[i], -1)
     return lax.clz(left)
 
@@ -291,7 +296,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_shift is not None
+    with_sets = plan.top_mask is not None
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
@@ -321,7 +326,7 @@ def walk_pairs(
     n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_shift is not None
+    with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
 
     def one(carry):
