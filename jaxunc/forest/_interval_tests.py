@@ -14,6 +14,8 @@ from ._forest import Trees
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 
+_MOST_CELLS = 2**24  # pairs of a test and a code that are marked at a time
+
 
 class Intervals(NamedTuple):
     """The numbers as neighbouring intervals, each of which goes to one side."""
@@ -143,32 +145,37 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     n_nodes = trees.n_nodes
     own = np.arange(trees.n_trees * n_nodes)
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
-    is_inner = child != own
-    if _n_parents(child[is_inner], own).max(initial=0) < 2:
+    inner = np.flatnonzero(child != own)
+    left = child[inner]
+    is_child = np.zeros(len(own), bool)
+    is_child[left] = is_child[left + 1] = True
+    if np.count_nonzero(is_child) == 2 * len(left):
         return None
-    inner = np.flatnonzero(is_inner & reached_nodes(np.asarray(trees.child)).ravel())
-    shared = _n_parents(child[inner], own)[child[inner]] > 1
     feature, threshold, missing_right = (
         np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
     )
-    # Where all paths from a node end, testing one column alone: last nodes know it, and whose children agree.
+    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(own))
+    shared = np.maximum(n_parents[left], n_parents[left + 1]) > 1
+    found, rest = inner[shared], inner[~shared]
+    parent = np.full(len(own), -1)
+    parent[child[rest]] = parent[child[rest] + 1] = rest
+    # Where all paths from a node end, that test one column: last nodes know it, and those whose children agree.
     end = np.full(len(own), -1)
-    end[inner[shared]] = child[inner[shared]]
-    first, found, rest = np.zeros(len(own), bool), inner[shared], inner[~shared]
-    levels = []
+    end[found] = child[found]
+    above = [found[:0]]
     while found.size:
-        first[found] = True
-        levels.append(found)
-        left, right = child[rest], child[rest] + 1
-        alike = (end[left] >= 0) & (end[left] == end[right])
-        alike &= (feature[left] == feature[rest]) & (feature[right] == feature[rest])
-        found, rest = rest[alike], rest[~alike]
+        node = np.unique(parent[found])
+        node = node[node >= 0]
+        left = child[node]
+        alike = (end[left] >= 0) & (end[left] == end[left + 1])
+        alike &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
+        found = node[alike]
         end[found] = end[child[found]]
-    above = np.concatenate(levels[1:] or [levels[0][:0]])
-    first[child[above]] = first[child[above] + 1] = False
-    tests = np.sort(above[first[above]])
-    number = np.full(len(own), -1)
-    number[tests] = np.arange(len(tests))
+        above.append(found)
+    above = np.sort(np.concatenate(above))
+    is_above = np.append(np.zeros(len(own), bool), False)
+    is_above[above] = True
+    tests = above[~is_above[parent[above]]]
     # Down again, with the keys that come to each node.
     pieces, node, low, high = [], tests, np.full(len(tests), _LEAST - 1, np.int64), np.full(len(tests), _LARGEST)
     of = np.arange(len(tests))
@@ -223,8 +230,48 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
     return tests, found.within
 
 
-def _n_parents(left: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    return np.bincount(np.concatenate([left, left + 1]), minlength=len(nodes))
+class ColumnSets(NamedTuple):
+    """The distinct sets of one column's numbers that tests of intervals ask, by codes: how many borders are below."""
+
+    border: Int32[np.ndarray, " borders"]
+    """Order keys; a missing value's code is the largest."""
+    goes_right: Bool[np.ndarray, "sets codes"]
+    """Which codes each set sends right."""
+    tree: Int64[np.ndarray, " sets"]
+    """The first tree that tests each, in whose order they are."""
+    test: Int64[np.ndarray, " tests"]
+    """The tests of this column."""
+    number: Int64[np.ndarray, " tests"]
+    """The set of each."""
+
+
+def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
+    """Return the sets of some tests, all those of one column."""
+    number = np.full(len(tests.tree), -1)
+    number[test] = np.arange(len(test))
+    is_own = number[tests.of] >= 0
+    below, cut, last = tests.below[is_own], tests.cut[is_own], tests.last[is_own]
+    border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
+    of, first, end = (
+        number[tests.of[is_own]][holds],
+        *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
+    )
+    packed, step = [], max(1, _MOST_CELLS // len(border))
+    for start in range(0, len(test), step):
+        stop = min(start + step, len(test))
+        some = slice(*np.searchsorted(of, [start, stop]))
+        change = np.zeros((stop - start, len(border) + 2), np.int8)
+        change[of[some] - start, first[some]] += 1
+        change[of[some] - start, end[some]] -= 1
+        goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
+        goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
+        packed.append(np.packbits(goes_right, axis=1))
+    packed = np.concatenate(packed)
+    _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    goes_right = np.unpackbits(packed[at[order]], axis=1, count=len(border) + 1).astype(bool)
+    own = np.argsort(order)[number.ravel()]
+    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, own)
 
 
 def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:

@@ -115,7 +115,7 @@ class PackedTrees(eqx.Module):
         spec = Spec(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         totals = merge_scalars(layout.scalars, scalars)
         plan = _plan_of(walked, missing=missing)
-        tables, rows = pack_by_place([walked.of_kept(plane) for plane in planes], plan, layout)
+        tables, rows = pack_by_place(planes, plan, layout, walked.node)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @classmethod
@@ -128,7 +128,7 @@ class PackedTrees(eqx.Module):
         walked = folded(trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         plan = _plan_of(walked, missing=False)
-        tables, totals = _spread_by_place(columns, scalars, walked.of_kept(code), plan, layout)
+        tables, totals = _spread_by_place(columns, scalars, code, plan, layout, walked.node)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @property
@@ -339,19 +339,33 @@ def _plan_of(walked: Folded, *, missing: bool) -> Plan:
 
 
 @jit(static_argnums=2)
-def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> tuple[list[Array], list[Array]]:
-    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones."""
-    columns, rows = columns_of_planes(planes, layout)
+def pack_by_place(
+    planes: list[Array], plan: Plan, layout: Layout, node: Int32[Array, "trees kept"] | None = None
+) -> tuple[list[Array], list[Array]]:
+    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones.
+
+    ``node``: the nodes that the plan has, if not all (`Folded`).
+    """
+    columns, rows = columns_of_planes([_of_kept(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
 @jit(static_argnums=4)
 def _spread_by_place(
-    columns: list[Array], scalars: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout
+    columns: list[Array],
+    scalars: list[Array],
+    code: Int32[Array, "trees nodes"],
+    plan: Plan,
+    layout: Layout,
+    node: Int32[Array, "trees kept"] | None,
 ) -> tuple[list[Array], list[Any]]:
     """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has; and totals."""
-    rows = plan.by_place(code)
+    rows = plan.by_place(_of_kept(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)], merge_scalars(layout.scalars, scalars)
+
+
+def _of_kept(table: Array, node: Int32[Array, "trees kept"] | None) -> Array:
+    return table if node is None else table[jnp.arange(len(table))[:, None], node]
 
 
 @jit(static_argnums=0)

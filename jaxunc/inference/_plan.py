@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int32, Int64, Shaped
+from jaxtyping import Array, Bool, Float, Int32, Int64, Shaped
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import (
     NAN_FIRST,
     NAN_LAST,
     KeptWhileAlive,
+    ceil_div,
     jit,
     multiple_of,
     order_key,
@@ -31,16 +32,14 @@ from jaxunc._numerics import (
     split_bits,
     take,
 )
-from jaxunc.forest import IntervalTests, Trees, interval_tests, reached_nodes
+from jaxunc.forest import ColumnSets, IntervalTests, Trees, column_sets, interval_tests, reached_nodes
 
-MOST_WORDS, MOST_ENTRIES = 256, 2**16
-"""Words of sets, and numbers in their table, up to which blocks are not too small, and stay in the cache."""
+MOST_WORDS, LEAST_WORDS, MOST_ENTRIES = 500, 64, 100_000
+"""Words of sets, and columns of keys beside them, that let the keys of a small block stay in the cache; words that may
+always be; and numbers that are looked up for words. Sets beyond are walked as intervals."""
 
 BITS, WHOLE = 31, 31
 """Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
-
-MOST_CELLS = 2**24
-"""Pairs of a test and a code that are compared at a time."""
 
 MOST_TESTS = 31
 """One less than the bits of a word: the exits that are left."""
@@ -87,7 +86,7 @@ class Borders(NamedTuple):
         of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
         pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
         pieces[first[row] + place // PIECE, place % PIECE] = border
-        return cls(jnp.asarray(rows), jnp.asarray(of_piece), jnp.asarray(pieces), np.int32(number))
+        return cls(*jax.device_put((rows, of_piece, pieces)), np.int32(number))
 
 
 class Sets(NamedTuple):
@@ -107,22 +106,16 @@ class Folded(NamedTuple):
     """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
 
     trees: Trees
-    node: Int32[Array, "trees kept"] | None
+    node: Int32[Array, "trees kept"] | None = None
     """The nodes that are left, by their numbers before; None where all are."""
-    bit: Int32[Array, "trees kept"] | None
+    bit: Int32[Array, "trees kept"] | None = None
     """The bit of the node's set in its word; `WHOLE` in other nodes, None without sets."""
-    sets: Sets | None
+    sets: Sets | None = None
 
     @property
     def n_words(self) -> int:
         """Columns behind the others."""
         return 0 if self.sets is None else len(self.sets.row)
-
-    def of_kept(self, table: Shaped[Array, "trees nodes *each"]) -> Shaped[Array, "trees kept *each"]:
-        """Return a table of all nodes for those that are left."""
-        if self.node is None:
-            return table
-        return table[jnp.arange(len(table))[:, None], self.node]
 
 
 class Plan(NamedTuple):
@@ -207,7 +200,7 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 def folded(trees: Trees) -> Folded:
     """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
     if not is_concrete(trees) or trees.forks is not None:
-        return Folded(trees, None, None, None)
+        return Folded(trees)
     return _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
 
 
@@ -216,89 +209,65 @@ _FOLDED: KeptWhileAlive[Folded] = KeptWhileAlive()
 
 def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
     if tests is None:
-        return Folded(trees, None, None, None)
+        return Folded(trees)
     feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
-    column = feature[tests.tree, tests.node]
-    borders, members, own_set, since = [], [], np.zeros(len(column), np.int64), []
+    bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
     columns = np.unique(column)
-    for j in columns.tolist():
-        own = np.flatnonzero(column == j)
-        border, packed = _memberships(tests, own)
-        _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        # In the order of the trees that test them first.
-        rank = np.argsort(at)
-        own_set[own] = np.argsort(rank)[number.ravel()]
-        borders.append(border)
-        members.append(np.unpackbits(packed[at[rank]], axis=1, count=len(border) + 1))
-        since.append(tests.tree[own[at[rank]]])
-    # The sets of so many of the first trees as there may be words of.
-    enough = np.arange(trees.n_trees)
-    n_words = [-(-np.searchsorted(own, enough, "right") // BITS) for own in since]
-    entries = sum(n * (len(border) + 1) for n, border in zip(n_words, borders, strict=True))
-    n_trees = int(np.count_nonzero((sum(n_words) <= MOST_WORDS) & (entries <= MOST_ENTRIES)))
-    kept = [np.searchsorted(own, n_trees) for own in since]
-    words, row, start, n = [np.zeros(0, np.uint32)], [], [], 0
-    bit = np.full_like(child, WHOLE)
-    for i, (j, bits, most) in enumerate(zip(columns.tolist(), members, kept, strict=True)):
-        own = np.flatnonzero((column == j) & (own_set < most))
-        at = tests.tree[own], tests.node[own]
-        word, bit[at] = np.divmod(own_set[own], BITS)
-        feature[at], threshold[at], missing_right[at], child[at] = (
-            trees.n_features + len(row) + word,
-            0,
-            False,
-            tests.child[own],
-        )
-        whole = np.zeros((multiple_of(BITS, int(most)), bits.shape[1]), np.uint32)
-        whole[:most] = bits[:most]
-        table = np.bitwise_or.reduce(
-            whole.reshape(-1, BITS, bits.shape[1]) << np.arange(BITS, dtype=np.uint32)[:, None], axis=1
-        )
-        start += (n + np.arange(len(table)) * bits.shape[1]).tolist()
-        row += [i] * len(table)
-        n += table.size
-        words.append(table.ravel())
-    if not row:
-        return Folded(trees, None, None, None)
-    of_row = np.repeat(np.arange(len(borders)), list(map(len, borders)))
-    table, more = np.concatenate(words).view(np.int32), multiple_of(8, len(row)) - len(row)
-    sets = Sets(
-        Borders.of(of_row, np.concatenate(borders), columns),
-        *(jnp.asarray(np.pad(np.array(part, np.int32), (0, more))) for part in (row, start)),
-        jnp.asarray(np.pad(table, (0, power_of_two(n) - n))),
-    )
+    sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
+    kept = _sets_kept(sets, trees.n_trees, max(LEAST_WORDS, MOST_WORDS - 2 * trees.n_features))
+    if not any(kept):
+        return Folded(trees)
+    tables = [_words(own.goes_right[:number]) for own, number in zip(sets, kept, strict=True)]
+    first_word = np.cumsum([0, *map(len, tables)])
+    for own, number, first in zip(sets, kept, first_word[:-1].tolist(), strict=True):
+        is_kept = own.number < number
+        test, (word, place) = own.test[is_kept], np.divmod(own.number[is_kept], BITS)
+        at = tests.tree[test], tests.node[test]
+        feature[at], bit[at], child[at] = trees.n_features + first + word, place, tests.child[test]
+        threshold[at], missing_right[at] = 0, False
     # What no path leads to any more is left out: what is walked stays together.
     reached = reached_nodes(child)
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
-    used = np.take_along_axis(reached, node, axis=1)
-    own = np.broadcast_to(np.arange(node.shape[1]), node.shape)
+    used, own = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
     parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (bit, WHOLE)
-    parts = [np.where(used, np.take_along_axis(part, node, axis=1), none).astype(part.dtype) for part, none in parts]
-    *arrays, bit = [jnp.asarray(part) for part in parts]
-    depth = jnp.asarray(_heights(parts[2].astype(np.int32))[0][:, 0])
-    node = jnp.asarray(node.astype(np.int32))
-    return Folded(Trees(*arrays, depth, columns=trees.columns), node, bit, sets)
+    arrays = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
+    arrays = [array.astype(bool if array.dtype == bool else np.int32) for array in arrays]
+    depth = _heights(arrays[2])[0][:, 0]
+    *arrays, bit, depth, node = jax.device_put((*arrays, depth, node.astype(np.int32)))
+    fewer = Trees(*arrays, depth, columns=trees.columns)
+    return Folded(fewer, node, bit, _together(columns, [own.border for own in sets], tables))
 
 
-def _memberships(tests: IntervalTests, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The borders of some tests of one column; and which codes go right ``[tests codes]``, a bit each, missing values last."""
-    number = np.full(len(tests.tree), -1)
-    number[own] = np.arange(len(own))
-    is_own = number[tests.of] >= 0
-    of, below, cut, last = (part[is_own] for part in (number[tests.of], tests.below, tests.cut, tests.last))
-    border, part = np.unique(np.concatenate([below, cut, last])), np.flatnonzero(below < cut)
-    first, end = np.searchsorted(border, below[part]) + 1, np.searchsorted(border, cut[part]) + 1
-    packed, step = [], max(1, MOST_CELLS // len(border))
-    for start in range(0, len(own), step):
-        one = slice(*np.searchsorted(of[part], [start, start + step]))
-        change = np.zeros((min(step, len(own) - start), len(border) + 2), np.int8)
-        change[of[part][one] - start, first[one]] += 1
-        change[of[part][one] - start, end[one]] -= 1
-        goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
-        goes_right[:, -1] = ~tests.missing_left[own[start : start + step]]
-        packed.append(np.packbits(goes_right, axis=1))
-    return border.astype(np.int32), np.concatenate(packed)
+def _sets_kept(sets: list[ColumnSets], n_trees: int, most_words: int) -> list[int]:
+    """How many sets of each column the first trees test, of so many trees as their words are not too many."""
+    last = np.arange(n_trees)
+    n_words = np.array([-(-np.searchsorted(own.tree, last, "right") // BITS) for own in sets])
+    n_entries = np.array([own.goes_right.shape[1] for own in sets]) @ n_words
+    n_kept = np.count_nonzero((n_words.sum(axis=0) <= most_words) & (n_entries <= MOST_ENTRIES))
+    return [int(np.searchsorted(own.tree, n_kept)) for own in sets]
+
+
+def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
+    """The sets of each code, `BITS` in a word."""
+    n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
+    bits = np.zeros((n_words * BITS, n_codes), np.int32)
+    bits[: len(goes_right)] = goes_right
+    return np.bitwise_or.reduce(
+        bits.reshape(n_words, BITS, n_codes) << np.arange(BITS, dtype=np.int32)[:, None], axis=1
+    )
+
+
+def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
+    """The words of all columns, and padding."""
+    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    sizes = np.array([table.shape[1] for table in tables])[row]
+    more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
+    row, start = (np.pad(part, (0, more)).astype(np.int32) for part in (row, np.cumsum(sizes) - sizes))
+    entries = np.zeros(power_of_two(n_entries), np.int32)
+    entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
+    border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
+    return Sets(border, *jax.device_put((row, start, entries)))
 
 
 def _two_levels(child, depth) -> Top:
