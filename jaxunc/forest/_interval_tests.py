@@ -177,7 +177,12 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     is_above[above] = True
     tests = above[~is_above[parent[above]]]
     # Down again, with the keys that come to each node.
-    pieces, node, low, high = [], tests, np.full(len(tests), _LEAST - 1, np.int64), np.full(len(tests), _LARGEST)
+    pieces, node, low, high = (
+        [np.zeros((0, 4), np.int64)],
+        tests,
+        np.full(len(tests), _LEAST - 1, np.int64),
+        np.full(len(tests), _LARGEST),
+    )
     of = np.arange(len(tests))
     within = np.zeros(len(own), bool)
     at = tests

@@ -32,7 +32,7 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
-from ._plan import Folded, Plan, Sets, column_keys, folded, make_plan, padded_plan, tall_top
+from ._plan import Folded, Plan, Sets, Top, column_keys, folded, make_plan, padded_plan, tall_top
 from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
 from ._walk import (
     Walk,
@@ -292,15 +292,16 @@ class PackedTrees(eqx.Module):
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def for_missing(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
+    def for_missing(self, walked: Folded) -> "PackedTrees":
+        """Return the same packed trees for data with missing values; ``walked`` are those that were packed."""
         spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=_plan_of(folded(trees), missing=True), spec=spec)
+        return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
         """Return the same packed trees with other numbers of columns, which ``trees`` have."""
         walked = folded(trees)
-        return dataclasses.replace(self, plan=_plan_of(walked, missing=self.spec.missing), sets=walked.sets)
+        plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
+        return dataclasses.replace(self, plan=plan, sets=walked.sets)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
@@ -334,8 +335,8 @@ class PackedTrees(eqx.Module):
         vars(self).update(state | arrays)
 
 
-def _plan_of(walked: Folded, *, missing: bool) -> Plan:
-    return make_plan(walked.trees, missing=missing, top=tall_top(walked.trees), bit=walked.bit)
+def _plan_of(walked: Folded, *, missing: bool, top: Top | None = None) -> Plan:
+    return make_plan(walked.trees, missing=missing, top=top or tall_top(walked.trees), bit=walked.bit)
 
 
 @jit(static_argnums=2)

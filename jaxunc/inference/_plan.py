@@ -34,9 +34,9 @@ from jaxunc._numerics import (
 )
 from jaxunc.forest import ColumnSets, IntervalTests, Trees, column_sets, interval_tests, reached_nodes
 
-MOST_WORDS, LEAST_WORDS, MOST_ENTRIES = 500, 64, 100_000
-"""Words of sets, and columns of keys beside them, that let the keys of a small block stay in the cache; words that may
-always be; and numbers that are looked up for words. Sets beyond are walked as intervals."""
+MOST_WORDS, MOST_ENTRIES = 320, 100_000
+"""Words of sets, and numbers that are looked up for them, so that the keys of small blocks stay in the cache. Sets of
+further trees are walked as intervals."""
 
 BITS, WHOLE = 31, 31
 """Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
@@ -201,22 +201,24 @@ def folded(trees: Trees) -> Folded:
     """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
     if not is_concrete(trees) or trees.forks is not None:
         return Folded(trees)
-    return _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
+    made = _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
+    return Folded(trees) if made is None else made
 
 
-_FOLDED: KeptWhileAlive[Folded] = KeptWhileAlive()
+_FOLDED: KeptWhileAlive[Folded | None] = KeptWhileAlive()
+"""None of trees that are walked as they are: they must not be kept alive."""
 
 
-def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
-    if tests is None:
-        return Folded(trees)
+def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
+    if tests is None or not len(tests.tree):
+        return None
     feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
     bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
     columns = np.unique(column)
     sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
-    kept = _sets_kept(sets, trees.n_trees, max(LEAST_WORDS, MOST_WORDS - 2 * trees.n_features))
+    kept = _sets_kept(sets, trees.n_trees)
     if not any(kept):
-        return Folded(trees)
+        return None
     tables = [_words(own.goes_right[:number]) for own, number in zip(sets, kept, strict=True)]
     first_word = np.cumsum([0, *map(len, tables)])
     for own, number, first in zip(sets, kept, first_word[:-1].tolist(), strict=True):
@@ -239,12 +241,12 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded:
     return Folded(fewer, node, bit, _together(columns, [own.border for own in sets], tables))
 
 
-def _sets_kept(sets: list[ColumnSets], n_trees: int, most_words: int) -> list[int]:
+def _sets_kept(sets: list[ColumnSets], n_trees: int) -> list[int]:
     """How many sets of each column the first trees test, of so many trees as their words are not too many."""
     last = np.arange(n_trees)
     n_words = np.array([-(-np.searchsorted(own.tree, last, "right") // BITS) for own in sets])
     n_entries = np.array([own.goes_right.shape[1] for own in sets]) @ n_words
-    n_kept = np.count_nonzero((n_words.sum(axis=0) <= most_words) & (n_entries <= MOST_ENTRIES))
+    n_kept = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
     return [int(np.searchsorted(own.tree, n_kept)) for own in sets]
 
 

@@ -241,7 +241,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         if missing not in self._placed:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
-                self._placed[missing] = place(self._grid, self._packed.for_missing(trees))
+                self._placed[missing] = place(self._grid, self._packed.for_missing(folded(trees)))
         return self._placed[missing]
 
     def __repr__(self) -> str:
