@@ -25,6 +25,7 @@ from jaxunc.inference import (
     as_mask,
     cut,
     default_walk,
+    folded,
     shapes_of,
 )
 from jaxunc.tables import encode_instances
