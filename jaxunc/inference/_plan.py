@@ -71,7 +71,7 @@ class Borders(NamedTuple):
     """The row that each piece counts for."""
     border: Int32[Array, "pieces {PIECE}"]
     """Beyond the last border of a row what no value exceeds."""
-    number: np.int32
+    number: Int32[Array, ""]
     """How many pieces there are; those beyond pad them to a common shape."""
 
     @classmethod
@@ -86,7 +86,7 @@ class Borders(NamedTuple):
         of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
         pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
         pieces[first[row] + place // PIECE, place % PIECE] = border
-        return cls(*jax.device_put((rows, of_piece, pieces)), np.int32(number))
+        return jax.device_put(cls(rows, of_piece, pieces, np.int32(number)))
 
 
 class Sets(NamedTuple):
@@ -233,12 +233,14 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
     used, own = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
     parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (bit, WHOLE)
-    arrays = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
-    arrays = [array.astype(bool if array.dtype == bool else np.int32) for array in arrays]
-    depth = _heights(arrays[2])[0][:, 0]
-    *arrays, bit, depth, node = jax.device_put((*arrays, depth, node.astype(np.int32)))
-    fewer = Trees(*arrays, depth, columns=trees.columns)
-    return Folded(fewer, node, bit, _together(columns, [own.border for own in sets], tables))
+    kept_parts = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
+    feature, threshold, child, missing_right, bit = (
+        part.astype(bool if part.dtype == bool else np.int32) for part in kept_parts
+    )
+    arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
+    node, bit = jax.device_put((node.astype(np.int32), bit))
+    words = _together(columns, [own.border for own in sets], tables)
+    return Folded(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
 def _sets_kept(sets: list[ColumnSets], n_trees: int) -> list[int]:
@@ -269,7 +271,8 @@ def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.nd
     entries = np.zeros(power_of_two(n_entries), np.int32)
     entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
     border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
-    return Sets(border, *jax.device_put((row, start, entries)))
+    row, start, entries = jax.device_put((row, start, entries))
+    return Sets(border, row, start, entries)
 
 
 def _two_levels(child, depth) -> Top:

@@ -80,7 +80,7 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
 
 def by_column(
     keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
-) -> Int32[Array, "columns row"]:
+) -> Int32[Array, "rows row"]:
     """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances.
 
     Behind them the words of sets.

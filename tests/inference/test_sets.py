@@ -15,15 +15,20 @@ from jaxunc.tables import encode_rows
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
 
-def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: str = "blocks") -> tuple[Any, Any]:
+def packed_of(bound: Any) -> ju.inference.PackedTrees:
+    assert isinstance(bound.engine, _by_table.ByTable)
+    return bound.engine.packed
+
+
+def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") -> tuple[Any, Any]:
     """A forest bound with sets, and as binary tests."""
     bound = ju.bind(forest, combiner, threads=1, walk=walk)
-    assert bound.engine.packed.spec.words
+    assert packed_of(bound).spec.words
     with pytest.MonkeyPatch.context() as patch:
         for module in (_by_table, _packed_trees):
             patch.setattr(module, "folded", _plan.Folded)
         binary = ju.bind(forest, combiner, threads=1, walk=walk)
-    assert not binary.engine.packed.spec.words
+    assert not packed_of(binary).spec.words
     return bound, binary
 
 
@@ -103,14 +108,18 @@ def test_every_way_in(rng, tmp_path):
     import pickle
 
     same(pickle.loads(pickle.dumps(bound)).probability(missing), binary.probability(missing))
-    for combiner in (ju.GeneralizedMixture(reference="median"), ju.ExplainedVote(1.0, "certainty"), ju.OneVsRest(ju.DempsterRule())):
+    for combiner in (
+        ju.GeneralizedMixture(reference="median"),
+        ju.ExplainedVote(1.0, "certainty"),
+        ju.OneVsRest(ju.DempsterRule()),
+    ):
         same(*(one(missing) for one in bound_twice(forest, combiner)))
 
 
 def test_parts_of_the_trees(rng):
     model = drawn(rng, n_trees=12)
     X = rows_of(rng, model, 50, finite=True)[0].astype(np.float32)
-    packed, binary = (one.engine.packed for one in bound_twice(counted(rng, model, X), ju.Mean()))
+    packed, binary = (packed_of(one) for one in bound_twice(counted(rng, model, X), ju.Mean()))
     x = np.where(np.isnan(X), np.float32(0), X)
     carry = packed.start(len(x))
     for start, stop in ((0, 5), (5, 6), (6, 12)):
