@@ -86,7 +86,8 @@ class Borders(NamedTuple):
         of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
         pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
         pieces[first[row] + place // PIECE, place % PIECE] = border
-        return jax.device_put(cls(rows, of_piece, pieces, np.int32(number)))
+        on_device = [jnp.asarray(part, np.int32) for part in (rows, of_piece, pieces, number)]
+        return cls(*on_device)
 
 
 class Sets(NamedTuple):

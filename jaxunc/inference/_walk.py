@@ -98,7 +98,7 @@ def keys_and_words(
     """The keys of a block, and behind them the words of sets, where instances do not come tree by tree."""
     (block, n), n_words = keys.shape, len(sets.row)
     room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
-    together = n_words if block > 1 else 8
+    together = n_words if block > 1 else 4
     return _with_words(room, n, block, sets, missing=missing, together=together).T
 
 
@@ -195,7 +195,7 @@ def walk_one(
     of a node are read from two values, else the larger one is read apart, and split.
     """
     n_trees, n_places = plan.nodes.shape
-    n_groups = -(-n_trees // CHEAP_TREES)
+    n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
     size = -(-n_trees // n_groups)
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     again = lax.optimization_barrier(nodes)

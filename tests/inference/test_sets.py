@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -120,7 +121,7 @@ def test_parts_of_the_trees(rng):
     model = drawn(rng, n_trees=12)
     X = rows_of(rng, model, 50, finite=True)[0].astype(np.float32)
     packed, binary = (packed_of(one) for one in bound_twice(counted(rng, model, X), ju.Mean()))
-    x = np.where(np.isnan(X), np.float32(0), X)
+    x = jnp.asarray(np.where(np.isnan(X), np.float32(0), X))
     carry = packed.start(len(x))
     for start, stop in ((0, 5), (5, 6), (6, 12)):
         carry = packed.of_trees(start, stop).advance(carry, x)
