@@ -1,5 +1,6 @@
 """Sets of categories as bits of words: the answers that trees of binary tests give, to the last bit."""
 
+import pickle
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ from scipy import sparse
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import interval_nodes
-from jaxunc.inference import _by_table, _packed_trees, _plan
+from jaxunc.inference import _by_table, _packed_trees, _plan, cut
 from jaxunc.tables import encode_rows
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
@@ -48,7 +49,7 @@ def counted(rng: np.random.Generator, model: AdditiveTrees, X: np.ndarray, n_cla
     return ju.count_leaves(model.trees, X, y)
 
 
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 7, 64, 300, 2500])
@@ -87,36 +88,66 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     same(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
 
 
-def test_every_way_in(rng, tmp_path):
-    """Sparse, traced, sharded, exported, copied; and combiners that look up wide planes or collect."""
+def in_program(bound: Any, X: Any) -> Any:
+    return jax.jit(lambda bound, X: bound.probability(X))(bound, X)
+
+
+def on_a_mesh(bound: Any, X: Any) -> Any:
+    return ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"), devices=jax.devices()[:1])).probability(X)
+
+
+WAYS = {
+    "sparse": lambda bound, X: bound.probability(sparse.csr_array(X)),
+    "a mesh": on_a_mesh,
+    "a program": in_program,
+    "exported": lambda bound, X: jax.jit(bound.export().call)(X[:70]),
+    "a copy": lambda bound, X: pickle.loads(pickle.dumps(bound)).probability(X),
+}
+
+
+@pytest.mark.exhaustive(keep=2)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_in(rng, way):
     model = drawn(rng, n_trees=12)
     X = rows_of(rng, model, 90, finite=True)[0].astype(np.float32)
     X[rng.random(X.shape) < 0.3] = 0
-    forest = counted(rng, model, X, 3)
-    bound, binary = bound_twice(forest, ju.Mean())
-    expected = np.asarray(binary.probability(X))
-    missing = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-    same(bound.probability(X), expected)
-    same(bound.probability(missing), binary.probability(missing))
-    same(bound.probability(sparse.csr_array(X)), expected)
-    in_program = jax.jit(lambda bound, X: bound.probability(X))
-    same(in_program(bound, missing), in_program(binary, missing))
-    exported = [jax.jit(one.export().call)(missing[:70]) for one in (bound, binary)]
-    same(*exported)
-    sharded = ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"), devices=jax.devices()[:1]))
-    same(sharded.probability(X), expected)
-    same(sharded.probability(missing), binary.probability(missing))
-    import pickle
-
-    same(pickle.loads(pickle.dumps(bound)).probability(missing), binary.probability(missing))
-    for combiner in (
-        ju.GeneralizedMixture(reference="median"),
-        ju.ExplainedVote(1.0, "certainty"),
-        ju.OneVsRest(ju.DempsterRule()),
-    ):
-        same(*(one(missing) for one in bound_twice(forest, combiner)))
+    bound, binary = bound_twice(counted(rng, model, X, 3), ju.Mean())
+    for rows in (X, np.where(rng.random(X.shape) < 0.1, np.nan, X).astype(np.float32)):
+        same(WAYS[way](bound, rows), WAYS[way](binary, rows))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "combiner",
+    [ju.GeneralizedMixture(reference="median"), ju.ExplainedVote(1.0, "certainty"), ju.OneVsRest(ju.DempsterRule())],
+)
+def test_planes_of_all_kinds(rng, combiner):
+    model = drawn(rng)
+    X = rows_of(rng, model, 90, finite=True)[0].astype(np.float32)
+    same(*(one(X) for one in bound_twice(counted(rng, model, X, 40), combiner)))
+
+
+@pytest.mark.once
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only on a CPU a program may run in the caller's thread")
+@pytest.mark.parametrize("n", [1, 8])
+def test_few_rows_stay_in_the_thread_that_calls(rng, n):
+    model = drawn(rng, n_trees=100)
+    forest = counted(rng, model, rows_of(rng, model, 90, finite=True)[0])
+    engine = ju.bind(forest, ju.Mean())._engine(True)
+    assert isinstance(engine, _by_table.ByTable)
+    call = engine.call()
+    chunk = cut(n, call.shapes, 1)[0]
+    x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
+    given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
+    program = _by_table.merge_and_finish.jitted.lower(call.spec, *given).compile()
+    operations = program.cost_analysis()
+    assert isinstance(operations, dict)
+    assert 0 < operations["flops"] < 1000
+    assert call.spec.words
+    assert "outer_dimension_partitions" not in program.as_text()
+
+
+@pytest.mark.exhaustive
 def test_parts_of_the_trees(rng):
     model = drawn(rng, n_trees=12)
     X = rows_of(rng, model, 50, finite=True)[0].astype(np.float32)
