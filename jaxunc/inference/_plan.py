@@ -5,8 +5,8 @@ A walk goes by *places*, as `jaxunc.inference` draws them: first those of the ex
 The top holds the tallest inner nodes of a tree, which hang together, since a parent is taller than its children
 (`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
 that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
-to a node: tests of one category against the others have children in common. Such nodes, and all below them, are left
-to the walk.
+to a node, where tests of intervals are binary ones (`jaxunc.forest`). Such nodes, and all below them, are left to the
+walk. Bound forests are `folded` before: there a test of intervals is one node again.
 """
 
 from collections.abc import Callable
