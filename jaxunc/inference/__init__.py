@@ -52,7 +52,7 @@ from ._leaves import (
     refuse_average,
 )
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Borders, Plan, column_keys, folded, known_plan, make_plan, tall_top
+from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
 from ._walk import (
