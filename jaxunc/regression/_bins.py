@@ -43,7 +43,7 @@ class TargetBins(NamedTuple):
         return np.searchsorted(self.edges, checked_target(y, len(np.asarray(y))), side="right")
 
     def mean(self, p: NumbersLike) -> np.ndarray:
-        """Return the mean ``[instances]`` of distributions with these probabilities of the bins, ``[instances bins]``."""
+        """Return the mean ``[instances]`` of each distribution, ``[instances bins]``."""
         return self._shares(p) @ self.means
 
     def quantile(self, p: NumbersLike, levels: NumbersLike) -> np.ndarray:
@@ -76,7 +76,7 @@ class TargetBins(NamedTuple):
         return found
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
-        """Return the probability ``[instances]`` of values up to y, one number for each row of p ``[instances bins]``."""
+        """Return the probability ``[instances]`` of values up to y, a number for each row of p ``[instances bins]``."""
         shares = self._shares(p)
         target = checked_target(y, len(shares))
         bin_ = np.searchsorted(self.edges, target, side="right")

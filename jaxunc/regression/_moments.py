@@ -216,9 +216,9 @@ def leaf_means(model: Any) -> tuple[Trees, np.ndarray, tuple[np.ndarray, np.ndar
     In place of the latter it is said why they are not known. Raises as `LeafMoments` does.
     """
     name = type(model).__name__
-    if library_of(model) == "sklearn" and (hasattr(model, "estimators_features_") or hasattr(model, "criterion")):
-        if getattr(model, "loss", None) is None and not hasattr(model, "classes_"):
-            return _grown(model, name)
+    is_grown = hasattr(model, "estimators_features_") or hasattr(model, "criterion")
+    if library_of(model) == "sklearn" and is_grown and not (hasattr(model, "loss") or hasattr(model, "classes_")):
+        return _grown(model, name)
     found = from_any(model)
     if isinstance(found, Forest) or found.class_labels is not None:
         raise TypeError(f"model is a {name} of classes; pass one that predicts numbers.")
@@ -226,8 +226,8 @@ def leaf_means(model: Any) -> tuple[Trees, np.ndarray, tuple[np.ndarray, np.ndar
         raise ValueError(f"model predicts {found.n_outputs} numbers; fit one model for each.")
     if not found.is_forest:
         raise ValueError(
-            f"model is a {name} whose {found.n_trees // found.trees_per_stage} stages of trees correct each other: their "
-            "leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, XGBoost's "
+            f"model is a {name} whose {found.n_trees // found.trees_per_stage} stages of trees correct each other: "
+            "their leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, XGBoost's "
             "XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
             "jaxunc.additive.virtual_uncertainty."
         )
