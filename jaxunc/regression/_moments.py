@@ -158,13 +158,13 @@ class LeafMoments:
         shrinkage: float = 0.0,
     ):
         check_within("shrinkage", shrinkage, "[0, inf)", ", in rows")
-        trees, mean, held = leaf_means(model)
+        trees, mean, held, why = leaf_means(model)
         if (X is None) != (y is None):
             raise ValueError("X and y are given together or not at all; pass both.")
         if X is not None:
             size, variance = _counted(trees, X, y, weight)
-        elif isinstance(held, str):
-            raise ValueError(f"{held} Pass the rows X and y to be counted in its leaves.")
+        elif held is None:
+            raise ValueError(f"{why} Pass the rows X and y to be counted in its leaves.")
         else:
             size, variance = held
         is_leaf = np.asarray(trees.is_leaf)
@@ -210,11 +210,21 @@ class LeafMoments:
         return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
 
-def leaf_means(model: Any) -> tuple[Trees, np.ndarray, tuple[np.ndarray, np.ndarray] | str]:
-    """Return trees, what each answers in its nodes ``[trees nodes]``, and the size and variance of its leaves.
+class LeafMeans(NamedTuple):
+    """What a forest answers in its leaves, and what it keeps of their rows; arrays ``[trees nodes]`` of float64."""
 
-    In place of the latter it is said why they are not known. Raises as `LeafMoments` does.
-    """
+    trees: Trees
+    mean: np.ndarray
+    held: tuple[np.ndarray, np.ndarray] | None
+    """Weight and variance of the rows; None where it keeps none."""
+    why: str = ""
+    """Why not."""
+
+
+def leaf_means(model: Any) -> LeafMeans:
+    """Return the leaves of a forest that predicts a number, or what this has returned; raises as `LeafMoments` does."""
+    if isinstance(model, LeafMeans):
+        return model
     name = type(model).__name__
     is_grown = hasattr(model, "estimators_features_") or hasattr(model, "criterion")
     if library_of(model) == "sklearn" and is_grown and not (hasattr(model, "loss") or hasattr(model, "classes_")):
@@ -227,34 +237,36 @@ def leaf_means(model: Any) -> tuple[Trees, np.ndarray, tuple[np.ndarray, np.ndar
     if not found.is_forest:
         raise ValueError(
             f"model is a {name} whose {found.n_trees // found.trees_per_stage} stages of trees correct each other: "
-            "their leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, XGBoost's "
-            "XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
+            "their leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, "
+            "XGBoost's XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
             "jaxunc.additive.virtual_uncertainty."
         )
     if found.link != "identity":
         raise ValueError(f"model is a {name} whose sums go through {found.link!r}: its leaves hold no targets.")
     mean = np.asarray(found.values, np.float64)[:, :, 0] * found.n_trees + float(np.asarray(found.base)[0])
-    return found.trees, mean, f"model is a {name}, whose leaves hold no variances."
+    return LeafMeans(found.trees, mean, None, f"model is a {name}, whose leaves hold no variances.")
 
 
-def _grown(model: Any, name: str) -> tuple[Trees, np.ndarray, tuple[np.ndarray, np.ndarray] | str]:
+def _grown(model: Any, name: str) -> LeafMeans:
     trees, size, mean, variance = grown_leaves(model)
     is_leaf = np.asarray(trees.is_leaf)
     first = getattr(model, "estimators_", [model])[0]
     if first.criterion not in VARIANCES:
-        return trees, mean, f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
-    values, eps = mean[is_leaf], float(np.finfo(np.float64).eps)
+        why = f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
+        return LeafMeans(trees, mean, None, why)
+    eps = float(np.finfo(np.float64).eps)
     # Of variances, which are differences of squares that were summed in float64.
-    rounding = 8 * eps * np.sqrt(np.maximum(size[is_leaf], 1)) * values**2
-    apart = float(np.var(values))
+    rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
+    apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
     known = max(float(np.mean(variance[is_leaf])), apart)
-    if rounding.max() > LOST * known and apart > (8 * eps * np.abs(values).max()) ** 2:
-        return trees, mean, (
-            f"model is a {name} of targets near {values[0]:.6g} that differ by so little that the variances which "
+    lost_by_all = rounding[is_leaf].max() > LOST * known and apart > (8 * eps * largest) ** 2
+    if lost_by_all or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
+        why = (
+            f"model is a {name} of targets up to {largest:.6g} that differ by so little that the variances which "
             "scikit-learn keeps have lost their digits."
-        )  # fmt: skip
-    variance[is_leaf] *= variance[is_leaf] > rounding
-    return trees, mean, (size, np.maximum(variance, 0))
+        )
+        return LeafMeans(trees, mean, None, why)
+    return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
 
 
 def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
@@ -311,13 +323,13 @@ def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.
     return size, variance
 
 
-def _is_lost(trees: Trees, offset: np.ndarray, rest: np.ndarray) -> bool:
-    """Whether rounding loses what some of the leaves differ by from the leaf beside them."""
+def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
+    """Whether errors are a part of what one in a hundred leaves differs by from the leaf beside it."""
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
     both = lambda a: [np.take_along_axis(a, side, axis=1) for side in (left, right)]  # noqa: E731
     pairs = ~is_leaf & np.logical_and(*both(is_leaf))
-    gap = np.abs(np.subtract(*both(offset)))[pairs]
-    lost = np.abs(np.stack(both(rest))).max(axis=0)[pairs]
-    return bool(np.mean(lost > LOST * gap) > 0.01) if len(gap) else False
+    gap, size = np.abs(np.subtract(*both(mean)))[pairs], np.abs(both(mean)[0])[pairs]
+    lost = np.abs(np.stack(both(error))).max(axis=0)[pairs] > LOST * gap
+    return bool(np.mean(lost & (gap > 1e-13 * size)) > 0.01) if len(gap) else False

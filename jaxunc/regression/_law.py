@@ -1,0 +1,137 @@
+"""Laws of a number: from what a forest says of a row to the quantiles of its target.
+
+A law reads `Moments` and the quantiles of the leaves' own targets (`TargetBins`), and is fitted by rows whose answers
+do not know their targets: out of bag, or held out.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import check_within
+
+from ._moments import Moments
+
+LAWS = ("learned", "residuals", "conformal", "bins")
+SCORES = ("interval_score", "crps")
+LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
+"""Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
+FLOORS = (0, 0.001, 0.01, 0.03, 0.1, 0.3, 1, 3)
+"""Parts of the mean squared residual that may be added to the variances."""
+WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
+FIXED_FLOOR = 0.01
+"""Part of the leaves' whole spread that is added where nothing is learned."""
+SHARE = 1e-12
+"""What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
+
+
+class NumberLaw(NamedTuple):
+    r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
+
+    m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
+    residuals (y - m)/s of the rows that fitted it; b the quantiles of the leaves' own targets.
+    """
+
+    weight: float
+    """w in [0, 1]: how far the residuals are believed."""
+    added: float
+    """What is added to the variance of each row, in squared units of the target."""
+    least: float
+    """The least s: leaves without spread would divide by nothing."""
+    residuals: np.ndarray
+    """z in ascending order."""
+    is_by_rank: bool
+    """Whether quantiles of z are taken at the ranks of conformal prediction."""
+
+    def spread(self, moments: Moments) -> np.ndarray:
+        """Return s of each row ``[instances]``."""
+        return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
+
+    def quantile(self, moments: Moments, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``, of the leaves' ``own`` ones alike, which only a weight of 1 spares.
+
+        Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
+        """
+        if own is not None and self.weight == 0:
+            return own
+        z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
+        z = np.quantile(self.residuals, levels) if z is None else z
+        by_residuals = moments.mean[:, None] + self.spread(moments)[:, None] * z
+        if own is None or self.weight == 1:
+            return by_residuals
+        return self.weight * by_residuals + (1 - self.weight) * own
+
+
+def _by_rank(residuals: np.ndarray, level: float) -> float:
+    """Return the residual up to which, or from which on, a new one lies as often as the level says, in expectation."""
+    n, upper = len(residuals), level >= 0.5
+    rank = math.ceil((n + 1) * level * (1 - SHARE)) if upper else math.floor((n + 1) * level * (1 + SHARE))
+    if not 1 <= rank <= n:
+        tail = 1 - level if upper else level
+        needed = (
+            "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
+        )
+        raise ValueError(
+            f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}; "
+            "pass more of them, or ask for less coverage."
+        )
+    return float(residuals[rank - 1])
+
+
+def fit_law(
+    law: str, moments: Moments, y: np.ndarray, own: Any, spread: float, *, score: str = "interval_score"
+) -> NumberLaw:
+    """Return the law that suits rows best which the forest's answers do not know.
+
+    Parameters
+    ----------
+    law
+        ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
+        ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank.
+    moments, y
+        What the forest says of the rows without their targets, and these, ``[rows]``.
+    own
+        A function from levels to the quantiles ``[rows levels]`` of the leaves' own targets without the rows'.
+    spread
+        The whole variance of what leaves hold (`LeafMoments.spread`), of which a fixed floor is a part.
+    score
+        ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    """
+    apart = y - moments.mean
+    error = float(np.mean(apart**2)) if len(apart) else 0.0
+
+    def with_(weight: float, added: float) -> NumberLaw:
+        # Of what leaves hold alone: rows that are ranked have no part in what they are divided by.
+        least = 1e-6 * (math.sqrt(spread) or 1.0)
+        found = NumberLaw(weight, added, least, np.zeros(0), law == "conformal")
+        return found._replace(residuals=np.sort(apart / found.spread(moments)))
+
+    if law == "conformal":
+        return with_(1.0, FIXED_FLOOR * spread)
+    if law == "bins":
+        return with_(0.0, 0.0)
+    levels = np.array(LEVELS[score])
+    own_quantiles = own(levels) if law == "learned" else None
+    best, least = with_(1.0, 0.0), math.inf
+    for floor in FLOORS:
+        one = with_(1.0, floor * error)
+        by_residuals = one.quantile(moments, levels, None)
+        for weight in WEIGHTS if own_quantiles is not None else (1.0,):
+            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * own_quantiles
+            loss = _pinball(blend, y, levels)
+            if loss < least:
+                best, least = one._replace(weight=weight), loss
+    return best
+
+
+def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray) -> float:
+    """Return the pinball loss; of the two ends of intervals it is their interval score, but for a factor."""
+    apart = y[:, None] - quantiles
+    return float(np.mean(np.maximum(levels * apart, (levels - 1) * apart)))
+
+
+def interval_levels(coverage: float) -> np.ndarray:
+    """Return the levels of an interval's ends; a ValueError unless the coverage lies in (0, 1)."""
+    check_within("coverage", coverage, "(0, 1)", ": how often intervals are to hold the truth")
+    return np.array([(1 - coverage) / 2, (1 + coverage) / 2])
