@@ -31,12 +31,9 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
 
 from ._classifier import validated
+from ._pipelines import rounds
 
 COUNTS = ("oob", "held_out")
-_BOOSTED = (
-    *("GradientBoostingRegressor", "HistGradientBoostingRegressor", "AdaBoostRegressor", "XGBRegressor"),
-    "CatBoostRegressor",
-)
 TREES = 3
 """Number of trees whose leaves are compared with the rows that they are said to be grown on."""
 FOLDS = 5
@@ -284,7 +281,7 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
             )
         if isinstance(model, BaseEstimator) and is_classifier(model):
             raise TypeError(f"estimator is a {name}, which predicts classes; pass one that predicts numbers.")
-        if not frozen and name in _BOOSTED:
+        if not frozen and (rounds(model) or 1) > 1:
             raise ValueError(
                 f"estimator is a {name}, whose trees correct each other: its leaves hold corrections, and no targets. "
                 "Take a RandomForestRegressor, XGBoost's XGBRFRegressor, or LightGBM's boosting_type='rf'."

@@ -20,7 +20,7 @@ LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 
 FLOORS = (0, 0.001, 0.01, 0.03, 0.1, 0.3, 1, 3)
 """Parts of the mean squared residual that may be added to the variances."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
-FIXED_FLOOR = 0.01
+FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
 SHARE = 1e-12
 """What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
