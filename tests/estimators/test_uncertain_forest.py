@@ -28,10 +28,10 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-X, Y = make_friedman1(700, noise=1.0, random_state=0)
+X, Y = make_friedman1(512, noise=1.0, random_state=0)
 X = X.astype(np.float32)
-Y = Y + np.random.default_rng(0).normal(size=700) * 4 * X[:, 5]
-TRAIN, NEW = slice(0, 450), slice(450, 700)
+Y = Y + np.random.default_rng(0).normal(size=512) * 4 * X[:, 5]
+TRAIN, NEW = slice(0, 256), slice(256, 512)
 FOREST = RandomForestRegressor(30, min_samples_leaf=2, random_state=0)
 FITTED = clone(FOREST).fit(X[TRAIN], Y[TRAIN])
 LEVELS = [0.05, 0.5, 0.95]
@@ -59,7 +59,7 @@ def learned():
 
 def unseen_by_loops():
     """Means and variances of the training rows by the trees that have not seen them."""
-    mask, found = oob_mask(FITTED, 450), []
+    mask, found = oob_mask(FITTED, 256), []
     leaves = FITTED.apply(X[TRAIN])
     for i, row in enumerate(leaves):
         own = [t.tree_ for t, out in zip(FITTED.estimators_, mask[i], strict=True) if out]
@@ -92,7 +92,7 @@ def test_answers_against_loops():
 
 def test_read_outs_agree(learned):
     quantiles = learned.predict(X[NEW], quantiles=LEVELS)
-    assert quantiles.shape == (250, 3)
+    assert quantiles.shape == (256, 3)
     assert (np.diff(quantiles, axis=1) >= 0).all()
     np.testing.assert_allclose(learned.predict_interval(X[NEW]), quantiles[:, [0, 2]], rtol=1e-9)
     np.testing.assert_array_equal(learned.predict(X[NEW], quantiles=0.5), quantiles[:, 1])
@@ -110,6 +110,7 @@ def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     assert learned.predict_uncertainty(X[:0]).std.shape == (0,)
 
 
+@pytest.mark.exhaustive
 def test_the_learned_law_is_better_than_its_parts():
     scores = {}
     for law in ("learned", "residuals", "bins"):
@@ -129,7 +130,7 @@ GROWN = {
 
 
 @pytest.mark.parametrize("name", GROWN)
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=2)
 def test_kinds_of_forests(name):
     forest, counts = GROWN[name]
     model = UncertainForestRegressor(forest, counts=counts, random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -141,6 +142,7 @@ def test_kinds_of_forests(name):
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "additive"])
 @pytest.mark.parametrize("law", ["learned", "conformal"])
+@pytest.mark.exhaustive(keep=1)
 def test_forests_of_other_libraries(library, law):
     if library == "additive":
         forest = ju.from_sklearn_values(FITTED)
@@ -150,22 +152,23 @@ def test_forests_of_other_libraries(library, law):
         forest = pytest.importorskip("lightgbm").LGBMRegressor(
             boosting_type="rf", n_estimators=30, subsample=0.6, subsample_freq=1, verbose=-1
         )
-    fitted = forest if library == "additive" else forest.fit(X[:250], Y[:250])
-    held_out = slice(450, 600) if library == "additive" else slice(250, 450)
+    fitted = forest if library == "additive" else forest.fit(X[:128], Y[:128])
+    held_out = slice(256, 384) if library == "additive" else slice(128, 256)
     model = UncertainForestRegressor(FrozenEstimator(fitted), law=law, counts="held_out", random_state=0)
     model.fit(X[held_out], Y[held_out])
-    np.testing.assert_array_equal(model.predict(X[600:]), np.asarray(fitted.predict(X[600:])))
-    ends = model.predict_interval(X[600:])
-    assert 0.75 < ((ends[:, 0] <= Y[600:]) & (Y[600:] <= ends[:, 1])).mean() <= 1
+    np.testing.assert_array_equal(model.predict(X[384:]), np.asarray(fitted.predict(X[384:])))
+    ends = model.predict_interval(X[384:])
+    assert 0.75 < ((ends[:, 0] <= Y[384:]) & (Y[384:] <= ends[:, 1])).mean() <= 1
     refuses(ValueError, "no bags", UncertainForestRegressor(FrozenEstimator(fitted)).fit, X, Y)
 
 
+@pytest.mark.exhaustive
 def test_conformal_intervals_of_held_out_rows_keep_their_promise():
     covered = []
     for seed in range(12):
-        rows = np.random.default_rng(seed).permutation(700)
+        rows = np.random.default_rng(seed).permutation(512)
         model = UncertainForestRegressor(FrozenEstimator(FITTED), law="conformal", counts="held_out", random_state=0)
-        calibrated, new = rows[rows >= 450][:99], rows[rows >= 450][99:]
+        calibrated, new = rows[rows >= 256][:99], rows[rows >= 256][99:]
         ends = model.fit(X[calibrated], Y[calibrated], groups=range(99)).predict_interval(X[new])
         covered.append(((ends[:, 0] <= Y[new]) & (Y[new] <= ends[:, 1])).mean())
     assert 0.88 < np.mean(covered) < 0.94
@@ -180,7 +183,7 @@ def test_frames_sparse_rows_and_missing_values():
         np.testing.assert_array_equal(named.predict_interval(frame[NEW]), plain)
         frozen = UncertainForestRegressor(FrozenEstimator(clone(FOREST).fit(frame[TRAIN], Y[TRAIN])))
         np.testing.assert_array_equal(frozen.fit(frame[TRAIN], Y[TRAIN]).predict_interval(frame[NEW]), plain)
-        assert frozen.predict(frame[NEW]).shape == (250,)
+        assert frozen.predict(frame[NEW]).shape == (256,)
     refuses(ValueError, "feature names", named.predict, frame[NEW].rename(columns={"c1": "z"}))
     rows = sparse.csr_matrix(X)
     model = UncertainForestRegressor(FOREST).fit(rows[TRAIN], Y[TRAIN])
@@ -194,20 +197,22 @@ def test_frames_sparse_rows_and_missing_values():
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
+@pytest.mark.exhaustive(keep=1)
 def test_a_constant_target_is_certain(law):
-    model = UncertainForestRegressor(FOREST, law=law).fit(X[TRAIN], np.full(450, 3.3))
+    model = UncertainForestRegressor(FOREST, law=law).fit(X[TRAIN], np.full(256, 3.3))
     np.testing.assert_allclose(model.predict_interval(X[NEW]), 3.3, rtol=1e-12)
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
 
 
 def test_a_target_that_is_mostly_one_value():
-    y = np.where(np.random.default_rng(0).random(700) < 0.85, 0.0, np.exp(Y / 8))
+    y = np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8))
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], y[TRAIN])
     ends = model.predict_interval(X[NEW])
     assert np.isfinite(ends).all()
     assert ((ends[:, 0] <= y[NEW]) & (y[NEW] <= ends[:, 1])).mean() > 0.85
 
 
+@pytest.mark.exhaustive
 def test_targets_of_1e8():
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], 1e8 + Y[TRAIN])
     ends = model.predict_interval(X[NEW])
@@ -218,7 +223,7 @@ def test_targets_of_1e8():
 def test_rows_that_every_tree_has_seen_are_left_out():
     few = RandomForestRegressor(2, random_state=0)
     model = UncertainForestRegressor(few).fit(X[TRAIN], Y[TRAIN])
-    assert len(model.law_.residuals) == oob_mask(model.estimator_, 450).any(axis=1).sum() < 450
+    assert len(model.law_.residuals) == oob_mask(model.estimator_, 256).any(axis=1).sum() < 256
     twice, y = np.concatenate([X[:20]] * 8), np.tile(Y[:20], 8)
     with pytest.warns(UserWarning, match="no residual is known"):
         all_seen = UncertainForestRegressor(few).fit(twice, y, groups=np.zeros(160))
@@ -226,12 +231,13 @@ def test_rows_that_every_tree_has_seen_are_left_out():
     refuses(ValueError, "held_out", UncertainForestRegressor(few, law="residuals").fit, twice, y, groups=np.zeros(160))
 
 
+@pytest.mark.exhaustive
 def test_groups_are_held_out_together():
-    groups = np.arange(450) // 2
+    groups = np.arange(256) // 2
     model = UncertainForestRegressor(FOREST, counts="held_out", random_state=0).fit(X[TRAIN], Y[TRAIN], groups=groups)
-    assert len(model.law_.residuals) == 90
+    assert len(model.law_.residuals) == 52
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN], groups=groups)
-    assert len(model.law_.residuals) < 450
+    assert len(model.law_.residuals) < 256
 
 
 @pytest.mark.parametrize(
@@ -263,12 +269,12 @@ def test_groups_are_held_out_together():
             ValueError,
             "in their order",
         ),
-        (lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X, Y), ValueError, "n=700"),
+        (lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X, Y), ValueError, "n=512"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.nan, Y[1:]]), ValueError, "NaN"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.inf, Y[1:]]), ValueError, "infinity"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, None), ValueError, "target y is None"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, Y, sample_weight=np.zeros(700)), ValueError, "zero"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, Y, sample_weight=np.zeros(512)), ValueError, "zero"),
     ],
 )
 def test_fits_that_are_refused(call, error, said):

@@ -72,6 +72,7 @@ def variances_of_rows(model, y, weight):
 
 
 @pytest.mark.parametrize("name", GROWN)
+@pytest.mark.exhaustive(keep=3)
 def test_own_moments_against_loops(name):
     model = fitted(GROWN[name])
     moments = LeafMoments(model)
@@ -152,6 +153,7 @@ def test_trees_that_differ_far_from_the_centre():
 
 @pytest.mark.parametrize("scale", [1.0, 1e30, 1e-30])
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1e8])
+@pytest.mark.exhaustive(keep=2)
 def test_constant_targets_have_no_doubt(constant, scale):
     model = fitted(RandomForestRegressor(5, random_state=0), np.full(len(X), constant * scale))
     found = LeafMoments(model).answer(X_NEW)
@@ -161,6 +163,7 @@ def test_constant_targets_have_no_doubt(constant, scale):
 
 
 @pytest.mark.parametrize("scale", [2.0**100, 2.0**-18])
+@pytest.mark.exhaustive
 def test_units_do_not_matter(scale):
     model = fitted(RandomForestRegressor(5, min_samples_leaf=2, random_state=0), Y * scale)
     found = LeafMoments(model, X, Y * scale).answer(X_NEW)
