@@ -396,6 +396,11 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
 
     def _cross_counted(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
         """Of a forest that has seen none of the rows: each part is answered from leaves that count the others."""
+        if _was_grown_on(model, sample):
+            raise ValueError(
+                "X and y are the rows that this frozen forest was grown on, so its answers know their targets: take "
+                "counts='oob', if it has bags, or pass rows that it has not seen."
+            )
         self._take(model, sample, sample.weight, None)
         self._bind()
         group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
@@ -464,13 +469,27 @@ def _times(model: Any, n: int, weight: np.ndarray | None) -> np.ndarray:
     return times * weight[:, None]
 
 
+def _was_grown_on(model: Any, sample: _Sample) -> bool:
+    """Return whether the leaves of a forest of scikit-learn show that it was grown on these rows."""
+    if not hasattr(model, "estimators_") and not hasattr(model, "tree_"):
+        return False
+    try:
+        oob = has_bags(model) and oob_mask(model, len(sample.y)) is not None
+        ones = np.ones((len(sample.y), len(getattr(model, "estimators_", [model]))))
+        _check_grown_on(model, sample, _times(model, len(sample.y), sample.weight) if oob else ones)
+    except OtherRowsError:
+        return False
+    return True
+
+
 def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:
     """Raise an `OtherRowsError` unless rows, as often as they were drawn, give the sizes and means of the leaves."""
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
-    n_trees = len(model.estimators_)
+    members = getattr(model, "estimators_", [model])
+    n_trees = len(members)
     for t in sorted({0, n_trees // 2, n_trees - 1}) if n_trees > TREES else range(n_trees):
-        member, tree = model.estimators_[t], model.estimators_[t].tree_
+        member, tree = members[t], members[t].tree_
         kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
         leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples
         drawn = np.bincount(leaf, times[:, t], tree.node_count)

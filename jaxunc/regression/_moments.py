@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from jaxunc._checks import check_within, refuse_masked
+from jaxunc._checks import check_numbers, check_within, refuse_masked
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
@@ -161,6 +161,8 @@ class LeafMoments:
         trees, mean, held, why = leaf_means(model)
         if (X is None) != (y is None):
             raise ValueError("X and y are given together or not at all; pass both.")
+        if X is None and weight is not None:
+            raise ValueError("weight is read with the rows X and y alone; pass these, or leave weight out.")
         if X is not None:
             size, variance = _counted(trees, X, y, weight)
         elif held is None:
@@ -295,6 +297,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
     """Return weights that broadcast to ``[instances trees]``; a ValueError for others."""
     if weight is None:
         return np.ones((n, 1))
+    check_numbers("weight", weight)
     given = np.asarray(weight, np.float64)
     given = given[:, None] if given.ndim == 1 else given
     if given.shape not in ((n, 1), (n, n_trees)) or not (np.isfinite(given).all() and (given >= 0).all()):

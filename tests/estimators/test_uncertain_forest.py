@@ -270,6 +270,18 @@ def test_groups_are_held_out_together():
             "in their order",
         ),
         (lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X, Y), ValueError, "n=512"),
+        (
+            lambda: UncertainForestRegressor(FrozenEstimator(FITTED), counts="held_out").fit(X[TRAIN], Y[TRAIN]),
+            ValueError,
+            "was grown on",
+        ),
+        (
+            lambda: UncertainForestRegressor(
+                FrozenEstimator(DecisionTreeRegressor(max_depth=3).fit(X, Y)), counts="held_out"
+            ).fit(X, Y),
+            ValueError,
+            "was grown on",
+        ),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.nan, Y[1:]]), ValueError, "NaN"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.inf, Y[1:]]), ValueError, "infinity"),
