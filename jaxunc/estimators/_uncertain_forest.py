@@ -12,13 +12,15 @@ from sklearn.utils import _safe_indexing, check_array, check_random_state, colum
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, check_within, warn
+from jaxunc._numerics import Pickled
 from jaxunc.combiners import Mean
 from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bags, oob_mask, rows_together
 from jaxunc.forest import Forest, Trees
-from jaxunc.inference import bind
+from jaxunc.inference import BoundForest, bind
 from jaxunc.regression import (
     LAWS,
     SCORES,
+    BoundLaw,
     LeafMoments,
     Moments,
     checked_levels,
@@ -40,7 +42,7 @@ FOLDS = 5
 """Parts of the rows that are counted in the leaves of a forest that has seen none of them."""
 
 
-class UncertainForestRegressor(RegressorMixin, BaseEstimator):
+class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     r"""A forest that predicts numbers, and with each how sure it is.
 
     Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
@@ -193,6 +195,7 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
         self.law_ = fit_law(
             self.law if len(truth) else "bins", moments, truth, own, self.moments_.spread, score=self.learn_by
         )
+        self.bound_.law = self.law_
         return self
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
@@ -210,8 +213,9 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         numpy.ndarray or tuple
-            Predictions ``[instances]``, those of ``estimator_`` to the bit. With quantiles these, ``[instances]`` of
-            one level, ``[instances levels]`` of several, in their order. With ``return_std`` both ``[instances]``.
+            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the ``moments_``' mean.
+            With quantiles these, ``[instances]`` of one level, ``[instances levels]`` of several, in their order. With
+            ``return_std`` both ``[instances]``.
 
         Raises
         ------
@@ -222,8 +226,13 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
         check_bool("return_std", return_std)
         if quantiles is None:
             X = self._instances(X)
-            mean = np.asarray(self.estimator_.predict(X)) if len_of(X) else np.zeros(0)
-            return (mean, self.moments_.answer(X).std) if return_std else mean
+            forest = getattr(self, "estimator_", None)  # which files do not hold
+            moments = self.moments_.answer(X) if return_std or forest is None else None
+            if forest is None:
+                mean = cast(Moments, moments).mean
+            else:
+                mean = np.asarray(forest.predict(X)) if len_of(X) else np.zeros(0)
+            return mean if moments is None or not return_std else (mean, moments.std)
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         levels = checked_levels(quantiles, "quantiles")
@@ -265,7 +274,9 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
             return self.estimator.estimator, True
         return RandomForestRegressor() if self.estimator is None else self.estimator, False
 
-    def _check_parameters(self, model: Any, frozen: bool) -> None:
+    def _check_parameters(self, model: Any = None, frozen: bool = False) -> None:
+        if model is None:
+            model, frozen = self._model()
         check_one_of("law", self.law, LAWS)
         check_one_of("counts", self.counts, COUNTS)
         check_one_of("learn_by", self.learn_by, SCORES)
@@ -364,8 +375,8 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
         """Return the leaves' own probabilities of the bins ``[instances bins]``."""
         if forest is None:
             return np.ones((len_of(X), 1))
-        bound = self.bound_ if forest is self.forest_ and hasattr(self, "bound_") else bind(forest, Mean())
-        return np.asarray(bound.probability(X, tree_mask=mask))
+        bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
+        return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
     def _out_of_bag(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
         n = len(sample.y)
@@ -419,15 +430,13 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
         return Moments(*moments), truth, p
 
     def _bind(self) -> None:
-        vars(self).pop("bound_", None)
-        if self.forest_ is not None:
-            self.bound_ = bind(self.forest_, Mean())
+        own = None if self.forest_ is None else bind(self.forest_, Mean())
+        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
 
     # What is asked.
 
     def _quantiles(self, X: Any, levels: np.ndarray) -> np.ndarray:
-        own = None if self.law_.weight == 1 else self.bins_.quantile(self._shares(self.forest_, X), levels)
-        return self.law_.quantile(self.moments_.answer(X), levels, own)
+        return self.bound_.quantile(X, levels)
 
     def _instances(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -135,6 +135,23 @@ class TargetBins(NamedTuple):
         return shares
 
 
+def check_bins(bins: TargetBins) -> None:
+    """Raise a ValueError unless these are bins in their order, as `target_bins` makes them."""
+    edges, table, means, codes = bins
+    n = len(means)
+    shapes = [array.shape for array in (edges, table, means)]
+    if not n or shapes != [(n - 1,), (n, POINTS), (n,)] or codes.ndim != 1 or codes.dtype.kind != "i":
+        raise ValueError(f"bins of a target have arrays of shapes {shapes}; expected (bins - 1,), (bins, {POINTS}), …")
+    if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (edges, table, means)):
+        raise ValueError("bins of a target hold what are no finite numbers of float64.")
+    low, high = table[:, 0], table[:, -1]
+    apart = (high[:-1] < edges).all() and (edges <= low[1:]).all()
+    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
+    inside = ((means >= low - slack) & (means <= high + slack)).all()
+    if (np.diff(table, axis=1) < 0).any() or not (apart and inside) or ((codes < 0) | (codes >= n)).any():
+        raise ValueError("bins of a target are not in their order, or hold means and codes of others.")
+
+
 def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
     """Return levels of quantiles ``[levels]``; a ValueError for such outside [0, 1]."""
     check_numbers(name, levels)

@@ -5,13 +5,18 @@ do not know their targets: out of bag, or held out.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from jaxunc._checks import check_within
+from jaxunc.inference import BoundForest
+from jaxunc.tables import Columns
 
-from ._moments import Moments
+from ._bins import TargetBins, checked_levels
+from ._moments import LeafMoments, Moments
 
 LAWS = ("learned", "residuals", "conformal", "bins")
 SCORES = ("interval_score", "crps")
@@ -61,6 +66,118 @@ class NumberLaw(NamedTuple):
         if own is None or self.weight == 1:
             return by_residuals
         return self.weight * by_residuals + (1 - self.weight) * own
+
+
+LEAVES_ALONE = NumberLaw(0.0, 0.0, 1.0, np.zeros(0), False)
+"""The law before one is fitted."""
+
+
+def check_law(law: NumberLaw) -> None:
+    """Raise a ValueError unless `fit_law` may have made the law."""
+    z = law.residuals
+    if z.ndim != 1 or z.dtype != np.float64 or not np.isfinite(z).all() or (np.diff(z) < 0).any():
+        raise ValueError("residuals of a law are not finite numbers of float64 in ascending order.")
+    if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
+        raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
+    if (law.weight > 0 and not len(z)) or (law.is_by_rank and law.weight != 1):
+        raise ValueError("a law reads residuals that it does not have, or ranks in part.")
+
+
+class NumberAnswer(eqx.Module):
+    """What a forest says of numbers: arrays ``[instances]``, and as columns of files."""
+
+    moments: Moments
+    interval: np.ndarray | None
+    """Its ends ``[instances 2]``; None if not asked for."""
+    quantiles: np.ndarray | None
+    """``[instances levels]``; None if not asked for."""
+    levels: tuple[float, ...] = eqx.field(static=True)
+    outputs = ("mean", "std", "interval", "quantile", "uncertainty")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The columns of one of the `outputs`."""
+        if output == "interval":
+            assert self.interval is not None
+            return dict(zip(("lower", "upper"), self.interval.T, strict=True))
+        if output == "quantile":
+            assert self.quantiles is not None
+            return dict(zip(map(quantile_name, self.levels), self.quantiles.T, strict=True))
+        if output == "uncertainty":
+            return {"aleatoric": self.moments.aleatoric, "epistemic": self.moments.epistemic}
+        return {output: self.moments.mean if output == "mean" else self.moments.std}
+
+
+def quantile_name(level: float) -> str:
+    """Return the name of a quantile's column."""
+    return f"quantile_{level:.12g}"
+
+
+class BoundLaw:
+    """A forest that answers with numbers and how sure they are: moments, bins, their counts in leaves, and a law.
+
+    ``own`` are these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
+    quantiles that `answer` has; None has none.
+    """
+
+    forest, combiner, class_labels = None, None, ()
+
+    def __init__(
+        self,
+        moments: LeafMoments,
+        bins: TargetBins,
+        own: BoundForest | None,
+        law: NumberLaw = LEAVES_ALONE,
+        asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None),
+    ):
+        self.moments, self.bins, self.own, self.law, self.asked = moments, bins, own, law, asked
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.moments.bound.columns
+
+    def asking(self, coverage: float | None, quantiles: Sequence[float] | None) -> "BoundLaw":
+        """Return the same that answers other questions; raises what `checked_levels` and `interval_levels` do."""
+        if coverage is not None:
+            interval_levels(coverage)
+        levels = None if quantiles is None else tuple(checked_levels(quantiles, "quantiles").tolist())
+        names = [quantile_name(level) for level in levels or ()]
+        if len(set(names)) < len(names):
+            raise ValueError(f"quantiles={list(levels or ())} names a level twice; name each once.")
+        found = object.__new__(BoundLaw)
+        vars(found).update(vars(self) | {"asked": (coverage, levels)})
+        return found
+
+    def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
+        moments = self.moments.answer(X) if moments is None else moments
+        own = None if self.law.weight == 1 else self.bins.quantile(self.shares(X, len(moments.mean)), levels)
+        return self.law.quantile(moments, levels, own)
+
+    def shares(self, X: Any, n: int) -> np.ndarray:
+        """Return the leaves' own probabilities of the bins ``[instances bins]`` of n instances."""
+        return np.ones((n, 1)) if self.own is None else np.asarray(self.own.probability(X))
+
+    def answer(self, X: Any) -> NumberAnswer:
+        """Return what is asked, for instances ``[instances features]``."""
+        coverage, quantiles = self.asked
+        ends = np.zeros(0) if coverage is None else interval_levels(coverage)
+        levels = np.concatenate([ends, quantiles or ()])
+        moments = self.moments.answer(X)
+        found = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
+        interval = None if coverage is None else found[:, :2]
+        return NumberAnswer(moments, interval, None if quantiles is None else found[:, len(ends) :], quantiles or ())
+
+    def blank_answer(self) -> NumberAnswer:
+        """Return an answer for one instance, all zeros."""
+        coverage, quantiles = self.asked
+        interval = None if coverage is None else np.zeros((1, 2))
+        levels = None if quantiles is None else np.zeros((1, len(quantiles)))
+        return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
+
+    def with_rule(self, combiner: Any) -> "BoundLaw":
+        """Raise a TypeError: no combiner answers numbers."""
+        raise TypeError(f"a forest that predicts numbers has no combiner; {type(combiner).__name__} reads classes.")
 
 
 def _by_rank(residuals: np.ndarray, level: float) -> float:

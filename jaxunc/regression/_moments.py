@@ -16,7 +16,7 @@ from jaxunc._checks import check_numbers, check_within, refuse_masked
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Forest, Trees, check_trees
 from jaxunc.inference import BoundForest, bind, leaf_index
 from jaxunc.interop import from_any, grown_leaves, library_of
 from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
@@ -185,15 +185,31 @@ class LeafMoments:
         if _is_lost(trees, offset, rest):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
-        forest = Forest(
-            trees=trees,
-            count_table=jnp.asarray(table, dtype),
-            code=jnp.arange(is_leaf.size, dtype=jnp.int32).reshape(is_leaf.shape),
-            prior=jnp.full(len(columns), 1 / len(columns)),
-            n_samples=jnp.zeros(()),
-            class_labels=tuple(range(len(columns))),
-        )
-        self.bound = bind(forest, MomentSums())
+        self.bound = _bound(trees, jnp.asarray(table, dtype))
+
+    @classmethod
+    def of(cls, kept: "LeafTable") -> "LeafMoments":
+        """Return the moments that were kept so; a ValueError for what does not belong together."""
+        trees, table = check_trees(kept.trees), np.asarray(kept.table)
+        if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
+            raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
+        if len(table) != trees.n_trees * trees.n_nodes:
+            raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
+        # In units of the scale, which no mean or spread exceeds.
+        if not ((np.abs(table) <= 1) & (table >= [-1, 0, -1][: table.shape[1]])).all():
+            raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
+        if not (np.isfinite([kept.centre, kept.scale, kept.spread]).all() and kept.scale > 0 and kept.spread >= 0):
+            raise ValueError(f"centre={kept.centre}, scale={kept.scale} or spread={kept.spread} is out of range.")
+        made = object.__new__(cls)
+        made.centre, made.scale, made.spread = float(kept.centre), float(kept.scale), float(kept.spread)
+        made.bound = _bound(trees, kept.table)
+        return made
+
+    @property
+    def kept(self) -> "LeafTable":
+        """What `of` makes the same of."""
+        forest = self.bound.forest
+        return LeafTable(forest.trees, forest.count_table, self.centre, self.scale, self.spread)
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Moments:
         """Return mean, aleatoric and epistemic variance of each instance.
@@ -210,6 +226,29 @@ class LeafMoments:
         about, shift, rest, aleatoric, epistemic = parts
         mean = self.centre + self.scale * (about + (shift + rest))
         return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
+
+
+class LeafTable(NamedTuple):
+    """What `LeafMoments` are made of: the columns of `MomentSums` in a row for each node, less centre, by scale."""
+
+    trees: Trees
+    table: Array
+    centre: float
+    scale: float
+    spread: float
+
+
+def _bound(trees: Trees, table: Array) -> BoundForest:
+    n = table.shape[1]
+    forest = Forest(
+        trees=trees,
+        count_table=table,
+        code=jnp.arange(len(table), dtype=jnp.int32).reshape(trees.is_leaf.shape),
+        prior=jnp.full(n, 1 / n),
+        n_samples=jnp.zeros(()),
+        class_labels=tuple(range(n)),
+    )
+    return bind(forest, MomentSums())
 
 
 class LeafMeans(NamedTuple):
