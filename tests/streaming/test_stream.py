@@ -348,7 +348,8 @@ def test_numbers(numbers, frame, tmp_path):
     expected = [std, doubt.aleatoric, doubt.epistemic, numbers.predict_interval(X, 0.8)]
     expected += [numbers.predict(X, quantiles=[0.05, 0.5])]
     np.testing.assert_array_equal(found[names[1:]], np.column_stack(expected))
-    assert list(whole(ju.stream(numbers, X[:0]))) == names[:6]
+    assert list(ju.stream(numbers, X[:0])) == []
+    assert list(whole(ju.stream(numbers, X[:1]))) == names[:6]
     ju.save(tmp_path / "model", numbers)
     frame.to_parquet(tmp_path / "data.parquet")
     asked = {"outputs": ["interval", "mean", "quantile"], "quantiles": np.array([0.1]), "chunk_rows": 50}
@@ -369,7 +370,7 @@ def test_numbers(numbers, frame, tmp_path):
         ({"outputs": ["class", "mean"]}, r"outputs \['class'\] are of models of classes"),
         ({"outputs": ["decision"], "costs": "a:b=1"}, r"outputs \['decision'\] are of models of classes"),
         ({"outputs": ["mean"], "coverage": 0.9}, "coverage=0.9 would change nothing: ask for outputs=interval"),
-        ({"coverage": 1.0}, r"coverage=1 must lie in \(0, 1\)"),
+        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\)"),
         ({"coverage": 0.5, "by_class": True}, "by_class=True is of models of classes"),
         ({"outputs": ["mean"], "quantiles": [0.5]}, "quantiles would change nothing: ask for outputs=quantile"),
         ({"quantiles": [0.5, 1.5]}, r"quantiles=\[0.5, 1.5\] must be numbers in \[0, 1\]"),
