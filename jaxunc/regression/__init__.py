@@ -2,6 +2,6 @@
 
 from ._bins import TargetBins, checked_levels, target_bins
 from ._law import LAWS, SCORES, NumberLaw, fit_law, interval_levels
-from ._moments import LeafMoments, Moments, checked_target, checked_weight, leaf_means
+from ._moments import LeafMeans, LeafMoments, Moments, checked_target, checked_weight, leaf_means
 
 __all__ = ["LeafMoments", "target_bins"]

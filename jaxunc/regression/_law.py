@@ -112,13 +112,13 @@ def fit_law(
     if law == "bins":
         return with_(0.0, 0.0)
     levels = np.array(LEVELS[score])
-    own_quantiles = own(levels) if law == "learned" else None
+    weights, of_leaves = (WEIGHTS, own(levels)) if law == "learned" else ((1.0,), np.zeros(()))
     best, least = with_(1.0, 0.0), math.inf
     for floor in FLOORS:
         one = with_(1.0, floor * error)
         by_residuals = one.quantile(moments, levels, None)
-        for weight in WEIGHTS if own_quantiles is not None else (1.0,):
-            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * own_quantiles
+        for weight in weights:
+            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
             loss = _pinball(blend, y, levels)
             if loss < least:
                 best, least = one._replace(weight=weight), loss
