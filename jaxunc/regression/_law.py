@@ -17,8 +17,9 @@ LAWS = ("learned", "residuals", "conformal", "bins")
 SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
-FLOORS = (0, 0.001, 0.01, 0.03, 0.1, 0.3, 1, 3)
-"""Parts of the mean squared residual that may be added to the variances."""
+FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
+"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no row
+has a spread out of bag, new ones, of more trees, may have."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
@@ -120,7 +121,7 @@ def fit_law(
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
             loss = _pinball(blend, y, levels)
-            if loss < least:
+            if loss < least * (1 - 1e-9):
                 best, least = one._replace(weight=weight), loss
     return best
 
