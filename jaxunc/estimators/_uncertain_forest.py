@@ -437,7 +437,8 @@ class UncertainForestRegressor(RegressorMixin, BaseEstimator):
 
     def _quantiles(self, X: Any, levels: np.ndarray) -> np.ndarray:
         own = None if self.law_.weight == 1 else self.bins_.quantile(self._shares(self.forest_, X), levels)
-        return self.law_.quantile(self.moments_.answer(X), levels, own)
+        moments = None if self.law_.weight == 0 else self.moments_.answer(X)
+        return self.law_.quantile(moments, levels, own)
 
     def _instances(self, X: Any) -> Any:
         check_is_fitted(self)

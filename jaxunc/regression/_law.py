@@ -18,8 +18,8 @@ SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
 FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
-"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no row
-has a spread out of bag, new ones, of more trees, may have."""
+"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no
+row has a spread out of bag, new ones, of more trees, may have."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
@@ -49,13 +49,14 @@ class NumberLaw(NamedTuple):
         """Return s of each row ``[instances]``."""
         return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
-    def quantile(self, moments: Moments, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
-        """Return quantiles ``[instances levels]``, of the leaves' ``own`` ones alike, which only a weight of 1 spares.
+    def quantile(self, moments: Moments | None, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones of the leaves, one of 0 no moments.
 
         Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
         """
         if own is not None and self.weight == 0:
             return own
+        assert moments is not None
         z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
         z = np.quantile(self.residuals, levels) if z is None else z
         by_residuals = moments.mean[:, None] + self.spread(moments)[:, None] * z
