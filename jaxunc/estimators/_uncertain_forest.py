@@ -21,6 +21,7 @@ from jaxunc.regression import (
     LAWS,
     SCORES,
     BoundLaw,
+    LeafMeans,
     LeafMoments,
     Moments,
     checked_levels,
@@ -183,6 +184,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         # A frozen forest may read names, or more digits than are checked here.
         self._reads_given = frozen
         sample = _Sample(X if frozen else values, target, weight, together)
+        if weight is not None and self.counts != "oob":
+            sample = sample.part(np.flatnonzero(weight > 0))  # bags are known by positions
         if self.counts == "oob":
             calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
         elif frozen:
@@ -310,7 +313,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         values = validated(self, X, reset=True, **self._data_checks())
         given = np.asarray(as_labels(y))
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
-            given = check_array(given, dtype=np.float64, ensure_2d=False, input_name="y")
+            given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
         target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
         return values, checked_target(target, values.shape[0])
 
@@ -333,7 +336,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     def _split(self, sample: "_Sample") -> tuple["_Sample", "_Sample"]:
         parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
         try:
-            halves = train_test_split(parts, test_size=self.held_out_size, random_state=self.random_state)
+            halves: Any = train_test_split(parts, test_size=self.held_out_size, random_state=self.random_state)
         except ValueError as error:
             raise ValueError(
                 f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
@@ -345,15 +348,33 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     # Rows whose answers do not know their targets: their moments, their targets, and the leaves' own bins.
 
-    def _take(self, model: Any, sample: "_Sample", times: np.ndarray | None, seen: np.ndarray | None) -> None:
+    def _take(
+        self,
+        model: Any,
+        known: LeafMeans,
+        sample: "_Sample",
+        times: np.ndarray | None,
+        seen: np.ndarray | None = None,
+    ) -> LeafMeans:
         """Keep the forest, its moments, and the bins of its rows: counted as often, and in the trees, that they say."""
-        known, y = leaf_means(model), sample.y
-        self.estimator_, self.bins_ = model, target_bins(y, self.n_bins)
-        # Squares of large targets lose what these differ by: rows are counted then.
-        lost = 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0
-        rows = () if known.held is not None and not lost else (sample.X, y)
-        self.moments_ = LeafMoments(known, *rows, weight=times if rows else None, shrinkage=self.shrinkage)
+        y = sample.y
+        if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
+            known = known._replace(held=None)  # squares of such targets lose what these differ by
+        self.estimator_, self.bins_, self.moments_ = (
+            model,
+            target_bins(y, self.n_bins),
+            self._moments(known, sample, times),
+        )
         self.forest_ = self._counted(known.trees, sample, seen)
+        own = None if self.forest_ is None else bind(self.forest_, Mean())
+        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
+        return known
+
+    def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
+        """Return the leaves' own moments, or those of the rows where they hold none."""
+        if known.held is not None:
+            return LeafMoments(known, shrinkage=self.shrinkage)
+        return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
 
     def _counted(self, trees: Trees, sample: "_Sample", seen: np.ndarray | None) -> Forest | None:
         """Return the trees with the rows' bins counted in them; None where there is one bin."""
@@ -382,7 +403,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         n = len(sample.y)
         mask, times = oob_mask(model, n, groups=sample.groups), _times(model, n, sample.weight)
         _check_grown_on(model, sample, times)
-        self._take(model, sample, times, times > 0)
+        self._take(model, leaf_means(model), sample, times, times > 0)
         known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not known.any():
             said = (
@@ -394,44 +415,35 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             if self.law == "learned":
                 warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         part = sample.part(np.flatnonzero(known))
-        self._bind()
         moments = self.moments_.answer(part.X, tree_mask=mask[known])
         return moments, part.y, self._shares(self.forest_, part.X, mask[known])
 
     def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
         times = _times(model, len(grown_on.y), grown_on.weight) if has_bags(model) else None
         weight = grown_on.weight if times is None else times
-        self._take(model, grown_on, weight, None if times is None else times > 0)
-        self._bind()
+        self._take(model, leaf_means(model), grown_on, weight, None if times is None else times > 0)
         return self.moments_.answer(held_out.X), held_out.y, self._shares(self.forest_, held_out.X)
 
     def _cross_counted(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
         """Of a forest that has seen none of the rows: each part is answered from leaves that count the others."""
+        known, found = leaf_means(model), []
         if _was_grown_on(model, sample):
             raise ValueError(
                 "X and y are the rows that this frozen forest was grown on, so its answers know their targets: take "
                 "counts='oob', if it has bags, or pass rows that it has not seen."
             )
-        self._take(model, sample, sample.weight, None)
-        self._bind()
+        known = self._take(model, known, sample, sample.weight)
         group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
         fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
         parts = [np.flatnonzero(fold == k) for k in range(FOLDS) if (fold == k).any() and (fold != k).any()]
         if not parts:
             raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
-        known, found = leaf_means(model), []
         for part in parts:
             rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
-            moments = self.moments_
-            if known.held is None:
-                moments = LeafMoments(known, rest.X, rest.y, weight=rest.weight, shrinkage=self.shrinkage)
+            moments = self._moments(known, rest, rest.weight) if known.held is None else self.moments_
             found.append((*moments.answer(own.X), own.y, self._shares(self._counted(known.trees, rest, None), own.X)))
         *moments, truth, p = (np.concatenate(each) for each in zip(*found, strict=True))
         return Moments(*moments), truth, p
-
-    def _bind(self) -> None:
-        own = None if self.forest_ is None else bind(self.forest_, Mean())
-        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
 
     # What is asked.
 

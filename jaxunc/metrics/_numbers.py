@@ -121,7 +121,8 @@ def pinball_loss(
     """
     predicted, y = _checked(predicted, y, "predicted")
     check_within("quantiles", quantiles, "[0, 1]", ": a level for each column", shape=(predicted.shape[1],))
-    return _pinball(as_floats(y[:, None] - predicted), jnp.asarray(quantiles, float))
+    apart = as_floats(y[:, None] - predicted)
+    return _pinball(apart, jnp.asarray(quantiles, apart.dtype))
 
 
 @jit
@@ -178,8 +179,9 @@ def crps(
     0.5
     """
     values, y = _checked(values, y, "values")
+    apart = as_floats(values - y[:, None])
     if probs is None:
-        return _crps(as_floats(values - y[:, None]), jnp.full((1, values.shape[1]), 1 / values.shape[1]))
+        return _crps(apart, jnp.full((1, values.shape[1]), 1 / values.shape[1], apart.dtype))
     shares = as_array(probs, name="probs")
     if shares.shape != values.shape:
         raise ValueError(f"probs has shape {shares.shape}; expected {values.shape}, one for each of the values.")
@@ -187,7 +189,7 @@ def crps(
         given = np.asarray(shares)
         if not ((given >= 0).all() and (np.abs(given.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
             raise ValueError("probs must be >= 0 and add to 1 in each row.")
-    return _crps(as_floats(values - y[:, None]), as_floats(shares))
+    return _crps(apart, jnp.asarray(shares, apart.dtype))
 
 
 @jit

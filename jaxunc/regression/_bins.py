@@ -156,7 +156,7 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
     """Return levels of quantiles ``[levels]``; a ValueError for such outside [0, 1]."""
     check_numbers(name, levels)
     found = np.atleast_1d(np.asarray(levels, np.float64))
-    if found.ndim != 1 or not ((found >= 0) & (found <= 1)).all():
+    if found.ndim != 1 or np.asarray(levels).dtype == bool or not ((found >= 0) & (found <= 1)).all():
         raise ValueError(f"{name}={np.asarray(levels).tolist()!r:.80} must be numbers in [0, 1], such as [0.05, 0.95].")
     return found
 

@@ -22,8 +22,9 @@ LAWS = ("learned", "residuals", "conformal", "bins")
 SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
-FLOORS = (0, 0.001, 0.01, 0.03, 0.1, 0.3, 1, 3)
-"""Parts of the mean squared residual that may be added to the variances."""
+FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
+"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no
+row has a spread out of bag, new ones, of more trees, may have."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
@@ -53,13 +54,14 @@ class NumberLaw(NamedTuple):
         """Return s of each row ``[instances]``."""
         return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
-    def quantile(self, moments: Moments, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
-        """Return quantiles ``[instances levels]``, of the leaves' ``own`` ones alike, which only a weight of 1 spares.
+    def quantile(self, moments: Moments | None, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones of the leaves, one of 0 no moments.
 
         Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
         """
         if own is not None and self.weight == 0:
             return own
+        assert moments is not None
         z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
         z = np.quantile(self.residuals, levels) if z is None else z
         by_residuals = moments.mean[:, None] + self.spread(moments)[:, None] * z
@@ -150,13 +152,16 @@ class BoundLaw:
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
-        moments = self.moments.answer(X) if moments is None else moments
-        own = None if self.law.weight == 1 else self.bins.quantile(self.shares(X, len(moments.mean)), levels)
+        if moments is None and self.law.weight > 0:
+            moments = self.moments.answer(X)
+        own = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
         return self.law.quantile(moments, levels, own)
 
-    def shares(self, X: Any, n: int) -> np.ndarray:
-        """Return the leaves' own probabilities of the bins ``[instances bins]`` of n instances."""
-        return np.ones((n, 1)) if self.own is None else np.asarray(self.own.probability(X))
+    def _shares(self, X: Any) -> np.ndarray:
+        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
+        if self.own is None:
+            return np.ones((len(self.moments.answer(X).mean), 1))
+        return np.asarray(self.own.probability(X))
 
     def answer(self, X: Any) -> NumberAnswer:
         """Return what is asked, for instances ``[instances features]``."""
@@ -229,15 +234,15 @@ def fit_law(
     if law == "bins":
         return with_(0.0, 0.0)
     levels = np.array(LEVELS[score])
-    own_quantiles = own(levels) if law == "learned" else None
+    weights, of_leaves = (WEIGHTS, own(levels)) if law == "learned" else ((1.0,), np.zeros(()))
     best, least = with_(1.0, 0.0), math.inf
     for floor in FLOORS:
         one = with_(1.0, floor * error)
         by_residuals = one.quantile(moments, levels, None)
-        for weight in WEIGHTS if own_quantiles is not None else (1.0,):
-            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * own_quantiles
+        for weight in weights:
+            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
             loss = _pinball(blend, y, levels)
-            if loss < least:
+            if loss < least * (1 - 1e-9):
                 best, least = one._replace(weight=weight), loss
     return best
 

@@ -189,7 +189,7 @@ def test_shrinkage():
     parts = [(tree.tree_, tree.tree_.children_left < 0) for tree in model.estimators_]
     size = np.concatenate([tree.weighted_n_node_samples[leaf] for tree, leaf in parts])
     typical = np.average(np.concatenate([tree.impurity[leaf] for tree, leaf in parts]), weights=size)
-    found = LeafMoments(model, shrinkage=3).answer(X_NEW)
+    found = LeafMoments(model, shrinkage=3.0).answer(X_NEW)
     expected = by_loops(*members_of(model), X_NEW, variance_of=shrunk)
     np.testing.assert_allclose(found.aleatoric, expected[1], **TOL)
 
