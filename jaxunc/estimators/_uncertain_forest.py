@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -292,6 +293,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a forest of regression trees, or None. A "
                 "fitted one of another library or an AdditiveTrees comes in scikit-learn's FrozenEstimator."
+            )
+        if isinstance(model, Pipeline):
+            raise TypeError(
+                "estimator is a Pipeline; put the regressor last in it instead: make_pipeline(steps, "
+                "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
             )
         if isinstance(model, BaseEstimator) and is_classifier(model):
             raise TypeError(f"estimator is a {name}, which predicts classes; pass one that predicts numbers.")

@@ -2,12 +2,14 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -17,6 +19,9 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -196,6 +201,34 @@ def test_frames_sparse_rows_and_missing_values():
     np.testing.assert_allclose(model.predict_uncertainty(holed[NEW]).mean, model.predict(holed[NEW]), rtol=1e-5)
 
 
+def test_a_pipeline_and_a_search():
+    words = np.where(X[TRAIN, 0] > 0.5, "red", "blue")
+    frame = pd.DataFrame(X[TRAIN], columns=[f"x{j}" for j in range(X.shape[1])]).assign(word=words)
+    encoded = ColumnTransformer([("word", OneHotEncoder(), ["word"])], remainder="passthrough")
+    whole = make_pipeline(encoded, UncertainForestRegressor(FOREST, random_state=0)).fit(frame, Y[TRAIN])
+    rows = encoded.transform(frame)
+    np.testing.assert_array_equal(whole.predict(frame, quantiles=LEVELS), whole[-1].predict(rows, quantiles=LEVELS))
+    np.testing.assert_array_equal(whole.predict(frame, return_std=True)[1], whole[-1].predict_uncertainty(rows).std)
+    score = lambda model, X, y: -float(interval_score(model.predict_interval(X), y))
+    asked = {"law": ["learned", "bins"], "estimator__min_samples_leaf": [5]}
+    small = UncertainForestRegressor(RandomForestRegressor(12, random_state=0))
+    search = GridSearchCV(small, asked, cv=2, scoring=score).fit(X[TRAIN], Y[TRAIN])
+    assert search.best_estimator_.estimator_.min_samples_leaf == 5
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert cross_val_score(small, X[TRAIN], Y[TRAIN], cv=2).min() > 0.3
+
+
+def test_threads_and_batches_of_any_size(learned):
+    whole = learned.predict_interval(X[NEW])
+    parts = [slice(start, start + 97) for start in range(0, 256, 97)] * 3
+    with ThreadPoolExecutor(8) as pool:
+        for part, found in zip(
+            parts, pool.map(lambda part: learned.predict_interval(X[NEW][part]), parts), strict=True
+        ):
+            np.testing.assert_array_equal(found, whole[part])
+    assert not hasattr(clone(learned), "law_")
+
+
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
 @pytest.mark.exhaustive(keep=1)
 def test_a_constant_target_is_certain(law):
@@ -251,6 +284,7 @@ def test_groups_are_held_out_together():
         (lambda: UncertainForestRegressor(held_out_size=1.0).fit(X, Y), ValueError, "held_out_size"),
         (lambda: UncertainForestRegressor(RandomForestRegressor).fit(X, Y), TypeError, "no model of scikit-learn"),
         (lambda: UncertainForestRegressor(RandomForestClassifier()).fit(X, Y), TypeError, "predicts classes"),
+        (lambda: UncertainForestRegressor(make_pipeline(FOREST)).fit(X, Y), TypeError, "put the regressor last"),
         (lambda: UncertainForestRegressor(ExtraTreesRegressor()).fit(X, Y), ValueError, "bootstrap=True"),
         (
             lambda: UncertainForestRegressor(GradientBoostingRegressor(), counts="held_out").fit(X, Y),
