@@ -55,7 +55,7 @@ class NumberLaw(NamedTuple):
         return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
     def quantile(self, moments: Moments | None, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
-        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones of the leaves, one of 0 no moments.
+        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones, of the leaves, 0 no moments.
 
         Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
         """

@@ -147,7 +147,7 @@ def test_kinds_of_forests(name):
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "additive"])
 @pytest.mark.parametrize("law", ["learned", "conformal"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_forests_of_other_libraries(library, law):
     if library == "additive":
         forest = ju.from_sklearn_values(FITTED)
