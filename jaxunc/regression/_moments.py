@@ -18,7 +18,7 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_trees
 from jaxunc.inference import BoundForest, bind, leaf_index
-from jaxunc.interop import from_any, grown_leaves, library_of
+from jaxunc.interop import from_any, library_of
 from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
 
 VARIANCES = ("squared_error", "friedman_mse")
@@ -289,6 +289,9 @@ def leaf_means(model: Any) -> LeafMeans:
 
 
 def _grown(model: Any, name: str) -> LeafMeans:
+    # Here, since it takes scikit-learn.
+    from jaxunc.interop import grown_leaves
+
     trees, size, mean, variance = grown_leaves(model)
     is_leaf = np.asarray(trees.is_leaf)
     first = getattr(model, "estimators_", [model])[0]
