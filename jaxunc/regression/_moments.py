@@ -180,8 +180,7 @@ class LeafMoments:
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
         columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
-        dtype = jnp.result_type(float)
-        rest = offset - offset.astype(dtype)
+        rest = offset - offset.astype(dtype := jnp.result_type(float))
         if _is_lost(trees, offset, rest):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
