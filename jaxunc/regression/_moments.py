@@ -278,6 +278,8 @@ def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
         given = given[:, 0]
     if given.ndim != 1:
         raise ValueError(f"{name} has shape {given.shape}; pass one number for each instance: one model a target.")
+    if given.dtype.kind in "cmM":
+        raise TypeError(f"{name} holds {given.dtype}, which are no numbers; pass real ones.")
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError) as error:
