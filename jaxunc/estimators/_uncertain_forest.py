@@ -35,11 +35,9 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
 
 from ._classifier import validated
-from ._pipelines import rounds
+from ._pipelines import n_rows, rounds
 
 COUNTS = ("oob", "held_out")
-TREES = 3
-"""Number of trees whose leaves are compared with the rows that they are said to be grown on."""
 FOLDS = 5
 """Parts of the rows that are counted in the leaves of a forest that has seen none of them."""
 
@@ -230,13 +228,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         check_bool("return_std", return_std)
         if quantiles is None:
             X = self._instances(X)
-            forest = getattr(self, "estimator_", None)  # which files do not hold
-            moments = self.moments_.answer(X) if return_std or forest is None else None
-            if forest is None:
-                mean = cast(Moments, moments).mean
-            else:
-                mean = np.asarray(forest.predict(X)) if len_of(X) else np.zeros(0)
-            return mean if moments is None or not return_std else (mean, moments.std)
+            if not hasattr(self, "estimator_"):  # of a file
+                found = self.moments_.answer(X)
+                return (found.mean, found.std) if return_std else found.mean
+            mean = np.asarray(self.estimator_.predict(X)) if n_rows(X) else np.zeros(0)
+            return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         levels = checked_levels(quantiles, "quantiles")
@@ -354,14 +350,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     # Rows whose answers do not know their targets: their moments, their targets, and the leaves' own bins.
 
-    def _take(
-        self,
-        model: Any,
-        known: LeafMeans,
-        sample: "_Sample",
-        times: np.ndarray | None,
-        seen: np.ndarray | None = None,
-    ) -> LeafMeans:
+    def _take(self, model: Any, known: LeafMeans, sample: "_Sample", times: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments, and the bins of its rows: counted as often, and in the trees, that they say."""
         y = sample.y
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
@@ -386,8 +375,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         """Return the trees with the rows' bins counted in them; None where there is one bin."""
         if self.bins_.n_bins < 2:
             return None
-        codes = self.bins_.code(sample.y)
-        n = self.bins_.n_bins
+        codes, n = self.bins_.code(sample.y), self.bins_.n_bins
         empty = Forest(
             trees=trees,
             count_table=jnp.zeros((1, n), jnp.int32),
@@ -401,7 +389,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
         """Return the leaves' own probabilities of the bins ``[instances bins]``."""
         if forest is None:
-            return np.ones((len_of(X), 1))
+            return np.ones((n_rows(X), 1))
         bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
@@ -484,11 +472,6 @@ class _Sample(NamedTuple):
         return _Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
 
 
-def len_of(X: Any) -> int:
-    """Return the number of rows."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
 def _times(model: Any, n: int, weight: np.ndarray | None) -> np.ndarray:
     """Return how often each row counts in each tree, ``[rows trees]``: as it was drawn, and weighed."""
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
@@ -502,10 +485,10 @@ def _was_grown_on(model: Any, sample: _Sample) -> bool:
     """Return whether the leaves of a forest of scikit-learn show that it was grown on these rows."""
     if not hasattr(model, "estimators_") and not hasattr(model, "tree_"):
         return False
+    n, ones = len(sample.y), np.ones((len(sample.y), len(getattr(model, "estimators_", [model]))))
     try:
-        oob = has_bags(model) and oob_mask(model, len(sample.y)) is not None
-        ones = np.ones((len(sample.y), len(getattr(model, "estimators_", [model]))))
-        _check_grown_on(model, sample, _times(model, len(sample.y), sample.weight) if oob else ones)
+        known = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
+        _check_grown_on(model, sample, _times(model, n, sample.weight) if known else ones)
     except OtherRowsError:
         return False
     return True
@@ -516,8 +499,7 @@ def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
     members = getattr(model, "estimators_", [model])
-    n_trees = len(members)
-    for t in sorted({0, n_trees // 2, n_trees - 1}) if n_trees > TREES else range(n_trees):
+    for t in sorted({0, len(members) // 2, len(members) - 1}):
         member, tree = members[t], members[t].tree_
         kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
         leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples

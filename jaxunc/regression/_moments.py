@@ -180,8 +180,7 @@ class LeafMoments:
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
         columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
-        dtype = jnp.result_type(float)
-        rest = offset - offset.astype(dtype)
+        rest = offset - offset.astype(dtype := jnp.result_type(float))
         if _is_lost(trees, offset, rest):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
@@ -321,6 +320,8 @@ def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
         given = given[:, 0]
     if given.ndim != 1:
         raise ValueError(f"{name} has shape {given.shape}; pass one number for each instance: one model a target.")
+    if given.dtype.kind in "cmM":
+        raise TypeError(f"{name} holds {given.dtype}, which are no numbers; pass real ones.")
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError) as error:

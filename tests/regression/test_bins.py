@@ -108,6 +108,8 @@ def test_mean_of_bins_is_the_quantile_regression_forest():
         (lambda: target_bins([1.0, np.nan]), ValueError, "nan at position 1"),
         (lambda: target_bins([[1.0, 2.0]]), ValueError, "one model a target"),
         (lambda: target_bins(["a"]), TypeError, "no numbers"),
+        (lambda: target_bins(np.array([1 + 1j])), TypeError, "no numbers"),
+        (lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), TypeError, "no numbers"),
         (lambda: target_bins([1.0], 1), ValueError, "n_bins"),
         (lambda: target_bins([1.0, 2.0], 2.5), TypeError, "n_bins"),
         (lambda: target_bins([1.0, 2.0]).quantile([[0.5, 0.5]], [1.1]), ValueError, "levels"),
