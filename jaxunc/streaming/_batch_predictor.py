@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from jaxunc._checks import check_collection
 from jaxunc.decisions import plain_costs
+from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
 from ._in_memory import table_of_columns, table_of_pandas
@@ -65,7 +66,7 @@ class BatchPredictor:
         costs: Any = None,
         reject: float | None = None,
         coverage: float | None = None,
-        quantiles: Sequence[float] | None = None,
+        quantiles: NumbersLike | None = None,
         by_class: bool = False,
         known: Sequence[Any] = (),
     ):

@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
 from jaxunc.decisions import plain_costs
-from jaxunc.tables import Encoded
+from jaxunc.tables import Encoded, NumbersLike
 
 from ._chunks import file_chunks, no_rows
 from ._run import Run, identity_of, locked, part_name, refuse_overlap
@@ -67,7 +67,7 @@ def predict_files(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
-    quantiles: Sequence[float] | None = None,
+    quantiles: NumbersLike | None = None,
     by_class: bool = False,
     file_format: str = "parquet",
     known: Sequence[Any] = (),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from jaxunc._checks import check_integer
-from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
+from jaxunc.tables import ArrowTable, Columns, Encoded, NumbersLike, encode_arrow
 
 from ._chunks import chunks_of
 from ._scoring import Named, Scoring, check_lists, plain_levels
@@ -36,7 +36,7 @@ def stream(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
-    quantiles: Sequence[float] | None = None,
+    quantiles: NumbersLike | None = None,
     by_class: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[ArrowTable]:
