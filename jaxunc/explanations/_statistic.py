@@ -149,7 +149,9 @@ _READ: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
     UncertaintyDecomposition: _uncertainty,
     AveragedIntervals: _intervals,
 }
-_OF_OTHERS = "its answer is no sum of what leaves say; explain Mean of the same forest, whose probability is such a sum."
+_OF_OTHERS = (
+    "its answer is no sum of what leaves say; explain Mean of the same forest, whose probability is such a sum."
+)
 _INSTEAD: dict[type, str] = {
     Calibrated: "its probabilities are no sums; explain the combiner that it holds, its rule.",
     CautiousRule: "it merges by the minimum; explain DempsterRule, whose log commonalities are sums.",
