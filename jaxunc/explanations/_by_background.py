@@ -18,8 +18,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import outside_traces
-from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, padded_rows, power_of_two
+from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
@@ -49,6 +49,9 @@ def values_by_background(
     def values(part: Part) -> Array:
         return _values(np.int32(ceil_div(n, PATHS)), *fixed, part.of(X.values), part.of(mask))
 
+    if not is_concrete(X.values, mask):  # within someone's program
+        with own_settings():
+            return _values.function(np.int32(ceil_div(n, PATHS)), *fixed, X.values, mask)
     with outside_traces():
         return drive(values, cut(len(X.values), _SHAPES, threads), threads)
 

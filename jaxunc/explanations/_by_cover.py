@@ -30,8 +30,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxunc._checks import outside_traces
-from jaxunc._numerics import cores, multiple_of, order_key, padded_rows, power_of_two
+from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._numerics import cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
@@ -144,6 +144,9 @@ def values_by_cover(
     def values(part: Part) -> Array:
         return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))
 
+    if not is_concrete(X.values, mask):  # within someone's program
+        with own_settings():
+            return _values.function(X.missing, walk.depth, arrays, X.values, mask)
     with outside_traces():
         return drive(values, cut(len(X.values), shapes, threads), threads)
 

@@ -135,7 +135,7 @@ GROWN = {
 
 
 @pytest.mark.parametrize("name", GROWN)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_kinds_of_forests(name):
     forest, counts = GROWN[name]
     model = UncertainForestRegressor(forest, counts=counts, random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -201,6 +201,7 @@ def test_frames_sparse_rows_and_missing_values():
     np.testing.assert_allclose(model.predict_uncertainty(holed[NEW]).mean, model.predict(holed[NEW]), rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_and_a_search():
     words = np.where(X[TRAIN, 0] > 0.5, "red", "blue")
     frame = pd.DataFrame(X[TRAIN], columns=[f"x{j}" for j in range(X.shape[1])]).assign(word=words)
@@ -237,6 +238,7 @@ def test_a_constant_target_is_certain(law):
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_a_target_that_is_mostly_one_value():
     y = np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8))
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], y[TRAIN])

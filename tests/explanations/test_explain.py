@@ -156,7 +156,7 @@ def pooled_shares(combiner, counts) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.exhaustive(keep=6)
+@pytest.mark.exhaustive(keep=3)
 def test_values_are_those_of_the_definition(name):
     combiner, n_classes, of = SUMS[name]
     forest = small(n_classes)
@@ -355,7 +355,11 @@ REFUSED = {
         ValueError,
         "tree_mask has shape",
     ),
-    "traced": (lambda f: jax.jit(lambda x: ju.explain(f, ju.Mean(), x).values)(jnp.asarray(X)), TypeError, "traced"),
+    "a traced forest": (
+        lambda f: jax.jit(lambda f: ju.explain(f, ju.Mean(), X).values)(f),
+        TypeError,
+        "only X and tree_mask may be",
+    ),
 }
 X = instances(2)
 
@@ -371,6 +375,25 @@ def boosted():
 def test_refusals(name):
     call, error, said = REFUSED[name]
     refuses(error, said, call, small(2))
+
+
+@pytest.mark.parametrize("background", [None, "rows"])
+@pytest.mark.parametrize("combiner", [ju.Mean(), ju.Weighted(ju.Pooling(), np.arange(1.0, 4.0))])
+@pytest.mark.exhaustive(keep=1)
+def test_within_programs(combiner, background, rng):
+    """What is traced is answered as what is known, and nothing of the program is kept for the calls after it."""
+    forest, rows = small(2), np.repeat(instances(2), 3, axis=0)
+    rows[::4, 1] = np.nan
+    mask, sample = rng.random((9, 3)) < 0.7, None if background is None else instances(2)
+    answer = lambda x, mask=None: ju.explain(forest, combiner, x, background=sample, tree_mask=mask)[:2]
+    alone = jax.vmap(lambda x: answer(x[None]))(rows)
+    within, masked = jax.jit(answer)(rows), jax.jit(answer)(rows, mask)
+    expected, expected_masked = answer(rows), answer(rows, mask)
+    for found, known in zip(
+        (*within, *masked, alone[0][:, 0]), (*expected, *expected_masked, expected[0]), strict=True
+    ):
+        assert found.dtype == known.dtype
+        np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-6)
 
 
 def test_names_of_columns_and_columns_of_files():

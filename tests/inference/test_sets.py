@@ -49,7 +49,7 @@ def counted(rng: np.random.Generator, model: AdditiveTrees, X: np.ndarray, n_cla
     return ju.count_leaves(model.trees, X, y)
 
 
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 7, 64, 300, 2500])
@@ -105,7 +105,7 @@ WAYS = {
 }
 
 
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_in(rng, way):
     model = drawn(rng, n_trees=12)

@@ -136,6 +136,7 @@ def test_targets_of_1e8_are_recounted_exactly():
     np.testing.assert_allclose(found.epistemic, epistemic, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_trees_that_differ_far_from_the_centre():
     """Targets near 0 and near 1e8: one float of an offset would round what trees differ by."""
     y = np.where(X[:, 0] > 0.5, 1e8, 0.0) + Y
