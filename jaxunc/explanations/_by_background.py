@@ -31,7 +31,11 @@ _SHAPES = Shapes(Chunk(ROWS, ROWS), None, (Chunk(8, 8),))
 
 
 def values_by_background(
-    unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], X: Encoded, sample: Encoded, mask: np.ndarray | None
+    unrolled: Unrolled,
+    table: Float[np.ndarray, "paths stat"],
+    X: Encoded,
+    sample: Encoded,
+    mask: np.ndarray | Array | None,
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column, for paths whose leaves hold these statistics; memory is that of a block."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)

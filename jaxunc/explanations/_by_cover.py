@@ -127,7 +127,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
 
 
 def values_by_cover(
-    walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | None
+    walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
     on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]

@@ -131,10 +131,10 @@ def explain(
     own = paths.table[:, : n_stats - paths.last_follows]
     if not (n_rows and len(paths.unrolled.nodes.edge)):
         values = np.zeros((n_rows, trees.n_features, own.shape[1]), dtype)
+    elif paths.walk is not None:
+        values = xp.asarray(values_by_cover(paths.walk, own, encoded, mask))
     elif isinstance(covered, Encoded):
         values = xp.asarray(values_by_background(paths.unrolled, own, encoded, covered, mask))
-    else:
-        values = xp.asarray(values_by_cover(paths.walk, own, encoded, mask))
     if paths.last_follows:
         values = xp.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
     base = paths.by_tree.sum(axis=0)
