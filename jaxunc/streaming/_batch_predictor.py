@@ -32,7 +32,7 @@ class BatchPredictor:
     ----------
     path
         A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
-    outputs, features, keep, s, confidence, costs, reject, coverage, quantiles, by_class
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
         As for `jaxunc.stream`.
     known
         As for `jaxunc.load`; classes and functions that can be pickled.
@@ -66,8 +66,8 @@ class BatchPredictor:
         costs: Any = None,
         reject: float | None = None,
         coverage: float | None = None,
-        quantiles: NumbersLike | None = None,
         by_class: bool = False,
+        quantiles: NumbersLike | None = None,
         known: Sequence[Any] = (),
     ):
         if not isinstance(path, str | Path):

@@ -67,8 +67,8 @@ def predict_files(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
-    quantiles: NumbersLike | None = None,
     by_class: bool = False,
+    quantiles: NumbersLike | None = None,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
     progress: Callable[[RunProgress], None] | None = None,
@@ -88,7 +88,7 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, quantiles, by_class
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
         As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).

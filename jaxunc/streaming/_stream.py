@@ -36,8 +36,8 @@ def stream(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
-    quantiles: NumbersLike | None = None,
     by_class: bool = False,
+    quantiles: NumbersLike | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
