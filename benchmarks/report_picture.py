@@ -1,4 +1,4 @@
-"""The README's picture of the page that ``jaxunc compare`` writes: ``python -m benchmarks.report_picture``.
+"""The picture of the page that ``jaxunc compare`` writes: ``python -m benchmarks.report_picture``.
 
 It runs the README's first command, which takes two or three minutes, and photographs the page without its appendix into
 ``benchmarks/results/report-page.png``. Of a run that is there already (``--report FOLDER``) the page alone is written
@@ -22,7 +22,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
 WIDTH, N_COLOURS = 1000, 64
 
-# What the README shows: all that stands before the appendix, without what opens.
+# What is shown: all that stands before the appendix, without what opens.
 SHORTEN = """
 () => {
   document.querySelectorAll("main > details, #appendix").forEach(part => part.remove());

@@ -4,14 +4,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 
 from benchmarks.pages import filled
 from benchmarks.studies.learning.instead import instead_section
-from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, table
+from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
 from benchmarks.studies.learning.noise import noise_section
 
 TEMPLATE = Path(__file__).with_name("page.md")
+PICTURE = "gain.svg"
+DRAWN = {
+    "P": ("the best of sixteen calibrators", {"marker": "o", "color": "none", "edgecolor": "#c2571a", "s": 30}),
+    "pool": ("the learned pool", {"marker": "o", "color": "#0b5fa5", "s": 38}),
+}
+"""What the picture shows, with its words and marks."""
 TITLES = {
     "other-sets": "Random forests, grown out, on sets that nothing here was developed on",
     "development": "Random forests, grown out, on the sets of development, by both clips",
@@ -56,6 +64,28 @@ def page(found: Mapping[Any, dict]) -> str:
         methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run),
         sections="\n\n".join("\n".join(lines) for lines in sections),
     )
+
+
+def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
+    """Draw log losses of the first part as shares of the mean's, set by set, in the order of the pool's."""
+    frame = table({cell: record for cell, record in found.items() if cell.part == "other-sets"})
+    plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
+    figure, ax = plt.subplots(figsize=(10, 3.4), layout="constrained")
+    pool, mean, names = paired(frame, "pool", "mean", "log_loss_clipped")
+    order = np.argsort(pool / mean)
+    ax.axhline(1, color="#5c5c5c", linewidth=1)
+    ax.vlines(np.arange(len(order)), (pool / mean)[order], 1, color="#0b5fa5", alpha=0.3, linewidth=2.5)
+    for method, (label, marks) in DRAWN.items():
+        own, mean, _ = paired(frame, method, "mean", "log_loss_clipped")
+        ax.scatter(np.arange(len(order)), (own / mean)[order], label=label, zorder=3, **marks)
+    ax.set_xticks(np.arange(len(order)), [names[i] for i in order], rotation=45, ha="right", rotation_mode="anchor")
+    ax.set(ylabel="log loss, of the mean's", ylim=(0, None))
+    ax.annotate("the mean, as scikit-learn answers", (0, 1), (0, 4), textcoords="offset points", color="#5c5c5c")
+    ax.legend(loc="lower right", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.margins(x=0.02)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
 
 
 def _part(part: str, found: Mapping[Any, dict]) -> list[str]:

@@ -43,7 +43,7 @@ from benchmarks.studies.learning.methods import (
     set_utilities,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS, run_noise
-from benchmarks.studies.learning.page import page
+from benchmarks.studies.learning.page import PICTURE, draw_gain, page
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc.combiners import combiner_by_name
 from jaxunc.learning import OobDataset
@@ -289,5 +289,7 @@ def run(args: Namespace) -> None:
 
 
 def write_page(out: Path) -> None:
-    """The page of everything that has been run."""
-    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+    """The page of everything that has been run, and its picture."""
+    found = kept(out)
+    (out / "README.md").write_text(page(found), encoding="utf-8")
+    draw_gain(found, out / PICTURE)
