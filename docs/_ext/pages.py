@@ -1,4 +1,4 @@
-"""What pages are given beyond their text: links from names to the reference, numbers that do not break, a description."""
+"""What pages have beyond their text: links from names to the reference, numbers that do not break, a description."""
 
 import re
 from html import escape

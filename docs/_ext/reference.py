@@ -1,4 +1,4 @@
-"""The pages of the reference: one for each room, every public name with what its docstring says; tables of all names."""
+"""The pages of the reference: one for each room, every public name with its docstring; tables of all names."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Draw `gain.svg`, the picture of the front page, from the cells of the study of learning: ``python docs/figures/gain.py``."""
+"""Draw `gain.svg` of the front page from the cells of the study of learning: ``python docs/figures/gain.py``."""
 
 import gzip
 import json
@@ -44,8 +44,10 @@ def drawing() -> str:
         f'<line x1="{equal}" y1="{TOP - 4}" x2="{equal}" y2="{high}" stroke="#1c1c1c" stroke-dasharray="3 3"/>',
     ]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 {high + 6}" width="660" height="{high + 6}"'
-    style = "font-family=\"system-ui, 'DejaVu Sans', sans-serif\" font-size=\"12\" fill=\"#1c1c1c\""
-    return "\n".join([f"{head} {style}>", f'<rect width="660" height="{high + 6}" fill="#fff"/>', *key, *bars, "</svg>\n"])
+    style = 'font-family="system-ui, \'DejaVu Sans\', sans-serif" font-size="12" fill="#1c1c1c"'
+    return "\n".join(
+        [f"{head} {style}>", f'<rect width="660" height="{high + 6}" fill="#fff"/>', *key, *bars, "</svg>\n"]
+    )
 
 
 if __name__ == "__main__":

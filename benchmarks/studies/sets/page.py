@@ -74,8 +74,7 @@ def by_need(frame: pd.DataFrame) -> list[str]:
     columns = ("coverage", "worst_class", "single", *WORTH)
     head = ["need", "sets", *(COLUMNS[key] for key in columns)]
     body = [
-        [need, f"*{name}*", *(digits(middle.loc[name, key]) for key in columns)]
-        for need, name in chosen(frame).items()
+        [need, f"*{name}*", *(digits(middle.loc[name, key]) for key in columns)] for need, name in chosen(frame).items()
     ]
     return text_rows([head, ["---"] * len(head), *body])
 
