@@ -2,8 +2,8 @@
 const FACTORS = [
   [/^docs\/(changelog|references)|^\.github\//, 0.2],
   [/^benchmarks\//, 0.4],
-  [/^docs\/reference\//, 0.6],
-  [/^docs\/(explanations|tutorials|how_to$|reference$|index)/, 0.9],
+  [/^docs\/reference(\/|$)/, 0.4],
+  [/^docs\/(explanations|tutorials|how_to$|index)/, 0.9],
   [/^docs\//, 1.6],
   [/^notebooks\//, 1.2],
 ];

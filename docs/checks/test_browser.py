@@ -137,7 +137,7 @@ def test_the_search_finds_names(browser):
     page.close()
 
 
-SEARCHED = {"calibration": "docs/learning.html", "regression": "docs/how_to/how_sure_is_a_number.html"}
+SEARCHED = {"calibration": "docs/learning.html", "probabilities": "docs/start.html"}
 
 
 @pytest.mark.parametrize("word", SEARCHED)
