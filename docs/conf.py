@@ -16,10 +16,10 @@ copyright = "the jaxunc authors, Apache-2.0"
 version = release = jaxunc.__version__
 language = "en"
 
-extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml", "as_written", "links"]
+extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml", "as_written", "links", "pages"]
 root_doc = "docs/index"
 exclude_patterns = ["docs/_*", "docs/build.py", "docs/conf.py"]
-templates_path: list[str] = []
+templates_path = ["_templates"]
 default_role = "py:obj"
 add_module_names = False
 toc_object_entries = False  # names are headings already
@@ -50,9 +50,12 @@ html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "jaxunc"
+html_favicon = "_static/favicon.svg"
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_static_path = ["_static"]
 html_extra_path = ["_root"]  # index.html of the folder, which leads to the first page
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("docs/index", "docs/start", "README")}  # pages without others below them

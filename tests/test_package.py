@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import json
 import pickle
 import pkgutil
 import re
@@ -117,6 +118,17 @@ def test_public_names_are_shown():
     public = {*ju.__all__} | {name for room in ROOMS for name in importlib.import_module(f"jaxunc.{room}").__all__}
     assert public <= shown | {*ROOMS}, sorted(public - shown - {*ROOMS})
     assert len(public - {*ROOMS}) <= 157  # 150, `explain`, and six for forests of numbers
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem[:2])
+def test_notebooks_are_kept_with_their_outputs(path):
+    """As they ran from top to bottom, without what the machine complained of, and with words for each picture."""
+    code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == [*range(1, len(code) + 1)]
+    assert sum(bool(cell["outputs"]) for cell in code) > len(code) / 2
+    assert not [output for cell in code for output in cell["outputs"] if output.get("name") == "stderr"]
+    drawn = [cell for cell in code if any("image/png" in output.get("data", {}) for output in cell["outputs"])]
+    assert not [cell["source"] for cell in drawn if len(cell["metadata"]["mystnb"]["image"]["alt"]) < 20]
 
 
 @pytest.mark.parametrize("name", RULES)

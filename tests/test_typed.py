@@ -57,7 +57,7 @@ def complaints(folder: Path, files: dict[str, str], **settings) -> list[str]:
 def test_the_examples_of_the_pages_are_typed(tmp_path):
     """Nothing is wrong or unknown in them under a strict check."""
     readme = blocks_of(ROOT / "README.md")
-    pages = {f"{page.stem}.py": f"{readme}\n{blocks_of(page)}" for page in PAGES}
+    pages = {f"{page.stem}.py": blocks_of(page) for page in PAGES}
     assert not complaints(tmp_path, {"readme.py": readme, **pages}, **dict.fromkeys(PAGES_MAY, False))
 
 

@@ -17,11 +17,13 @@ def draw(page: Path) -> None:
 
     def shown(block: re.Match) -> str:
         exec(compile(block[1], page.name, "exec"), names)
+        displays = [getattr(names["compare"], name) for name in re.findall(r"compare\.(\w+Display)", block[1])]
+        told = " ".join((one.__doc__ or "").partition("\n")[0].replace("`", "") for one in displays)
         pictures = []
         for number in plt.get_fignums():
             path = folder / f"{len(list(folder.iterdir()))}.svg"
             plt.figure(number).savefig(path, bbox_inches="tight")
-            pictures.append(f"\n\n![what this code draws]({folder.name}/{path.name})")
+            pictures.append(f"\n\n![what this code draws: {told}]({folder.name}/{path.name})")
         plt.close("all")
         return block[0] + "".join(pictures)
 

@@ -1,4 +1,4 @@
-"""The pages of the reference: one for each room, every public name with what its docstring says."""
+"""The pages of the reference: one for each room, every public name with its docstring; tables of all names."""
 
 import ast
 import importlib
@@ -23,6 +23,32 @@ def write_pages(folder: Path) -> None:
         if not _exported(PREFIX + room):
             continue  # what it has stands at the root
         (folder / f"{room}.rst").write_text(_room_page(room), encoding="utf-8")
+    first = folder.with_suffix(".md")
+    shown = re.sub(r"```{toctree}\n:caption: (.*)\n\n((?:.+\n)+)```", _group, first.read_text(encoding="utf-8"))
+    first.write_text(shown, encoding="utf-8")
+
+
+def _group(found: re.Match) -> str:
+    """The tables of the rooms that a list of pages names, and the list, which menus are made of."""
+    lines = [f"## {found[1]}", "", found[0].replace("{toctree}\n", "{toctree}\n:hidden:\n"), ""]
+    for page in found[2].split():
+        room = page.rpartition("/")[2]
+        if room != "root":
+            lines += [f"### [{room}]({page}.rst)", "", "```{eval-rst}", *_names(room), "```", ""]
+    return "\n".join(lines)
+
+
+def _names(room: str) -> list[str]:
+    """A table of the names of a room, each with its first sentence."""
+    module = importlib.import_module(PREFIX + room)
+    lines = [".. list-table::", "   :class: names", ""]
+    for name in module.__all__:
+        value = getattr(module, name)
+        described = inspect.isclass(value) or inspect.isfunction(value)
+        told = (inspect.getdoc(value) or "") if described else told_of(module, name)
+        sentence = re.match(r".*?\.(?=\s|$)|.*", " ".join(told.partition("\n\n")[0].split()))
+        lines += [f"   * - :py:obj:`{name} <{module.__name__}.{name}>`", f"     - {sentence[0] if sentence else ''}"]
+    return lines
 
 
 def first_line(value: Any) -> str:
@@ -33,7 +59,7 @@ def first_line(value: Any) -> str:
 def _room_page(room: str) -> str:
     module = importlib.import_module(PREFIX + room)
     lines = [room, "=" * len(room), "", f".. automodule:: {PREFIX}{room}", "   :no-members:", ""]
-    lines += [f".. py:currentmodule:: {PREFIX}{room}", ""]
+    lines += [f".. py:currentmodule:: {PREFIX}{room}", "", *_names(room), ""]
     for name in module.__all__:
         lines += [name, "-" * len(name), "", *_directive(module, name), ""]
     if answered := _results(module):

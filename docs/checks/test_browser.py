@@ -135,3 +135,77 @@ def test_the_search_finds_names(browser):
         links = page.eval_on_selector_all("#search-results ul.search a", "all => all.map(one => one.href)")
         assert any(f"reference/{room}.html" in link for link in links), (room, name)
     page.close()
+
+
+SEARCHED = {"calibration": "docs/learning.html", "probabilities": "docs/start.html"}
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_the_search_finds_guides_first(browser, word):
+    page = browser.new_page()
+    page.goto((SITE / "search.html").as_uri() + f"?q={word}")
+    page.get_by_text("Search finished").wait_for(timeout=20_000)
+    links = page.eval_on_selector_all("#search-results ul.search a", "all => all.map(one => one.href)")
+    page.close()
+    assert any(SEARCHED[word] in link for link in links[:5]), links[:8]
+    assert not any("/reference/" in link or "/benchmarks/" in link for link in links[:3]), links[:3]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(SITE)))
+def test_nothing_is_lost_on_paper(browser, path):
+    """No box around the text scrolls or hides: of such a box paper holds one sheet at most."""
+    page = browser.new_page(viewport={"width": 718, "height": 900})
+    page.emulate_media(media="print")
+    page.goto(path.as_uri(), wait_until="load")
+    found = page.evaluate(
+        """() => {
+          const found = [];
+          for (let box = document.querySelector('.bd-article'); box !== document.body; box = box.parentElement) {
+            if (getComputedStyle(box).overflowY !== 'visible') found.push(box.className);
+          }
+          return found;
+        }"""
+    )
+    page.close()
+    assert not found
+
+
+CUT = """() => [...document.querySelectorAll('.bd-article pre')].filter(
+  block => block.checkVisibility() && block.scrollWidth > block.clientWidth + 1
+).map(block => block.textContent.slice(0, 60))"""
+GUIDES = [
+    path for path in PAGES if path.relative_to(SITE).parts[0] in ("docs", "notebooks") and path.stem != "changelog"
+]
+
+
+def test_code_and_labels_are_read_without_scrolling(browser):
+    """At the width of a small laptop: no block of code is cut, and no label of a drawing is below eight pixels."""
+    page, cut, small = browser.new_page(viewport={"width": 1366, "height": 900}), {}, {}
+    for path in PAGES:
+        page.goto(path.as_uri(), wait_until="load")
+        if path in GUIDES and "reference" not in path.parts and (found := page.evaluate(CUT)):
+            cut[path.stem] = found
+        pictures = "all => all.map(one => [one.getAttribute('src'), one.getBoundingClientRect().width])"
+        for source, width in page.eval_on_selector_all(".bd-article img[src$='.svg']", pictures):
+            if width and (size := least_label((path.parent / source).read_text(encoding="utf-8")) * width) < 8:
+                small[source] = round(size, 1)
+    page.close()
+    assert not cut
+    assert {Path(source).name for source in small} <= {"figure-5.svg"}, small  # of Busch et al.: four charts in a row
+
+
+def least_label(drawing: str) -> float:
+    """The smallest size of letters in a drawing, as a share of its width."""
+    width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', drawing)[1])
+    outlined = [100 * float(size) for size in re.findall(r"scale\((0\.\d+) -0\.\d+\)", drawing)]
+    written = re.findall(r'font(?:-size)?(?:: ?|=")(?:bold |\d+ )?([\d.]+)', drawing)
+    return min(outlined + [float(size) for size in written]) / width
+
+
+def test_a_first_visit_is_small(browser):
+    page, taken = browser.new_page(), {}
+    page.on("request", lambda request: taken.setdefault(request.url.partition("?")[0].partition("#")[0]))
+    page.goto((SITE / "docs" / "index.html").as_uri(), wait_until="networkidle")
+    page.close()
+    sizes = {url: Path(url.removeprefix("file://")).stat().st_size for url in taken if url.startswith("file://")}
+    assert sum(sizes.values()) < 1e6, sizes

@@ -17,7 +17,6 @@ from jaxunc import metrics
 
 from ._displays import (
     PALETTE,
-    CriticalDifferenceDisplay,
     LeafSizeDisplay,
     RejectionDisplay,
     ReliabilityDisplay,
@@ -29,7 +28,6 @@ from ._displays import (
 from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
 from ._settings import OWN
-from ._significance import cliques
 from ._store import Results
 from ._summary import (
     BASELINE,
@@ -58,6 +56,8 @@ _STYLE: Any = {
     "legend.frameon": False,
 }
 _SIZE = (4.4, 3.1)
+RANK_ROWS = 8
+"""Combiners in a chart of ranks."""
 _MOST_HIGHLIGHTED = 5
 _LONGEST_LABEL = 24
 _LEAST_IN_BIN = 5
@@ -81,20 +81,30 @@ def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> 
 
 
 def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Picture]:
-    """Draw a diagram of ranks by each measure."""
+    """Draw the ranks by each measure: a row for each combiner of ``names``, and for the first others."""
     pictures = []
     for measure, ranking in rankings.items():
+        chosen = [*names, *(name for name in ranking.combiners if name not in names)][:RANK_ROWS]
+        rows = [i for i, name in enumerate(ranking.combiners) if name in chosen]
 
-        def draw(ax: Axes, ranking: Ranking = ranking) -> None:
-            groups = cliques(ranking.ranks, ranking.different)
-            display = CriticalDifferenceDisplay(ranking.combiners, list(ranking.ranks), groups)
-            display.plot(ax, highlight=names)
+        def draw(ax: Axes, ranking: Ranking = ranking, rows: list[int] = rows) -> None:
+            for row, i in enumerate(rows):
+                look: Any = {"color": PALETTE[0], "markerfacecolor": "none" if ranking.different[0, i] else None}
+                ax.plot([ranking.ranks[i]], [row], "o", **look)
+                ax.axhline(row, color="#e4e4e4", linewidth=0.8, zorder=0)
+            for label, i in zip(
+                ax.set_yticks(range(len(rows)), [ranking.combiners[i] for i in rows]), rows, strict=True
+            ):
+                label.label1.set_fontweight("bold" if ranking.combiners[i] in names else "normal")
+            plain(ax)
+            ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(rows) - 0.5, -0.5))
 
-        height = 1.4 + 0.19 * len(ranking.combiners)
         said = ", ".join(
             f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
         )
-        pictures.append(drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (5.6, height)))
+        pictures.append(
+            drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (4.4, 0.7 + 0.26 * len(rows)))
+        )
     return pictures
 
 

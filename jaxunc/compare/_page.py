@@ -13,6 +13,7 @@ from jaxunc._checks import shown
 
 from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES, TOPS
 from ._figures import (
+    RANK_ROWS,
     Picture,
     curve_pictures,
     highlighted,
@@ -126,11 +127,33 @@ def page(results: Results) -> str:
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
+        contents=_contents(results, found, figures),
+        rank_rows=RANK_ROWS,
         meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
         baseline=BASELINE if BASELINE in results.about["combiners"] else None,
     )
+
+
+def _contents(results: Results, found: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
+    """Return the places of the page that it has, in their order, and what stands there."""
+    places = {
+        "finding": f"Finding {results.settings.positive}" if is_binary(results) else "",
+        "doubtful": "The most doubtful rows" if _doubtful_rows(results, found) else "",
+        "limits": "What the numbers do not say",
+        "run": "How it was run",
+        "all": "All combiners",
+        "ranks": "Ranks" if figures["ranks"] else "",
+        "leaf-sizes": "Leaf sizes" if figures["leaf_sizes"] else "",
+        "trust": "Can the answers be trusted?",
+        "uncertainty": "Two kinds of uncertainty",
+        "sets": "Sets of classes" if has_sets(results) else "",
+        "intervals": "Intervals" if has_sets(results) else "",
+        "votes": "Votes" if _poll_rows(results) else "",
+        "meanings": "What the words mean",
+    }
+    return {place: name for place, name in places.items() if name}
 
 
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:

@@ -47,7 +47,11 @@ def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(fold
     assert not {tag for tag, _ in elements} & {"script", "iframe", "object", "base"}
     for _, attributes in elements:
         for name in ("src", "href"):
-            assert attributes.get(name, "data:").startswith("data:")
+            assert attributes.get(name, "data:").startswith(("data:", "#"))
+    places = {attributes.get("id") for _, attributes in elements}
+    contents = [attributes["href"][1:] for tag, attributes in elements if tag == "a"]
+    assert len(contents) > 8
+    assert {*contents} <= places, "contents lead to what is there"
     assert not [words for words in ("@import", "url(", "<b>cancer") if words in text]
     images = [attributes for tag, attributes in elements if tag == "img"]
     parts = "P(positive), ranks, leaf sizes, three curves, uncertainty, sets, intervals"

@@ -27,13 +27,6 @@ MEANINGS = {
 }
 AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learned", "conformal, held-out")
 PROVED = ("conformal, held-out", "by class, held-out", "adaptive, held-out")
-LEARNED = "`p = CombinedForestClassifier().fit(X, y).predict_proba(X_new)`, "
-CALLS = {
-    "by class, learned, oob": LEARNED + "`conformal_sets(p, own, y, by_class=True)`, `own` out of bag",
-    "u65, learned": LEARNED + "`ju.decisions.expected_utility_set(p, 65)`, or 80",
-    "conformal, held-out": "`conformal_sets(p, own, y_held)`, `own` and `p` of a forest grown without `y_held`",
-}
-"""What is called for the sets that the needs come to; `conformal_sets` is that of `jaxunc.decisions`."""
 
 
 def page(found: Mapping[Any, dict]) -> str:
@@ -79,10 +72,9 @@ def by_need(frame: pd.DataFrame) -> list[str]:
     """The table by need, each with what the cells say of it."""
     middle = frame.groupby("method")[[*COLUMNS]].median()
     columns = ("coverage", "worst_class", "single", *WORTH)
-    head = ["need", "sets", "call", *(COLUMNS[key] for key in columns)]
+    head = ["need", "sets", *(COLUMNS[key] for key in columns)]
     body = [
-        [need, f"*{name}*", CALLS.get(name, ""), *(digits(middle.loc[name, key]) for key in columns)]
-        for need, name in chosen(frame).items()
+        [need, f"*{name}*", *(digits(middle.loc[name, key]) for key in columns)] for need, name in chosen(frame).items()
     ]
     return text_rows([head, ["---"] * len(head), *body])
 
