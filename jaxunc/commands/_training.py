@@ -13,7 +13,7 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.frozen import FrozenEstimator
 
-from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Mean, check_name, combiner_by_name
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.estimators import opened, steps_of, transformed
 from jaxunc.inference import bind
@@ -211,11 +211,9 @@ def with_levels(model: Any, known: Columns) -> Any:
     if hasattr(model, "moments_"):
         kept = model.moments_.kept
         trees = dataclasses.replace(kept.trees, columns=known)
-        model.moments_, own = LeafMoments.of(kept._replace(trees=trees)), None
-        if model.forest_ is not None:
-            model.forest_ = dataclasses.replace(model.forest_, trees=trees)
-            own = bind(model.forest_, Mean())
-        model.bound_ = BoundLaw(model.moments_, model.bins_, own, model.law_)
+        model.moments_ = LeafMoments.of(kept._replace(trees=trees))
+        model.forest_ = None if model.forest_ is None else dataclasses.replace(model.forest_, trees=trees)
+        model.bound_ = BoundLaw(model.moments_, model.bins_, model.forest_, model.law_)
         del model.estimator_  # which reads codes
         return model
     trees = dataclasses.replace(model.forest_.trees, columns=known)

@@ -170,6 +170,13 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self
             The fitted regressor.
         """
+        made = object.__new__(type(self))  # so that what breaks off leaves the fit that there was
+        vars(made).update(vars(self))
+        made._fit(X, y, sample_weight, groups)
+        self.__dict__ = vars(made)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         model, frozen = self._model()
         self._check_parameters(model, frozen)
         values, target = self._validated(X, y)
@@ -198,7 +205,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             self.law if len(truth) else "bins", moments, truth, own, self.moments_.spread, score=self.learn_by
         )
         self.bound_.law = self.law_
-        return self
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -361,8 +367,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             self._moments(known, sample, times),
         )
         self.forest_ = self._counted(known.trees, sample, seen)
-        own = None if self.forest_ is None else bind(self.forest_, Mean())
-        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
+        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
         return known
 
     def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:

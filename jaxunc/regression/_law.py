@@ -12,7 +12,9 @@ import equinox as eqx
 import numpy as np
 
 from jaxunc._checks import check_within
-from jaxunc.inference import BoundForest
+from jaxunc.combiners import Mean
+from jaxunc.forest import Forest
+from jaxunc.inference import bind
 from jaxunc.tables import Columns
 
 from ._bins import TargetBins, checked_levels
@@ -117,21 +119,14 @@ def quantile_name(level: float) -> str:
 class BoundLaw:
     """A forest that answers with numbers and how sure they are: moments, bins, their counts in leaves, and a law.
 
-    ``own`` are these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
+    ``forest`` has these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
     quantiles that `answer` has; None has none.
     """
 
-    forest, combiner, class_labels = None, None, ()
-
-    def __init__(
-        self,
-        moments: LeafMoments,
-        bins: TargetBins,
-        own: BoundForest | None,
-        law: NumberLaw = LEAVES_ALONE,
-        asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None),
-    ):
-        self.moments, self.bins, self.own, self.law, self.asked = moments, bins, own, law, asked
+    def __init__(self, moments: LeafMoments, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE):
+        self.moments, self.bins, self.law = moments, bins, law
+        self.own: Any = None if forest is None else bind(forest, Mean())
+        self.asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None)
 
     @property
     def columns(self) -> Columns:
@@ -179,10 +174,6 @@ class BoundLaw:
         interval = None if coverage is None else np.zeros((1, 2))
         levels = None if quantiles is None else np.zeros((1, len(quantiles)))
         return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
-
-    def with_rule(self, combiner: Any) -> "BoundLaw":
-        """Raise a TypeError: no combiner answers numbers."""
-        raise TypeError(f"a forest that predicts numbers has no combiner; {type(combiner).__name__} reads classes.")
 
 
 def _by_rank(residuals: np.ndarray, level: float) -> float:
