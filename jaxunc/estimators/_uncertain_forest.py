@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
@@ -35,7 +34,7 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
 
 from ._classifier import validated
-from ._pipelines import n_rows, rounds
+from ._pipelines import n_rows, opened, rounds
 
 COUNTS = ("oob", "held_out")
 FOLDS = 5
@@ -276,9 +275,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     def _model(self) -> tuple[Any, bool]:
         """Return the forest, and whether it came fitted."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return self.estimator.estimator, True
-        return RandomForestRegressor() if self.estimator is None else self.estimator, False
+        model, _, fitted = opened(self.estimator)
+        return RandomForestRegressor() if model is None else model, fitted
 
     def _check_parameters(self, model: Any = None, frozen: bool = False) -> None:
         if model is None:

@@ -5,6 +5,7 @@
 """
 
 import abc
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, Protocol, overload, runtime_checkable
 
@@ -38,6 +39,24 @@ class Answering(Protocol):
 
     def blank_answer(self) -> Any:
         """An answer for one instance, all zeros, of the right shapes and types."""
+        ...
+
+
+@runtime_checkable
+class OfSums(Protocol):
+    """A model that makes one answer of what several bound forests merge: the moments of a number, and its law."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The bound forests."""
+        ...
+
+    def over(self, place: Callable[[Any], Any], /) -> Any:
+        """Return the same of other bound forests, which ``place`` makes of these: over many devices, say."""
+        ...
+
+    def of_sums(self, *stats: PyTree) -> dict[str, Any]:
+        """Return the columns of an answer for one instance, from what its trees merged: for programs of 64 bits."""
         ...
 
 

@@ -19,6 +19,7 @@ from jaxunc.inference import (
     BoundForest,
     ByRows,
     ByTable,
+    OfSums,
     Part,
     ReadOuts,
     as_mask,
@@ -104,6 +105,8 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     >>> bool(np.all(sharded(X) == bound(X)))
     True
     """
+    if isinstance(bound, OfSums):
+        return bound.over(lambda one: shard(one, mesh))
     if not isinstance(bound, BoundForest):
         more = " A vote that stops early is driven by the host." if type(bound).__name__ == "BoundVote" else ""
         raise TypeError(

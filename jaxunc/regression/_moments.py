@@ -5,6 +5,7 @@ that masks, missing values and chunks are those of every bound forest.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -225,6 +226,26 @@ class LeafMoments:
         about, shift, rest, aleatoric, epistemic = parts
         mean = self.centre + self.scale * (about + (shift + rest))
         return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
+
+    @property
+    def parts(self) -> tuple[BoundForest]:
+        """The one bound forest: what `to_onnx` and `shard` ask for."""
+        return (self.bound,)
+
+    def over(self, place: Callable[[Any], Any]) -> "LeafMoments":
+        """Return the same of the bound forest that ``place`` makes of this one."""
+        made = object.__new__(LeafMoments)
+        vars(made).update(vars(self) | {"bound": place(self.bound)})
+        return made
+
+    def of_sums(self, stat: PyTree) -> dict[str, Array]:
+        """Return the answer for one instance from what all trees said: in programs of 64 bits, exactly."""
+        means = sum(part.astype(float) for part in stat["mean"])
+        apart = means - means[0]  # of trees that agree nothing
+        middle, aleatoric = jnp.mean(apart), stat["variance"].astype(float) / len(means)
+        both = self.scale**2 * aleatoric, self.scale**2 * jnp.mean((apart - middle) ** 2)
+        mean = self.centre + self.scale * (means[0] + middle)
+        return {"mean": mean, "std": jnp.sqrt(sum(both)), "aleatoric": both[0], "epistemic": both[1]}
 
 
 class LeafTable(NamedTuple):

@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.counting import oob_mask
-from jaxunc.estimators import UncertainForestRegressor
+from jaxunc.estimators import UncertainForestRegressor, _uncertain_forest
 from jaxunc.metrics import interval_score
 from tests._refusal import refuses
 
@@ -228,6 +228,22 @@ def test_threads_and_batches_of_any_size(learned):
         ):
             np.testing.assert_array_equal(found, whole[part])
     assert not hasattr(clone(learned), "law_")
+
+
+def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
+    """At each step: before the forest, within it, and in the law, which is last."""
+    small = RandomForestRegressor(12, random_state=0)
+    model = UncertainForestRegressor(small).fit(X[TRAIN], Y[TRAIN])
+    before = dict(vars(model))
+    broken = [(X[:9, :4], np.r_[np.nan, Y[:8]]), (X[:90, :4], Y[:90]), (X[:1], Y[:1])]
+    monkeypatch.setattr(_uncertain_forest, "fit_law", lambda *_, **__: 1 / 0)
+    for rows, target in broken:
+        for one in (model, new := UncertainForestRegressor(small)):
+            with pytest.raises((ValueError, ZeroDivisionError)):
+                one.fit(rows, target)
+        assert not [name for name in vars(new) if name.endswith("_")]
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is part for name, part in before.items())
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
