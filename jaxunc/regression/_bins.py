@@ -77,8 +77,8 @@ class TargetBins(NamedTuple):
             own = has / xp.sum(shares, axis=-1)
             within = (level - (up_to - own)) / xp.where(own > 0, own, 1)
             place = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
-            at = xp.minimum(place.astype(np.int64), POINTS - 2)
-            first = bin_[..., 0] * POINTS + at
+            at = xp.minimum(xp.floor(place), POINTS - 2)
+            first = bin_[..., 0] * POINTS + at.astype(np.int64)
             low, high = (xp.take(xp.asarray(self.table.ravel()), first + more, mode="clip") for more in (0, 1))
             # One product, and none where both are equal: an atom's quantile is its value to the bit.
             found.append(low + (high - low) * (place - at))

@@ -144,9 +144,7 @@ def add_trees(
     attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
     n_sums = int(target.max()) + 1 if base is None else len(base)
     modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
-    return graph.node(
-        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes
-    )
+    return graph.node("TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes)
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:

@@ -38,8 +38,8 @@ def to_onnx(model: Any) -> Any:
     Parameters
     ----------
     model
-        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
-        `AdditiveTrees`.
+        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`;
+        `jaxunc.regression.LeafMoments`; or an `AdditiveTrees`.
 
     Returns
     -------
@@ -52,6 +52,9 @@ def to_onnx(model: Any) -> Any:
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
         * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
+        * `jaxunc.regression.LeafMoments`: ``mean``, ``std``, ``aleatoric``, ``epistemic``;
+        * `jaxunc.estimators.UncertainForestRegressor`: these, and ``lower``, ``upper`` of 90 % intervals. Of
+          ``model.bound_.asking(0.8, [0.1, 0.5])``: of 80 %, and ``quantile_0.1``, ``quantile_0.5``;
         * an `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
@@ -61,16 +64,18 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is no sum; if its ``finish`` computes what has no operator, which is named; if empty
-        leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
-        have more than two gigabytes; if trees share nodes other than in tests of sets.
+        If a merge of the combiner is no sum; if a conformal law has too few rows for a level that is asked for; if its
+        ``finish`` computes what has no operator, which is named; if empty leaves are followed; if labels are neither
+        all integers, all texts, all bools nor all floats; if the file would have more than two gigabytes; if trees
+        share nodes other than in tests of sets.
 
     Notes
     -----
     **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
     and rounded once; what follows is the combiner's own ``finish``, operation by operation. So answers differ by the
     last bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). They
-    are float32, float64 where JAX computes with 64 bits.
+    are float32, float64 where JAX computes with 64 bits. What is said of numbers is float64: means of trees are taken
+    one by one, so that nothing cancels, and only float32 of the leaves' means (here, too) is between it and the truth.
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
     makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
@@ -140,7 +145,7 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
     """Of several bound forests, whose sums the model reads in double precision."""
     forest, names = model.parts[0].forest, []
     given = _instances(graph, forest.trees)
-    summed = [_summed(graph, given, one.forest, one.combiner) for one in model.parts]
+    summed = [_summed(graph, given, one.forest, one.combiner, by_tree=True) for one in model.parts]
 
     def answer(*stats: PyTree) -> list[Any]:
         found = model.of_sums(*stats)
@@ -153,8 +158,13 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
     return _model(graph, forest.trees.columns, dict(zip(names, found, strict=True)), None, type(model).__name__)
 
 
-def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tuple[PyTree, list[Value]]:
-    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf."""
+def _summed(
+    graph: Graph, given: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
+) -> tuple[PyTree, list[Value]]:
+    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf.
+
+    ``by_tree``: what is collected is a sum for each tree.
+    """
     table = leaf_table(forest, combiner)
     parts, structure = jax.tree.flatten(table)
     kinds = merge_kinds(combiner.merge, table)
@@ -163,7 +173,7 @@ def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tup
     for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
         if part.ndim == 1:
             continue
-        if kind not in ("sum", "exact_sum", "collect"):
+        if kind not in ("sum", "exact_sum", *("collect",) * by_tree):
             raise ValueError(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
