@@ -37,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--estimator", choices=ESTIMATORS, help=f"the estimator (default: {chosen})")
     add("--forest", choices=FORESTS, help="the forest, of combined, cautious and uncertain (default: random-forest)")
     add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
-    add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, held_out")
+    add(
+        "--counts",
+        metavar="WHOSE",
+        help="whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit",
+    )
     add("--law", metavar="NAME", help="how numbers scatter: learned, residuals, conformal, bins (default: learned)")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")

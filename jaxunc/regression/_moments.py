@@ -24,6 +24,8 @@ from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
 
 VARIANCES = ("squared_error", "friedman_mse")
 """Criteria of scikit-learn whose impurity is the variance."""
+SMALLEST = 1e-150
+"""The least number, and one over the largest, by which targets may be squared."""
 LOST = 1e-4
 """Share of what leaves differ by, beyond which rounding would be seen."""
 
@@ -333,8 +335,11 @@ def _grown(model: Any, name: str) -> LeafMeans:
     return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
 
 
-def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
-    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers."""
+def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
+    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers.
+
+    ``squared``: such that the squares of their differences are numbers, too.
+    """
     refuse_masked(name, y)
     given = np.asarray(y)
     if given.ndim == 2 and given.shape[1] == 1:
@@ -354,6 +359,9 @@ def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
         raise ValueError(
             f"{name} holds {numbers[place]} at position {place}; leave out rows whose target is not known."
         )
+    largest = np.abs(numbers).max(initial=0)
+    if squared and not (largest == 0 or SMALLEST <= largest <= 1 / SMALLEST):
+        raise ValueError(f"{name} holds numbers of up to {largest:.3g}, whose squares are none; divide it by that.")
     return numbers
 
 
@@ -375,7 +383,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
     leaves = np.asarray(leaf_index(trees, X))
-    target = checked_target(y, len(leaves))
+    target = checked_target(y, len(leaves), squared=True)
     target = target - (target.mean() if len(target) else 0)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
