@@ -242,7 +242,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         levels = checked_levels(quantiles, "quantiles")
-        found = self._quantiles(self._instances(X), levels)
+        found = self.bound_.quantile(self._instances(X), levels)
         return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
 
     def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
@@ -255,7 +255,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         coverage
             How often, in (0, 1); what is promised stands in the notes of the class.
         """
-        return self._quantiles(self._instances(X), interval_levels(coverage))
+        return self.bound_.quantile(self._instances(X), interval_levels(coverage))
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -451,9 +451,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         return Moments(*moments), truth, p
 
     # What is asked.
-
-    def _quantiles(self, X: Any, levels: np.ndarray) -> np.ndarray:
-        return self.bound_.quantile(X, levels)
 
     def _instances(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from jaxunc._checks import check_numbers, check_within, refuse_masked
+from jaxunc._checks import check_numbers, check_within, is_concrete, refuse_masked
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
@@ -224,6 +224,11 @@ class LeafMoments:
             Which trees count for which instance, booleans ``[instances trees]``: of training rows those that have not
             seen them. Default all. NaN where none counts.
         """
+        if not is_concrete(X, tree_mask):
+            raise TypeError(
+                "X or tree_mask is traced: what is said of numbers is put together in float64 on the host. Ask outside "
+                "of jit, grad and vmap; or trace what it is made of, moments.bound.answer(X)."
+            )
         parts = (np.asarray(part, np.float64) for part in self.bound.answer(X, tree_mask=tree_mask))
         about, shift, rest, aleatoric, epistemic = parts
         mean = self.centre + self.scale * (about + (shift + rest))
