@@ -415,7 +415,14 @@ def test_numbers(name):
 def test_numbers_of_other_libraries_and_what_is_refused():
     """Tests of sets and of float64; a level that a conformal law has not; a model that is not fitted."""
     frame = pd.DataFrame(X_NUMBERS, columns=list("abcde")).assign(f=pd.Categorical(np.arange(700) % 9))
-    settings = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "verbose": -1, "min_data_per_group": 5}
+    settings = {
+        "boosting_type": "rf",
+        "subsample": 0.6,
+        "subsample_freq": 1,
+        "verbose": -1,
+        "n_jobs": 1,
+        "min_data_per_group": 5,
+    }
     forest = pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=12, **settings)
     forest.fit(frame[:300], Y_NUMBERS[:300] + (np.arange(300) % 9 > 4))
     moments = LeafMoments(forest, frame[300:], Y_NUMBERS[300:])
