@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.estimators import RandomDecisionTreesClassifier
+from jaxunc.estimators import RandomDecisionTreesClassifier, UncertainForestRegressor
 from tests._rooms import AT_ONCE, ROOMS, ROOT
 from tests.conftest import TYPED
 
@@ -58,12 +59,17 @@ OF_SCORING = {"lift_tree", "make_plan", "spread_by_place", "merge_chunk", "finis
 """Names of the programs that are compiled to bind a model and to score rows."""
 
 
-def test_predict_imports_and_compiles_what_it_needs(tmp_path, rng, monkeypatch):
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.exhaustive(keep=1)
+def test_predict_imports_and_compiles_what_it_needs(numbers, tmp_path, rng, monkeypatch):
     """What it imports and compiles besides is most of what a short run takes."""
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
     X = rng.normal(size=(20, 3)).astype(np.float32)
     labels = np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
-    model = RandomDecisionTreesClassifier(3, combiner="mean", random_state=0).fit(X, labels)
+    if numbers:
+        model = UncertainForestRegressor(RandomForestRegressor(12, random_state=0)).fit(X, X[:, 0])
+    else:
+        model = RandomDecisionTreesClassifier(3, combiner="mean", random_state=0).fit(X, labels)
     ju.save(tmp_path / "model", model)
     parquet.write_table(pa.table({f"column{j}": X[:, j] for j in range(3)}), tmp_path / "rows.parquet")
     paths = {name: str(tmp_path / name) for name in ("model", "output")}
@@ -72,6 +78,8 @@ def test_predict_imports_and_compiles_what_it_needs(tmp_path, rng, monkeypatch):
     assert not slow & set(found)
     assert not {"jaxunc.estimators", "jaxunc.learning", "jaxunc.voting"} & set(found)
     compiled = [word.removeprefix("compiled:") for word in found if word.startswith("compiled:")]
+    if numbers:  # two forests
+        return
     assert 1 < len(compiled) <= len(set(compiled)) <= len(OF_SCORING)
     assert set(compiled) <= OF_SCORING
 

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -98,14 +98,6 @@ class AdditiveTrees(PickledModule):
         check_additive(self)
 
     @property
-    def forest(self) -> None:
-        """None: there are no class counts. ``count_leaves(model.trees, X, y)`` has those of instances of its own."""
-
-    @property
-    def combiner(self) -> None:
-        """None: the answer is no combiner's."""
-
-    @property
     def is_forest(self) -> bool:
         """Whether trees do not correct each other: they are averaged, or all of one iteration of boosting.
 
@@ -173,13 +165,6 @@ class AdditiveTrees(PickledModule):
     def blank_answer(self) -> Answer:
         """Return an answer for one instance, of zero sums."""
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
-
-    def with_rule(self, combiner: Combiner) -> NoReturn:
-        """Raise a TypeError: combiners ask class counts, which leaves of values do not have."""
-        raise TypeError(
-            f"{type(combiner).__name__} asks for class counts, which this model's leaves do not hold. Count instances "
-            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), combiner)."
-        )
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
         """Return the value of the leaf that each instance reaches, for every tree. X and errors: see `raw`."""

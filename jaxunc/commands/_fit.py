@@ -10,7 +10,8 @@ from ._arguments import integer_from, number, printed
 
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file, or a regressor where the target is a number, and "
-    "save it for jaxunc predict; or take over a fitted scikit-learn forest, or a pipeline that ends in one."
+    "save it for jaxunc predict; or take over a fitted forest of scikit-learn (of numbers, also XGBoost's and "
+    "LightGBM's), or of classes a pipeline that ends in one."
 )
 ESTIMATORS = {
     "combined": {"forest", "combiner", "counts", "trees", "leaf_size", "depth", "seed"},
@@ -20,7 +21,7 @@ ESTIMATORS = {
     "uncertain": {"forest", "counts", "law", "trees", "leaf_size", "depth", "seed"},
 }
 """Options that each estimator takes."""
-TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}}
+TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}, "uncertain": {"law"}}
 """Options that are left where the forest is fitted already; with DATA also ``counts``."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 
@@ -36,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--estimator", choices=ESTIMATORS, help=f"the estimator (default: {chosen})")
     add("--forest", choices=FORESTS, help="the forest, of combined, cautious and uncertain (default: random-forest)")
     add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
-    add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, held_out")
+    add(
+        "--counts",
+        metavar="WHOSE",
+        help="whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit",
+    )
     add("--law", metavar="NAME", help="how numbers scatter: learned, residuals, conformal, bins (default: learned)")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
@@ -102,7 +107,7 @@ def _asked(args: argparse.Namespace) -> str | None:
     """Return the estimator that is asked for, by its name or an option of its own; None where the target says it."""
     if args.estimator is not None or args.law is not None:
         return args.estimator or "uncertain"
-    return "combined" if args.combiner is not None or args.pickled is not None else None
+    return "combined" if args.combiner is not None else None
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -112,8 +117,8 @@ def _check_options(args: argparse.Namespace) -> None:
     if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
         raise ValueError(
             "--import takes over what is fitted: without DATA it reads no --target or --drop, with DATA it needs "
-            "--target COLUMN, to learn a combiner from these rows, and it never needs --words. Leave these out, or "
-            "--import."
+            "--target COLUMN, to learn a combiner or a law from these rows, and it never needs --words. Leave these "
+            "out, or --import."
         )
     if not imports and (args.data is None or args.target is None):
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
@@ -121,8 +126,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError("--trust changes nothing without --import FILE; leave it out.")
     if imports and estimator not in TAKEN_OVER:
         raise ValueError(
-            f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined or "
-            "cautious."
+            f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined, "
+            "cautious or uncertain."
         )
     takes = TAKEN_OVER[estimator] if imports else ESTIMATORS[estimator]
     takes = {*takes, "counts"} if imports and with_data else takes
@@ -209,7 +214,19 @@ def _taken_over(args: argparse.Namespace) -> Any:
             f"{args.pickled} is a pickle, and opening one runs whatever code it holds. If you made it yourself, add "
             "--trust; what is saved then holds no code."
         )
-    fitted = unpickled(args.pickled)
+    fitted, is_number = unpickled(args.pickled)
+    asked = _asked(args) or ("uncertain" if is_number else "combined")
+    if is_number != (asked == "uncertain"):
+        raise ValueError(
+            f"--import={args.pickled!r} holds a {type(fitted).__name__}, which predicts "
+            f"{'numbers: take --estimator uncertain' if is_number else 'classes: take combined or cautious'}."
+        )
+    if is_number and args.data is None:
+        raise ValueError(
+            f"--import={args.pickled!r} holds a {type(fitted).__name__}; how far a forest is off is learned from rows. "
+            "Add DATA --target COLUMN: the rows that it was fitted on, or others."
+        )
+    args.estimator = asked
     if args.combiner is not None:
         check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
     return _of_a_forest(args, fitted) if args.data is None else _of_rows(args, fitted)
@@ -227,20 +244,24 @@ def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
 
 
 def _of_rows(args: argparse.Namespace, fitted: Any) -> Any:
-    """Return a classifier of a fitted forest that learns or counts from rows, and says from which."""
+    """Return an estimator of a fitted forest that learns or counts from rows, and says from which."""
     from sklearn.frozen import FrozenEstimator
 
-    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
 
     from ._training import counts_of_rows, rows_of_a_fit
 
-    X, y, left_out = rows_of_a_fit(args.data, args.target, args.drop, fitted)
+    numbers = args.estimator == "uncertain"
+    X, y, left_out = rows_of_a_fit(args.data, args.target, args.drop, fitted, numbers=numbers)
     counts, said = args.counts or "inbag", None
-    if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious"):
+    if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious" or numbers):
         counts, said = counts_of_rows(fitted, X, y)
     for line in (left_out, said):
         if line is not None:
             print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+    if numbers:
+        law = args.law or "learned"
+        return UncertainForestRegressor(FrozenEstimator(fitted), law=law, counts=counts, random_state=0).fit(X, y)
     if args.estimator == "cautious":
         s = 1.0 if args.s is None else args.s
         return CautiousForestClassifier(FrozenEstimator(fitted), s=s, counts=counts).fit(X, y)

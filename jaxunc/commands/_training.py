@@ -10,10 +10,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pandas.api import types
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Mean, check_name, combiner_by_name
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.estimators import opened, steps_of, transformed
 from jaxunc.inference import bind
@@ -75,8 +78,10 @@ def training_data(
     return X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)]
 
 
-def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple[Any, np.ndarray, str | None]:
-    """Return raw columns and classes of the rows that have a class, for a model that is fitted, and a warning or None.
+def rows_of_a_fit(
+    path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool
+) -> tuple[Any, np.ndarray, str | None]:
+    """Return raw columns and targets of the rows that have one, for a model that is fitted, and a warning or None.
 
     Columns that it was not fitted on are left out, whatever they hold.
     """
@@ -85,12 +90,15 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple
     X = cast(pd.DataFrame, frame.drop(columns=target))
     whole = opened(FrozenEstimator(fitted)).whole
     names = getattr(whole, "feature_names_in_", None)
+    if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
+        names = None  # LightGBM's own, of rows without names
     own = X.columns if names is None else [str(name) for name in names if name in X.columns]
     X = cast(pd.DataFrame, X[own]).copy()
     for name in [name for name in X.columns if X[name].dtype == object]:
         column = cast(pd.Series, X[name])
         X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
-    y = _classes(cast(pd.Series, frame[target]), path)
+    column = cast(pd.Series, frame[target])
+    y = cast(np.ndarray, _numbers(column, path, True)) if numbers else _classes(column, path)
     # As it was fitted, with names or without; some steps do not tell.
     return X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X, y, left_out
 
@@ -101,10 +109,14 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
     rows = transformed(steps_of(whole), X)
     if library_of(forest) != "sklearn":
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
+    unseen = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
+    if is_regressor(forest):  # UncertainForestRegressor looks whether it was grown on these rows
+        known = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
+        return unseen if known else ("held_out", f"the {len(y)} rows count as held out")
     if has_bags(forest):
         try:
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
-            return "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
+            return unseen
         except OtherRowsError as error:
             if getattr(forest, "_n_samples", None) == len(y):
                 raise ValueError(
@@ -211,11 +223,9 @@ def with_levels(model: Any, known: Columns) -> Any:
     if hasattr(model, "moments_"):
         kept = model.moments_.kept
         trees = dataclasses.replace(kept.trees, columns=known)
-        model.moments_, own = LeafMoments.of(kept._replace(trees=trees)), None
-        if model.forest_ is not None:
-            model.forest_ = dataclasses.replace(model.forest_, trees=trees)
-            own = bind(model.forest_, Mean())
-        model.bound_ = BoundLaw(model.moments_, model.bins_, own, model.law_)
+        model.moments_ = LeafMoments.of(kept._replace(trees=trees))
+        model.forest_ = None if model.forest_ is None else dataclasses.replace(model.forest_, trees=trees)
+        model.bound_ = BoundLaw(model.moments_, model.bins_, model.forest_, model.law_)
         del model.estimator_  # which reads codes
         return model
     trees = dataclasses.replace(model.forest_.trees, columns=known)
@@ -242,8 +252,11 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
         ) from error
 
 
-def unpickled(path: str) -> Any:
-    """Load a fitted forest of scikit-learn, which runs what code the file holds; a ValueError for anything else."""
+def unpickled(path: str) -> tuple[Any, bool]:
+    """Load a fitted model of classes or numbers, which runs what code the file holds; and whether it is of numbers.
+
+    Raises a ValueError for anything else.
+    """
     import joblib
 
     if not Path(path).is_file():
@@ -257,13 +270,20 @@ def unpickled(path: str) -> Any:
             "of joblib.dump or pickle.dump. Modules of your own are found by PYTHONPATH=FOLDER. A table goes without "
             "--import: jaxunc fit DATA --target COLUMN."
         ) from error
-    if not (isinstance(model, BaseEstimator) and is_classifier(model)):
+    if not (isinstance(model, BaseEstimator) and (is_classifier(model) or is_regressor(model))):
         raise ValueError(
-            f"--import={path!r} holds a {type(model).__name__}; pass a fitted classifier of scikit-learn: a decision "
-            "tree, random forest, extra trees, a bag of trees, or a pipeline that ends in one."
+            f"--import={path!r} holds a {type(model).__name__}; pass a fitted classifier or regressor of scikit-learn: "
+            "a decision tree, random forest, extra trees, a bag of trees, or (of classes) a pipeline that ends in one."
         )
-    if not hasattr(model, "classes_"):
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
         raise ValueError(
             f"--import={path!r} holds a {type(model).__name__} that is not fitted; fit it and dump it again."
+        ) from error
+    if is_regressor(model) and isinstance(opened(FrozenEstimator(model)).whole, Pipeline):
+        raise ValueError(
+            f"--import={path!r} holds a pipeline that predicts numbers; its last step alone can be taken over: "
+            "dump model[-1], and pass as DATA the rows that the steps before it make."
         )
-    return model
+    return model, is_regressor(model)

@@ -438,12 +438,12 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     found = answering(loaded)
     if target is None:
         raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
-    trees = found.trees if isinstance(found, AdditiveTrees) else getattr(found.forest, "trees", None)
-    if not isinstance(found, AdditiveTrees | BoundForest) or not isinstance(trees, Trees):
+    if not isinstance(found, AdditiveTrees | BoundForest):
         raise ValueError(f"--model={str(path)!r} holds a {type(found).__name__}; pass a classifier of trees.")
+    trees = found.trees if isinstance(found, AdditiveTrees) else found.forest.trees
     if not isinstance(found.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
-    labels = tuple(map(_label, found.class_labels))
+    labels = tuple(map(_label, found.class_labels or ()))
     X, y, rows, notes = _read(data_file(data), trees.columns, target, labels)
     table = Table(Path(data).name, X, y, labels, notes, frame=rows)
     boosted = isinstance(found, AdditiveTrees) and not found.is_forest

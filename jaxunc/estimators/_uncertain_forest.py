@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
@@ -35,11 +34,11 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
 
 from ._classifier import validated
-from ._pipelines import n_rows, rounds
+from ._pipelines import n_rows, opened, rounds
 
-COUNTS = ("oob", "held_out")
+COUNTS = ("oob", "held_out", "cross_fit")
 FOLDS = 5
-"""Parts of the rows that are counted in the leaves of a forest that has seen none of them."""
+"""Parts of the rows that are answered by leaves, or forests, of the others."""
 
 
 class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
@@ -61,7 +60,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         ranks of conformal prediction.
     counts
         Whose residuals these are. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
-        forest has not seen; a part of the data, or all of them if the forest comes fitted.
+        forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
+        rows, each by a forest like it that is grown on four fifths without them: six forests are grown.
     n_bins
         About how many bins of the target leaves count, as `jaxunc.regression.target_bins`.
     learn_by
@@ -170,6 +170,13 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self
             The fitted regressor.
         """
+        made = object.__new__(type(self))  # so that what breaks off leaves the fit that there was
+        vars(made).update(vars(self))
+        made._fit(X, y, sample_weight, groups)
+        self.__dict__ = vars(made)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         model, frozen = self._model()
         self._check_parameters(model, frozen)
         values, target = self._validated(X, y)
@@ -187,8 +194,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             sample = sample.part(np.flatnonzero(weight > 0))  # bags are known by positions
         if self.counts == "oob":
             calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
-        elif frozen:
-            calibration = self._cross_counted(model, sample)
+        elif frozen or self.counts == "cross_fit":
+            calibration = self._crossed(model, sample, frozen)
         else:
             fitted, held_out = self._split(sample)
             calibration = self._held_out(self._grown(model, fitted), fitted, held_out)
@@ -198,7 +205,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             self.law if len(truth) else "bins", moments, truth, own, self.moments_.spread, score=self.learn_by
         )
         self.bound_.law = self.law_
-        return self
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -236,7 +242,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         levels = checked_levels(quantiles, "quantiles")
-        found = self._quantiles(self._instances(X), levels)
+        found = self.bound_.quantile(self._instances(X), levels)
         return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
 
     def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
@@ -249,7 +255,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         coverage
             How often, in (0, 1); what is promised stands in the notes of the class.
         """
-        return self._quantiles(self._instances(X), interval_levels(coverage))
+        return self.bound_.quantile(self._instances(X), interval_levels(coverage))
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -270,9 +276,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     def _model(self) -> tuple[Any, bool]:
         """Return the forest, and whether it came fitted."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return self.estimator.estimator, True
-        return RandomForestRegressor() if self.estimator is None else self.estimator, False
+        model, _, fitted = opened(self.estimator)
+        return RandomForestRegressor() if model is None else model, fitted
 
     def _check_parameters(self, model: Any = None, frozen: bool = False) -> None:
         if model is None:
@@ -284,6 +289,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         check_within("shrinkage", self.shrinkage, "[0, inf)", ", in rows")
         check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
         check_seed(self.random_state)
+        if frozen and self.counts == "cross_fit":
+            raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         name = type(model).__name__
         if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator)):
             raise TypeError(
@@ -305,7 +312,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if self.counts == "oob" and not has_bags(model):
             raise ValueError(
                 f"counts='oob' needs trees that leave rows out, and {name} has no bags that are known. Set "
-                "bootstrap=True where it has such a parameter, or take counts='held_out'."
+                "bootstrap=True where it has such a parameter, or take counts='held_out' or 'cross_fit'."
             )
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -317,7 +324,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
             given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
         target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
-        return values, checked_target(target, values.shape[0])
+        return values, checked_target(target, values.shape[0], squared=True)
 
     def _data_checks(self) -> dict[str, Any]:
         finite = "allow-nan" if self._tags_of_model().input_tags.allow_nan else True
@@ -361,8 +368,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             self._moments(known, sample, times),
         )
         self.forest_ = self._counted(known.trees, sample, seen)
-        own = None if self.forest_ is None else bind(self.forest_, Mean())
-        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
+        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
         return known
 
     def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
@@ -418,15 +424,16 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self._take(model, leaf_means(model), grown_on, weight, None if times is None else times > 0)
         return self.moments_.answer(held_out.X), held_out.y, self._shares(self.forest_, held_out.X)
 
-    def _cross_counted(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
-        """Of a forest that has seen none of the rows: each part is answered from leaves that count the others."""
-        known, found = leaf_means(model), []
-        if _was_grown_on(model, sample):
+    def _crossed(self, model: Any, sample: "_Sample", frozen: bool) -> tuple[Moments, np.ndarray, np.ndarray]:
+        """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
+        whole, found = model if frozen else self._grown(model, sample), []
+        known = leaf_means(whole)
+        if frozen and _was_grown_on(model, sample):
             raise ValueError(
                 "X and y are the rows that this frozen forest was grown on, so its answers know their targets: take "
                 "counts='oob', if it has bags, or pass rows that it has not seen."
             )
-        known = self._take(model, known, sample, sample.weight)
+        known = self._take(whole, known, sample, sample.weight)
         group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
         fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
         parts = [np.flatnonzero(fold == k) for k in range(FOLDS) if (fold == k).any() and (fold != k).any()]
@@ -434,15 +441,16 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
         for part in parts:
             rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
-            moments = self._moments(known, rest, rest.weight) if known.held is None else self.moments_
+            if not frozen:
+                held = known.held is not None
+                known = leaf_means(self._grown(model, rest))
+                known = known if held else known._replace(held=None)
+            moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
             found.append((*moments.answer(own.X), own.y, self._shares(self._counted(known.trees, rest, None), own.X)))
         *moments, truth, p = (np.concatenate(each) for each in zip(*found, strict=True))
         return Moments(*moments), truth, p
 
     # What is asked.
-
-    def _quantiles(self, X: Any, levels: np.ndarray) -> np.ndarray:
-        return self.bound_.quantile(X, levels)
 
     def _instances(self, X: Any) -> Any:
         check_is_fitted(self)

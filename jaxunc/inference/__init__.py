@@ -54,7 +54,7 @@ from ._leaves import (
 from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
-from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
+from ._read_outs import READOUTS, Answering, HasColumns, OfForest, OfSums, ReadOuts
 from ._walk import (
     GAP_OF_CODES,
     Walk,

@@ -5,6 +5,7 @@
 """
 
 import abc
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, Protocol, overload, runtime_checkable
 
@@ -20,29 +21,16 @@ from jaxunc.tables import Columns, InstancesLike, MaskLike
 
 @runtime_checkable
 class Answering(Protocol):
-    """A model that answers instances: a bound or sharded forest, a bound vote, a training set that takes them in.
+    """A model that answers instances: a bound or sharded forest, a vote, a training set that takes them in, a law.
 
-    A classifier of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else.
+    An estimator of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else:
+    what its answers say is theirs (`HasColumns`). One whose answers name classes also has ``class_labels``, and one
+    whose forest can be bound to further combiners is an `OfForest`.
     """
 
     @property
     def columns(self) -> Columns:
         """The columns of data."""
-        ...
-
-    @property
-    def class_labels(self) -> tuple[Any, ...]:
-        """The labels of the classes, in the order in which answers have them."""
-        ...
-
-    @property
-    def forest(self) -> Forest | None:
-        """The forest whose leaves answer, to be bound to other combiners and votes; None where there is none."""
-        ...
-
-    @property
-    def combiner(self) -> Combiner | None:
-        """The combiner that answers; None where there is none."""
         ...
 
     def answer(self, X: Any, /) -> Any:
@@ -53,15 +41,30 @@ class Answering(Protocol):
         """An answer for one instance, all zeros, of the right shapes and types."""
         ...
 
-    def with_rule(self, combiner: Combiner, /) -> "Answering":
-        """Return the model with another combiner."""
+
+@runtime_checkable
+class OfSums(Protocol):
+    """A model that makes one answer of what several bound forests merge: the moments of a number, and its law."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The bound forests."""
+        ...
+
+    def over(self, place: Callable[[Any], Any], /) -> Any:
+        """Return the same of other bound forests, which ``place`` makes of these: over many devices, say."""
+        ...
+
+    def of_sums(self, *stats: PyTree) -> dict[str, Any]:
+        """Return the columns of an answer for one instance, from what its trees merged: for programs of 64 bits."""
         ...
 
 
 class OfForest:
-    """Columns and class labels of a model, read from its forest."""
+    """Columns and class labels of a model, read from its forest; a combiner, where one answers."""
 
     forest: Any
+    combiner: Any
 
     @property
     def columns(self) -> Columns:

@@ -13,14 +13,14 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import NAN_FIRST
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
-from jaxunc.inference import ReadOuts
+from jaxunc.inference import OfSums, ReadOuts
 from jaxunc.tables import Columns
 
 _BEYOND, _NONE = 2139095040, -2139095040
 """Order keys of the infinities: at the first every number goes left, below the second none does."""
 
 
-def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
+def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
     """Return the bound forest of a model, or the ensemble that it is; others and traced ones are a TypeError."""
     if getattr(model, "_steps", ()):
         raise TypeError(
@@ -28,18 +28,20 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
             "whose rows are those that the steps before it make (model.estimator_[:-1].transform(X))."
         )
     model = getattr(model, "bound_", model)
-    if not isinstance(model, ReadOuts | AdditiveTrees):
+    if not isinstance(model, ReadOuts | AdditiveTrees | OfSums):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "
-            "of jaxunc.estimators, or an AdditiveTrees."
+            "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."
         )
-    if not is_concrete(model if isinstance(model, AdditiveTrees) else (model.forest, model.combiner)):
+    parts = () if isinstance(model, AdditiveTrees) else model.parts if isinstance(model, OfSums) else (model,)
+    if not is_concrete(model if isinstance(model, AdditiveTrees) else [(one.forest, one.combiner) for one in parts]):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
-    if isinstance(model, ReadOuts) and model.forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {model.forest.empty_leaves!r} are followed by the host, which other libraries "
-            "do not. Bind forest.with_empty_leaves('parent') or 'zeros'."
-        )
+    for one in parts:
+        if one.forest.follows_forks:
+            raise ValueError(
+                f"empty leaves of the mode {one.forest.empty_leaves!r} are followed by the host, which other libraries "
+                "do not. Bind forest.with_empty_leaves('parent') or 'zeros'."
+            )
     return model
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner, EvidenceAccumulation, Mean, Vote, Weighted
 from jaxunc.forest import Forest, Trees
-from jaxunc.inference import leaf_table
+from jaxunc.inference import OfSums, leaf_table
 from jaxunc.scorers import score_width
 from jaxunc.smoothing import SmoothedMean
 from jaxunc.tables import Columns
@@ -103,6 +103,11 @@ def to_treelite(model: Any) -> Any:
         treelite.gtil.predict(model, X.astype(np.float64))[:, 0]  # the probabilities
     """
     model = asked_model(model)
+    if isinstance(model, OfSums):
+        raise TypeError(
+            f"model is a {type(model).__name__}, and treelite has one sum a model: how sure a number is goes by "
+            "ju.to_onnx, and its mean here by ju.to_treelite(ju.from_any(forest))."
+        )
     try:
         import treelite.model_builder  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:

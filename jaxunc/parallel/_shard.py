@@ -1,7 +1,7 @@
 """A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from jaxunc.inference import (
     BoundForest,
     ByRows,
     ByTable,
+    OfSums,
     Part,
     ReadOuts,
     as_mask,
@@ -42,8 +43,14 @@ from ._device_programs import (
 )
 from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
+OfSumsT = TypeVar("OfSumsT", bound=OfSums)
 
-def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
+
+@overload
+def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]": ...
+@overload
+def shard(bound: OfSumsT, mesh: Mesh) -> OfSumsT: ...
+def shard(bound: Any, mesh: Mesh) -> Any:
     r"""Distribute a bound forest over many devices, of one process or of many.
 
     Along the mesh's axis ``'data'`` instances are distributed, along ``'tree'`` trees. Each device walks its instances
@@ -56,7 +63,8 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     Parameters
     ----------
     bound
-        A bound forest, as `bind` returns it, of any combiner.
+        A bound forest, as `bind` returns it, of any combiner. Or `jaxunc.regression.LeafMoments`, or the ``bound_`` of
+        a fitted `jaxunc.estimators.UncertainForestRegressor`, which come back as what they are.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
         'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest
@@ -104,6 +112,8 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> "ShardedForest[AnswerT]":
     >>> bool(np.all(sharded(X) == bound(X)))
     True
     """
+    if isinstance(bound, OfSums):
+        return bound.over(lambda one: shard(one, mesh))
     if not isinstance(bound, BoundForest):
         more = " A vote that stops early is driven by the host." if type(bound).__name__ == "BoundVote" else ""
         raise TypeError(

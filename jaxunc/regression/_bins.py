@@ -62,17 +62,26 @@ class TargetBins(NamedTuple):
             If a level lies outside [0, 1], or p has another shape or negative numbers. A row of NaN gives NaN.
         """
         shares, levels = self._shares(p), checked_levels(levels)
-        above = np.cumsum(shares, axis=1)
-        above /= above[:, -1:]
-        found = np.empty((len(shares), len(levels)))
-        rows = np.arange(len(shares))
-        for i, level in enumerate(levels):
+        found = np.array(self.quantiles(shares, levels)).reshape(len(levels), len(shares)).T.copy()
+        found[~np.isfinite(shares.sum(axis=1))] = np.nan
+        return found
+
+    def quantiles(self, shares: Any, levels: np.ndarray, xp: Any = np) -> list[Any]:
+        """Return `quantile` of each level, of ``shares [... bins]`` that are arrays of ``xp``: NumPy, or JAX's."""
+        above, found = xp.cumsum(shares, axis=-1), []
+        above = above / above[..., -1:]
+        for level in levels:
             # The first bin up to which there is so much, and at 0 the first that has any.
-            bin_ = np.minimum(np.sum((above < level) | (above <= 0), axis=1), self.n_bins - 1)
-            own = shares[rows, bin_] / np.sum(shares, axis=1)
-            within = (level - (above[rows, bin_] - own)) / np.where(own > 0, own, 1)
-            found[:, i] = self._within(bin_, np.where(np.isnan(within), 0, within))
-        found[np.isnan(above[:, -1])] = np.nan
+            bin_ = xp.minimum(xp.sum((above < level) | (above <= 0), axis=-1, keepdims=True), self.n_bins - 1)
+            has, up_to = (xp.take_along_axis(each, bin_, axis=-1)[..., 0] for each in (shares, above))
+            own = has / xp.sum(shares, axis=-1)
+            within = (level - (up_to - own)) / xp.where(own > 0, own, 1)
+            place = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
+            at = xp.minimum(xp.floor(place), POINTS - 2)
+            first = bin_[..., 0] * POINTS + at.astype(np.int64)
+            low, high = (xp.take(xp.asarray(self.table.ravel()), first + more, mode="clip") for more in (0, 1))
+            # One product, and none where both are equal: an atom's quantile is its value to the bit.
+            found.append(low + (high - low) * (place - at))
         return found
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
@@ -117,13 +126,6 @@ class TargetBins(NamedTuple):
         square = lambda width, u, v: width * (u * u + u * v + v * v) / 3  # noqa: E731
         inside = square(cut - low, a, middle) + square(high - cut, 1 - middle, 1 - b)
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
-
-    def _within(self, bin_: np.ndarray, share: np.ndarray) -> np.ndarray:
-        place = np.clip(share, 0, 1) * (POINTS - 1)
-        at = np.minimum(place.astype(np.int64), POINTS - 2)
-        low, high = self.table[bin_, at], self.table[bin_, at + 1]
-        # One product, and none where both are equal: an atom's quantile is its value to the bit.
-        return low + (high - low) * (place - at)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
         check_numbers("p", p)

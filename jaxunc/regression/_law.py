@@ -5,14 +5,17 @@ do not know their targets: out of bag, or held out.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_within
-from jaxunc.inference import BoundForest
+from jaxunc.combiners import Mean
+from jaxunc.forest import Forest
+from jaxunc.inference import bind
 from jaxunc.tables import Columns
 
 from ._bins import TargetBins, checked_levels
@@ -50,21 +53,21 @@ class NumberLaw(NamedTuple):
     is_by_rank: bool
     """Whether quantiles of z are taken at the ranks of conformal prediction."""
 
-    def spread(self, moments: Moments) -> np.ndarray:
+    def spread(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
-        return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
+        return xp.maximum(xp.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
-    def quantile(self, moments: Moments | None, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+    def quantile(self, moments: Moments | None, levels: np.ndarray, own: Any, xp: Any = np) -> Any:
         """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones, of the leaves, 0 no moments.
 
-        Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
+        Raises a ValueError, by ranks, for levels that need more rows than fitted the law. ``xp`` is NumPy or JAX's.
         """
         if own is not None and self.weight == 0:
             return own
         assert moments is not None
         z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
         z = np.quantile(self.residuals, levels) if z is None else z
-        by_residuals = moments.mean[:, None] + self.spread(moments)[:, None] * z
+        by_residuals = moments.mean[..., None] + self.spread(moments, xp)[..., None] * z
         if own is None or self.weight == 1:
             return by_residuals
         return self.weight * by_residuals + (1 - self.weight) * own
@@ -117,21 +120,14 @@ def quantile_name(level: float) -> str:
 class BoundLaw:
     """A forest that answers with numbers and how sure they are: moments, bins, their counts in leaves, and a law.
 
-    ``own`` are these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
+    ``forest`` has these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
     quantiles that `answer` has; None has none.
     """
 
-    forest, combiner, class_labels = None, None, ()
-
-    def __init__(
-        self,
-        moments: LeafMoments,
-        bins: TargetBins,
-        own: BoundForest | None,
-        law: NumberLaw = LEAVES_ALONE,
-        asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None),
-    ):
-        self.moments, self.bins, self.own, self.law, self.asked = moments, bins, own, law, asked
+    def __init__(self, moments: LeafMoments, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE):
+        self.moments, self.bins, self.law = moments, bins, law
+        self.own: Any = None if forest is None else bind(forest, Mean())
+        self.asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None)
 
     @property
     def columns(self) -> Columns:
@@ -150,6 +146,28 @@ class BoundLaw:
         vars(found).update(vars(self) | {"asked": (coverage, levels)})
         return found
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The bound forests of the moments and of the bins, where these are read: for `to_onnx`."""
+        return (*self.moments.parts, *((self.own,) if self.own is not None and self.law.weight < 1 else ()))
+
+    def over(self, place: Callable[[Any], Any]) -> "BoundLaw":
+        """Return the same of the bound forests that ``place`` makes of these."""
+        found = object.__new__(BoundLaw)
+        own = None if self.own is None else place(self.own)
+        vars(found).update(vars(self) | {"moments": self.moments.over(place), "own": own})
+        return found
+
+    def of_sums(self, stat: Any, own: Any = None) -> dict[str, Any]:
+        """Return the columns of `answer` for one instance from what all trees said, as `LeafMoments.of_sums` does."""
+        found = self.moments.of_sums(stat)
+        (coverage, quantiles), levels = self.asked, self._levels()
+        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, quantiles or ())]
+        p = jnp.ones(1) if own is None else self.own.combiner.finish(own).probability.astype(float)
+        of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
+        moments = Moments(found["mean"], found["aleatoric"], found["epistemic"])
+        return found | (dict(zip(names, self.law.quantile(moments, levels, of_leaves, jnp), strict=True)))
+
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
         if moments is None and self.law.weight > 0:
@@ -165,13 +183,17 @@ class BoundLaw:
 
     def answer(self, X: Any) -> NumberAnswer:
         """Return what is asked, for instances ``[instances features]``."""
-        coverage, quantiles = self.asked
-        ends = np.zeros(0) if coverage is None else interval_levels(coverage)
-        levels = np.concatenate([ends, quantiles or ()])
+        (coverage, quantiles), levels = self.asked, self._levels()
         moments = self.moments.answer(X)
         found = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
         interval = None if coverage is None else found[:, :2]
-        return NumberAnswer(moments, interval, None if quantiles is None else found[:, len(ends) :], quantiles or ())
+        asked = None if quantiles is None else found[:, len(levels) - len(quantiles) :]
+        return NumberAnswer(moments, interval, asked, quantiles or ())
+
+    def _levels(self) -> np.ndarray:
+        """Return the levels that `answer` asks for: the ends of the interval, then quantiles."""
+        coverage, quantiles = self.asked
+        return np.concatenate([[] if coverage is None else interval_levels(coverage), quantiles or ()])
 
     def blank_answer(self) -> NumberAnswer:
         """Return an answer for one instance, all zeros."""
@@ -179,10 +201,6 @@ class BoundLaw:
         interval = None if coverage is None else np.zeros((1, 2))
         levels = None if quantiles is None else np.zeros((1, len(quantiles)))
         return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
-
-    def with_rule(self, combiner: Any) -> "BoundLaw":
-        """Raise a TypeError: no combiner answers numbers."""
-        raise TypeError(f"a forest that predicts numbers has no combiner; {type(combiner).__name__} reads classes.")
 
 
 def _by_rank(residuals: np.ndarray, level: float) -> float:

@@ -5,6 +5,7 @@ that masks, missing values and chunks are those of every bound forest.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from jaxunc._checks import check_numbers, check_within, refuse_masked
+from jaxunc._checks import check_numbers, check_within, is_concrete, refuse_masked
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
@@ -23,6 +24,8 @@ from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
 
 VARIANCES = ("squared_error", "friedman_mse")
 """Criteria of scikit-learn whose impurity is the variance."""
+SMALLEST = 1e-150
+"""The least number, and one over the largest, by which targets may be squared."""
 LOST = 1e-4
 """Share of what leaves differ by, beyond which rounding would be seen."""
 
@@ -221,10 +224,35 @@ class LeafMoments:
             Which trees count for which instance, booleans ``[instances trees]``: of training rows those that have not
             seen them. Default all. NaN where none counts.
         """
+        if not is_concrete(X, tree_mask):
+            raise TypeError(
+                "X or tree_mask is traced: what is said of numbers is put together in float64 on the host. Ask outside "
+                "of jit, grad and vmap; or trace what it is made of, moments.bound.answer(X)."
+            )
         parts = (np.asarray(part, np.float64) for part in self.bound.answer(X, tree_mask=tree_mask))
         about, shift, rest, aleatoric, epistemic = parts
         mean = self.centre + self.scale * (about + (shift + rest))
         return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
+
+    @property
+    def parts(self) -> tuple[BoundForest]:
+        """The one bound forest: what `to_onnx` and `shard` ask for."""
+        return (self.bound,)
+
+    def over(self, place: Callable[[Any], Any]) -> "LeafMoments":
+        """Return the same of the bound forest that ``place`` makes of this one."""
+        made = object.__new__(LeafMoments)
+        vars(made).update(vars(self) | {"bound": place(self.bound)})
+        return made
+
+    def of_sums(self, stat: PyTree) -> dict[str, Array]:
+        """Return the answer for one instance from what all trees said: in programs of 64 bits, exactly."""
+        means = sum(part.astype(float) for part in stat["mean"])
+        apart = means - means[0]  # of trees that agree nothing
+        middle, aleatoric = jnp.mean(apart), stat["variance"].astype(float) / len(means)
+        both = self.scale**2 * aleatoric, self.scale**2 * jnp.mean((apart - middle) ** 2)
+        mean = self.centre + self.scale * (means[0] + middle)
+        return {"mean": mean, "std": jnp.sqrt(sum(both)), "aleatoric": both[0], "epistemic": both[1]}
 
 
 class LeafTable(NamedTuple):
@@ -312,8 +340,11 @@ def _grown(model: Any, name: str) -> LeafMeans:
     return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
 
 
-def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
-    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers."""
+def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
+    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers.
+
+    ``squared``: such that the squares of their differences are numbers, too.
+    """
     refuse_masked(name, y)
     given = np.asarray(y)
     if given.ndim == 2 and given.shape[1] == 1:
@@ -333,6 +364,9 @@ def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
         raise ValueError(
             f"{name} holds {numbers[place]} at position {place}; leave out rows whose target is not known."
         )
+    largest = np.abs(numbers).max(initial=0)
+    if squared and not (largest == 0 or SMALLEST <= largest <= 1 / SMALLEST):
+        raise ValueError(f"{name} holds numbers of up to {largest:.3g}, whose squares are none; divide it by that.")
     return numbers
 
 
@@ -354,7 +388,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
     leaves = np.asarray(leaf_index(trees, X))
-    target = checked_target(y, len(leaves))
+    target = checked_target(y, len(leaves), squared=True)
     target = target - (target.mean() if len(target) else 0)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))

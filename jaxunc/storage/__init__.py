@@ -20,7 +20,7 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
-from ._decode import StoredClassifier
+from ._decode import StoredEstimator
 from ._file import Description, describe
 from ._storage import load, load_answering, save, set_state, state_of
 

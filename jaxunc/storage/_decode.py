@@ -24,8 +24,8 @@ from jaxtyping import AbstractArray
 from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.combiners import Combiner, LearnedPool
 from jaxunc.forest import OWN, CountSet, Forest, Trees, check_forest, check_trees
-from jaxunc.inference import BoundForest, bind
-from jaxunc.regression import LeafMoments, LeafTable, NumberLaw, TargetBins, check_bins, check_law
+from jaxunc.inference import bind
+from jaxunc.regression import BoundLaw, LeafMoments, LeafTable, NumberLaw, TargetBins, check_bins, check_law
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
@@ -55,12 +55,12 @@ learning went: no answer reads them."""
 
 
 class Decoder:
-    """A maker of values from nodes; with ``classifier``, which makes that of the file, of a classifier what answers."""
+    """A maker of values from nodes; with ``estimator``, which makes that of the file, of an estimator what answers."""
 
     def __init__(
-        self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], classifier: Callable[[], Any] | None = None
+        self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], estimator: Callable[[], Any] | None = None
     ):
-        self._arrays, self._given, self._classifier = arrays, tuple(given), classifier
+        self._arrays, self._given, self._estimator_of_file = arrays, tuple(given), estimator
         self._on_device: dict[str, Any] = {}
         self._unchecked: list[Trees] = []
 
@@ -191,9 +191,9 @@ class Decoder:
     def _estimator(self, node: Any, depth: int) -> Any:
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
         takes_raw = "transformers" in fitted  # which needs scikit-learn to answer
-        answers = name in ESTIMATORS and has_forest(name) and name != REGRESSOR
-        if self._classifier is not None and answers and not takes_raw:
-            return StoredClassifier(name, fitted, self._classifier)
+        answers = name in ESTIMATORS and has_forest(name)
+        if self._estimator_of_file is not None and answers and not takes_raw:
+            return StoredEstimator(name, fitted, self._estimator_of_file)
         # Here, since it takes scikit-learn.
         from ._estimators import restored
 
@@ -351,22 +351,25 @@ def _said(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-class StoredClassifier:
-    """A fitted classifier as its file has it: it answers, and takes scikit-learn only where it must."""
+class StoredEstimator:
+    """A fitted estimator as its file has it: it answers, and takes scikit-learn only where it must."""
 
-    def __init__(self, name: str, fitted: dict[str, Any], classifier: Callable[[], Any]):
-        fitted = checked(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
-        self.bound_: BoundForest = bind(fitted["forest_"], fitted["combiner_"])
+    def __init__(self, name: str, fitted: dict[str, Any], estimator: Callable[[], Any]):
+        if name == REGRESSOR:
+            self.bound_: Any = law_of(checked_numbers(name, fitted))
+        else:
+            fitted = checked(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
+            self.bound_ = bind(fitted["forest_"], fitted["combiner_"])
         self.feature_names_in_: np.ndarray | None = fitted.get("feature_names_in_")
         self.calibration_: np.ndarray | None = fitted.get("calibration_")
-        self._classifier = classifier
+        self._estimator = estimator
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the classifier takes missing values, which scikit-learn knows of its parameters."""
+        """Whether the estimator takes missing values, which scikit-learn knows of its parameters."""
         from sklearn.utils import get_tags
 
-        return get_tags(self._classifier()).input_tags.allow_nan
+        return get_tags(self._estimator()).input_tags.allow_nan
 
 
 def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
@@ -427,6 +430,11 @@ def checked_numbers(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
     ):
         raise broken(name, "forest_ and bins_")
     return fitted
+
+
+def law_of(fitted: dict[str, Any]) -> BoundLaw:
+    """Return what answers of a regressor's attributes."""
+    return BoundLaw(fitted["moments_"], fitted["bins_"], fitted.get("forest_"), fitted["law_"])
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:

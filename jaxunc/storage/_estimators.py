@@ -11,16 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
 from jaxunc.additive import AdditiveTrees
-from jaxunc.combiners import Combiner, Mean
+from jaxunc.combiners import Combiner
 from jaxunc.estimators import opened
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.interop import library_of
-from jaxunc.regression import BoundLaw
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from . import _transformers
-from ._decode import KEPT, broken, checked, checked_numbers
+from ._decode import KEPT, broken, checked, checked_numbers, law_of
 from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, REGRESSOR, SKLEARN, sklearn_class
 
 
@@ -104,8 +103,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     if name == REGRESSOR:
         _check_parameters(name, model)
         vars(model).update({"forest_": None} | checked_numbers(name, fitted))
-        own = None if model.forest_ is None else bind(model.forest_, Mean())
-        model.bound_ = BoundLaw(model.moments_, model.bins_, own, model.law_)
+        model.bound_ = law_of(vars(model))
         return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):

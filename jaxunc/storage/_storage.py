@@ -124,15 +124,15 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return what `load` does, but a `StoredClassifier` for a classifier: it answers without importing scikit-learn."""
+    """Return what `load` does, but a `StoredEstimator` for an estimator: it answers without importing scikit-learn."""
     return _decoded(path, known, partial(load, path, known=known))
 
 
-def _decoded(path: str | Path, known: Sequence[Any], classifier: Callable[[], Any] | None) -> Any:
+def _decoded(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
-        return Decoder(content.arrays, known, classifier).whole(content.document["object"])
+        return Decoder(content.arrays, known, estimator).whole(content.document["object"])
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} cannot be loaded: {str(error)[:500]}") from error
 

@@ -37,7 +37,7 @@ from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.intervals import Interval, check_strength
 from jaxunc.regression import BoundLaw, NumberAnswer, checked_levels
-from jaxunc.storage import Description, StoredClassifier, describe, load_answering
+from jaxunc.storage import Description, StoredEstimator, describe, load_answering
 from jaxunc.tables import Columns, Encoded
 
 from ._in_memory import arrow_labels, arrow_numbers
@@ -108,7 +108,7 @@ class Scoring:
             self.columns_read = self.raw_rows.columns
         else:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
-        self.labels = answering_model.class_labels
+        self.labels = getattr(answering_model, "class_labels", None) or ()
         self._model = model
         coverage, quantiles = decisions.get("coverage"), decisions.pop("quantiles", None)
         if isinstance(answering_model, BoundLaw):
@@ -127,7 +127,7 @@ class Scoring:
     @cached_property
     def takes_missing(self) -> bool:
         """Whether the model takes missing values; read only where there are any, since it may import scikit-learn."""
-        if isinstance(self._model, StoredClassifier):
+        if isinstance(self._model, StoredEstimator):
             return self._model.takes_missing
         if not hasattr(self._model, "get_params"):
             return True
@@ -341,12 +341,14 @@ def answerers_of(
     ``column_names`` are for explanations: the model's forest may not know them.
     """
     parts = _parts(model.blank_answer())
+    of_forest: Any = model if isinstance(model, OfForest) else None
+    combiner = getattr(model, "combiner", None)
+    who = type(model if combiner is None else combiner).__name__
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
     of_probabilities = {"decision", *("set",) * (deciding.least is not None)} & {*outputs}
     if of_probabilities and not any("probability" in names for names in parts.values()):
-        who = type(model if model.combiner is None else model.combiner).__name__
         raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
-    derived = _derived(parts, has_counts=model.forest is not None)
+    derived = _derived(parts, has_counts=of_forest is not None)
     own = [
         (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
         for part, names in parts.items()
@@ -355,24 +357,23 @@ def answerers_of(
     left = [name for name in outputs if not any(name in names for _, names in own)]
     # The interval of the model's probability is the report's, widened to hold it.
     needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
-    further = _further(needed, s) if model.forest is not None else {}
-    voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
-    can_explain = model.forest is not None and model.combiner is not None
+    further = _further(needed, s) if of_forest is not None else {}
+    voted = tuple(name for name in left if name == "trees_polled" and of_forest is not None)
+    can_explain = of_forest is not None and combiner is not None
     explained = tuple(name for name in left if name == "explanation" and can_explain)
     if unanswered := {*left} - {name for _, names in further.values() for name in names} - {*voted, *explained}:
-        who = type(model if model.combiner is None else model.combiner).__name__
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
     answerers = _routed(model, own, further, left)
     if "set" in left:
         answerers = _with_class(answerers, model, parts)
-    if voted and model.forest is not None:
+    if voted and of_forest is not None:
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.voting import bind_vote
 
-        answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
-    if explained and model.forest is not None and model.combiner is not None:
-        answerers.append(Answerer(Explaining(model.forest, model.combiner, column_names), explained))
+        answerers.append(Answerer(bind_vote(of_forest.forest, confidence=confidence), voted))
+    if explained and of_forest is not None:
+        answerers.append(Answerer(Explaining(of_forest.forest, of_forest.combiner, column_names), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
 
@@ -393,13 +394,13 @@ def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
 
 
 def _routed(
-    model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+    model: Any, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
     combiners = {name: combiner for name, (combiner, _) in further.items()}
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
     if not combiners:
         return answerers
-    if model.combiner is not None and [part for part, _ in own] == [None]:
+    if model.combiner is not None and [part for part, _ in own] == [None]:  # of a forest, as there are combiners
         model = model.with_rule(Together(own=model.combiner, **combiners))
         answerers = [Answerer(model, own[0][1], "own")]
     else:
@@ -509,7 +510,3 @@ class Explaining(OfForest):
         """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""
         none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
         return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
-
-    def with_rule(self, combiner: Combiner) -> "Explaining":
-        """Return the same of another combiner."""
-        return Explaining(self.forest, combiner, self._names)

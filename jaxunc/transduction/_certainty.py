@@ -318,9 +318,6 @@ class BoundSample:
     Arguments are those of `transductive_certainty`; ``block_size`` instances are inserted at a time.
     """
 
-    forest: None = None
-    """No forest: every instance has trees of its own."""
-
     def __init__(
         self,
         sample: Presorted,
@@ -368,9 +365,6 @@ class BoundSample:
     def blank_answer(self, n_instances: int = 1) -> LabelAverage:
         """Return an answer of zeros, of the right shapes and types."""
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
-
-    def with_rule(self, combiner: Combiner) -> "BoundSample":
-        return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:

@@ -188,7 +188,6 @@ def test_files_and_streams(tmp_path):
 @pytest.mark.once
 def test_misuse():
     refuses(TypeError, "no combiner merges such trees", lambda: ju.bind(model(), ju.Mean()))
-    refuses(TypeError, "count_leaves", lambda: model().with_rule(ju.Mean()))
     for settings, said in (
         ({"link": "probit"}, "link"),
         ({"trees_per_stage": 5}, "trees_per_stage"),

@@ -5,10 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 
 import jaxunc as ju
 from jaxunc.__main__ import main
+from jaxunc.estimators import UncertainForestRegressor
 
 pytestmark = [
     pytest.mark.once,
@@ -90,6 +93,43 @@ def test_forests_of_scikit_learn(iris, tmp_path, capsys):
     np.testing.assert_allclose(
         ju.load(tmp_path / "m").predict_proba(data.iloc[:, :4]), fitted.predict_proba(data.iloc[:, :4]), atol=1e-6
     )
+
+
+TAKEN = {
+    "forest": (RandomForestRegressor(12, random_state=0), "each is read", "oob"),
+    "search": (GridSearchCV(RandomForestRegressor(12, random_state=0), {"max_depth": [3]}, cv=2), "each is", "oob"),
+    "bag": (BaggingRegressor(n_estimators=12, random_state=0), "the 40 rows count as held out", "held_out"),
+    "xgboost": ("XGBRFRegressor", "are taken as held out", "held_out"),
+    "lightgbm": ("LGBMRegressor", "are taken as held out", "held_out"),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.exhaustive(keep=1)
+def test_forests_that_predict_numbers(name, tmp_path, capsys):
+    """Of scikit-learn with their names, of others without: the law is that of the estimator in Python."""
+    model, said, counts = TAKEN[name]
+    settings = {"LGBMRegressor": {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "verbose": -1}}
+    of_sklearn = not isinstance(model, str)
+    if not of_sklearn:
+        model = getattr(pytest.importorskip(name), model)(n_estimators=12, **settings.get(model, {}))
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(160, 3)).astype(np.float32), columns=list("abc"))
+    frame["y"] = frame.a + rng.normal(size=160)
+    grown, rows = frame[:120], frame[:120] if counts == "oob" else frame[120:]
+    model.fit(*(part if of_sklearn else part.to_numpy() for part in (grown[["a", "b", "c"]], grown.y)))
+    joblib.dump(model, tmp_path / "model")
+    rows.to_parquet(tmp_path / "rows.parquet")
+    main(["fit", str(tmp_path / "rows.parquet"), "--target", "y", "--import", str(tmp_path / "model"), "--trust",
+          "--output", str(tmp_path / "m"), "--law", "residuals"])  # fmt: skip
+    told = capsys.readouterr()
+    assert said in told.err
+    assert "UncertainForestRegressor; 3 columns, numbers from" in told.out
+    X = rows[["a", "b", "c"]] if of_sklearn else rows[["a", "b", "c"]].to_numpy()
+    expected = UncertainForestRegressor(FrozenEstimator(model), law="residuals", counts=counts, random_state=0)
+    expected.fit(X, rows.y)
+    new = frame[["a", "b", "c"]] if of_sklearn else frame[["a", "b", "c"]].to_numpy()
+    np.testing.assert_allclose(ju.load(tmp_path / "m").predict_interval(new), expected.predict_interval(new))
 
 
 @pytest.mark.exhaustive

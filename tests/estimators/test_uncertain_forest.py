@@ -27,8 +27,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.counting import oob_mask
-from jaxunc.estimators import UncertainForestRegressor
+from jaxunc.estimators import UncertainForestRegressor, _uncertain_forest
 from jaxunc.metrics import interval_score
+from jaxunc.regression import LeafMoments
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.once
 X, Y = make_friedman1(512, noise=1.0, random_state=0)
 X = X.astype(np.float32)
 Y = Y + np.random.default_rng(0).normal(size=512) * 4 * X[:, 5]
-TRAIN, NEW = slice(0, 256), slice(256, 512)
+TRAIN, NEW, TRAIN_ROWS = slice(0, 256), slice(256, 512), np.arange(256)
 FOREST = RandomForestRegressor(30, min_samples_leaf=2, random_state=0)
 FITTED = clone(FOREST).fit(X[TRAIN], Y[TRAIN])
 LEVELS = [0.05, 0.5, 0.95]
@@ -130,6 +131,7 @@ GROWN = {
     "bag": (BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3), 20, max_features=0.7, random_state=0), "oob"),
     "absolute": (RandomForestRegressor(5, criterion="absolute_error", max_depth=4, random_state=0), "oob"),
     "no bags": (ExtraTreesRegressor(20, random_state=0), "held_out"),
+    "cross-fitted": (ExtraTreesRegressor(20, min_samples_leaf=3, random_state=0), "cross_fit"),
     "one tree": (DecisionTreeRegressor(min_samples_leaf=15, random_state=0), "held_out"),
 }
 
@@ -143,6 +145,27 @@ def test_kinds_of_forests(name):
     assert 0.8 < ((ends[:, 0] <= Y[NEW]) & (Y[NEW] <= ends[:, 1])).mean() < 0.99
     np.testing.assert_array_equal(model.predict(X[NEW]), model.estimator_.predict(X[NEW]))
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).mean, model.predict(X[NEW]), rtol=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_cross_fitted_rows_against_forests_grown_by_hand():
+    """Each fifth of the rows by a forest of the others; the forest that answers has all of them."""
+    forest = ExtraTreesRegressor(9, min_samples_leaf=3, random_state=0)
+    model = UncertainForestRegressor(forest, law="residuals", counts="cross_fit", random_state=3).fit(
+        X[TRAIN], Y[TRAIN]
+    )
+    seed = np.random.RandomState(3).randint(np.iinfo(np.int32).max)
+    fold = np.random.RandomState(3).permutation(256) % 5
+    apart = np.zeros(256)
+    for k in range(5):
+        rest, own = (TRAIN_ROWS[chosen] for chosen in (fold != k, fold == k))
+        grown = clone(forest).set_params(random_state=seed).fit(X[rest], Y[rest])
+        doubt = LeafMoments(grown).answer(X[own])
+        np.testing.assert_allclose(doubt.mean, grown.predict(X[own]), rtol=1e-5)
+        apart[own] = (Y[own] - doubt.mean) / np.sqrt(doubt.std**2 + model.law_.added)
+    np.testing.assert_allclose(model.law_.residuals, np.sort(apart), rtol=1e-6)
+    whole = clone(forest).set_params(random_state=seed).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(model.predict(X[NEW]), whole.predict(X[NEW]))
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "additive"])
@@ -228,6 +251,22 @@ def test_threads_and_batches_of_any_size(learned):
         ):
             np.testing.assert_array_equal(found, whole[part])
     assert not hasattr(clone(learned), "law_")
+
+
+def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
+    """At each step: before the forest, within it, and in the law, which is last."""
+    small = RandomForestRegressor(12, random_state=0)
+    model = UncertainForestRegressor(small).fit(X[TRAIN], Y[TRAIN])
+    before = dict(vars(model))
+    broken = [(X[:9, :4], np.r_[np.nan, Y[:8]]), (X[:90, :4], Y[:90]), (X[:1], Y[:1])]
+    monkeypatch.setattr(_uncertain_forest, "fit_law", lambda *_, **__: 1 / 0)
+    for rows, target in broken:
+        for one in (model, new := UncertainForestRegressor(small)):
+            with pytest.raises((ValueError, ZeroDivisionError)):
+                one.fit(rows, target)
+        assert not [name for name in vars(new) if name.endswith("_")]
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is part for name, part in before.items())
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
@@ -318,6 +357,13 @@ def test_groups_are_held_out_together():
             ValueError,
             "was grown on",
         ),
+        (
+            lambda: UncertainForestRegressor(FrozenEstimator(FITTED), counts="cross_fit").fit(X, Y),
+            ValueError,
+            "pass it unfrozen",
+        ),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, 1e160 * Y), ValueError, "whose squares are none"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, 1e-300 * Y), ValueError, "whose squares are none"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.nan, Y[1:]]), ValueError, "NaN"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.inf, Y[1:]]), ValueError, "infinity"),

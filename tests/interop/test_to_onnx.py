@@ -7,19 +7,23 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import jaxunc as ju
 from jaxunc.combiners import Answer, Preference, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
-from jaxunc.estimators import CombinedForestClassifier
-from jaxunc.interop import from_onnx, to_onnx
+from jaxunc.estimators import CombinedForestClassifier, UncertainForestRegressor
+from jaxunc.interop import from_onnx, to_onnx, to_treelite
 from jaxunc.interop._exported import largest_rounding_to
 from jaxunc.interop.onnx import _graph
 from jaxunc.interop.onnx._graph import Graph, pieces_of
 from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
 from jaxunc.intervals import Interval
+from jaxunc.regression import LeafMoments
+from jaxunc.regression._moments import Moments
 from tests._refusal import refuses
 from tests._rules import CASES, RULES, make
 
@@ -331,7 +335,6 @@ def test_labels():
 
 @pytest.mark.once
 def test_metadata_and_levels():
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"colour": rng.choice([*"rgb"], 200), "size": rng.normal(size=200)})
     y = (frame["size"] > 0) ^ (frame["colour"] == "r")
@@ -357,6 +360,81 @@ def test_estimators():
         to_onnx(model)
     model.fit(np.nan_to_num(X), y)
     check_close(run(to_onnx(model), X)["probability"], model.bound_.probability(X))
+
+
+X_NUMBERS = np.random.default_rng(1).normal(size=(700, 5)).astype(np.float32)
+Y_NUMBERS = X_NUMBERS[:, 0] * 2 + np.random.default_rng(2).normal(size=700) * (1 + (X_NUMBERS[:, 1] > 0))
+HOLED = np.where(np.random.default_rng(3).random(X_NUMBERS.shape) < 0.1, np.nan, X_NUMBERS)
+LAWS = {
+    "learned": ("learned", RandomForestRegressor(20, min_samples_leaf=5, random_state=0), HOLED, Y_NUMBERS),
+    "leaves of one": ("learned", RandomForestRegressor(20, random_state=0), X_NUMBERS, Y_NUMBERS),
+    "bins": ("bins", RandomForestRegressor(20, random_state=0), HOLED, Y_NUMBERS),
+    "atoms": ("bins", RandomForestRegressor(20, random_state=0), X_NUMBERS, np.where(Y_NUMBERS < 0.5, 0.0, Y_NUMBERS)),
+    "residuals": ("residuals", RandomForestRegressor(20, max_depth=4, random_state=0), X_NUMBERS, Y_NUMBERS),
+    "conformal": ("conformal", ExtraTreesRegressor(9, random_state=0), X_NUMBERS, Y_NUMBERS),
+    "a tree": ("learned", DecisionTreeRegressor(min_samples_leaf=4, random_state=0), X_NUMBERS, Y_NUMBERS),
+    "a leaf": ("learned", RandomForestRegressor(20, min_samples_leaf=99, random_state=0), X_NUMBERS, Y_NUMBERS),
+    "absolute": ("learned", RandomForestRegressor(5, criterion="absolute_error", random_state=0), X_NUMBERS, Y_NUMBERS),
+    "1e8": ("learned", RandomForestRegressor(20, random_state=0), X_NUMBERS, 1e8 + Y_NUMBERS),
+    "0 and 1e8": ("bins", RandomForestRegressor(20, random_state=0), X_NUMBERS, Y_NUMBERS + 1e8 * (Y_NUMBERS > 0)),
+    "a constant": ("learned", RandomForestRegressor(5, random_state=0), X_NUMBERS, np.full(700, 3.3)),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.exhaustive(keep=3)
+@pytest.mark.once
+def test_numbers(name):
+    """Quantiles of bins to the bit, all others as float32 has them here; doubt against loops in float64."""
+    law, forest, X, y = LAWS[name]
+    has_bags = getattr(forest, "bootstrap", False)
+    counts = "oob" if has_bags else "held_out"
+    model = UncertainForestRegressor(forest, law=law, counts=counts, random_state=0).fit(X[:300], y[:300])
+    new, levels, width = X[300:], [0.05, 0.1, 0.5, 0.77, 1.0][: 4 + (law == "bins")], np.ptp(y) or 1.0
+    found = run(to_onnx(model), new)
+    assert list(found) == ["mean", "std", "aleatoric", "epistemic", "lower", "upper"]
+    trees = getattr(model.estimator_, "estimators_", [model.estimator_])
+    leaves = np.stack([tree.apply(new) for tree in trees])
+    means = np.stack([tree.tree_.value[at, 0, 0] for tree, at in zip(trees, leaves, strict=True)])
+    np.testing.assert_allclose(found["mean"], means.mean(axis=0), rtol=0, atol=1e-6 * width)
+    np.testing.assert_allclose(found["epistemic"], means.var(axis=0), rtol=1e-5, atol=1e-9 * width**2)
+    doubt = model.predict_uncertainty(new)
+    np.testing.assert_allclose(found["aleatoric"], doubt.aleatoric, rtol=1e-5, atol=1e-9 * width**2)
+    np.testing.assert_allclose(found["std"] ** 2, found["aleatoric"] + found["epistemic"], rtol=1e-9)
+    found |= run(to_onnx(model.bound_.asking(0.8, levels)), new)
+    quantiles, ends = model.predict(new, quantiles=levels), model.predict_interval(new, coverage=0.8)
+    for own, expected in zip(list(found)[4:], [*ends.T, *quantiles.T], strict=True):
+        np.testing.assert_allclose(found[own], expected, rtol=0, atol=0 if law == "bins" else 1e-6 * width)
+    moments = run(to_onnx(model.moments_), new)
+    assert list(moments) == ["mean", "std", "aleatoric", "epistemic"]
+    for own, column in moments.items():
+        np.testing.assert_array_equal(column, found[own])
+
+
+@pytest.mark.once
+def test_numbers_of_other_libraries_and_what_is_refused():
+    """Tests of sets and of float64; a level that a conformal law has not; a model that is not fitted."""
+    frame = pd.DataFrame(X_NUMBERS, columns=list("abcde")).assign(f=pd.Categorical(np.arange(700) % 9))
+    settings = {
+        "boosting_type": "rf",
+        "subsample": 0.6,
+        "subsample_freq": 1,
+        "verbose": -1,
+        "n_jobs": 1,
+        "min_data_per_group": 5,
+    }
+    forest = pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=12, **settings)
+    forest.fit(frame[:300], Y_NUMBERS[:300] + (np.arange(300) % 9 > 4))
+    moments = LeafMoments(forest, frame[300:], Y_NUMBERS[300:])
+    codes = np.column_stack([X_NUMBERS.astype(float), np.arange(700) % 9])
+    found, expected = run(to_onnx(moments), codes), moments.answer(frame)
+    for own, column in (*zip(Moments._fields, expected, strict=True), ("std", expected.std)):
+        np.testing.assert_allclose(found[own], column, rtol=1e-5, atol=1e-6)
+    model = UncertainForestRegressor(RandomForestRegressor(9, random_state=0), law="conformal")
+    refuses(TypeError, "UncertainForestRegressor; pass a bound forest", to_onnx, model)
+    model.fit(X_NUMBERS[:99], Y_NUMBERS[:99])
+    refuses(ValueError, "a conformal quantile at the level", to_onnx, model.bound_.asking(None, [0.001]))
+    refuses(TypeError, "to_onnx, and its mean", to_treelite, model)
 
 
 @pytest.mark.once

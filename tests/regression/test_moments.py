@@ -2,6 +2,7 @@
 
 import pickle
 
+import jax
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
@@ -226,6 +227,8 @@ def test_missing_values():
     ("make", "error", "said"),
     [
         (lambda: LeafMoments(RandomForestRegressor()), ValueError, "not fitted"),
+        (lambda: jax.jit(LeafMoments(fitted(GROWN["forest"])).answer)(X), TypeError, "traced"),
+        (lambda: LeafMoments(fitted(GROWN["forest"]), X, 1e200 * Y), ValueError, "whose squares are none"),
         (lambda: LeafMoments(RandomForestClassifier(2).fit(X, Y > 14)), TypeError, "classes|numbers"),
         (lambda: LeafMoments(KNeighborsRegressor().fit(X, Y)), TypeError, "KNeighborsRegressor"),
         (lambda: LeafMoments(GradientBoostingRegressor(n_estimators=3).fit(X, Y)), ValueError, "correct each other"),

@@ -104,20 +104,22 @@ class Graph:
         return f"v{self._names}"
 
 
-def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, *, kept: Any = None, base: Any = None) -> str:
-    """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
+def add_trees(
+    graph: Graph, given: str, trees: Trees, values: np.ndarray, target: np.ndarray, *, all_kept=False, base: Any = None
+) -> str:
+    """Add the node; return the name of its sums ``[instances sums]``, float32, each rounded once.
 
-    ``given`` is the name of the instances, double. Leaves add ``planes [trees nodes planes]``, float64. Each tree adds
-    to those that are ``kept [trees planes]``, by default where it holds other numbers than 0. ``base [planes]`` is
-    added to the sums.
+    ``given`` is the name of the instances, double. Leaves add ``values [trees nodes columns]``, float64, each column of
+    a tree to the sum ``target [trees columns]``: unless ``all_kept``, where it holds other numbers than 0. ``base
+    [sums]`` is added to the sums.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
+    is_leaf, number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
     is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
-    own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
+    own = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
     own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
-    tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
-    size = _NODE * len(nodes.node) + _WEIGHT * len(plane) + _size_of_sides(nodes.sets)
+    tree, node, column = np.nonzero(is_leaf[..., None] & own[:, None])
+    size = _NODE * len(nodes.node) + _WEIGHT * len(column) + _size_of_sides(nodes.sets)
     if size > LARGEST:
         raise ValueError(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
@@ -133,17 +135,16 @@ def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, *, kep
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
         "target_nodeids": number[tree, node],
-        "target_ids": plane,
+        "target_ids": target[tree, column],
     }
-    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}
+    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": values[tree, node, column]}
     if base is not None:
         numbers["base_values"] = base
     attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
     attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
+    n_sums = int(target.max()) + 1 if base is None else len(base)
     modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
-    return graph.node(
-        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=planes.shape[2], **attributes
-    )
+    return graph.node("TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes)
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:

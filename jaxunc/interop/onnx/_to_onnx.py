@@ -5,6 +5,7 @@ The trees are one node, which adds up what the combiner lifted (`_summed`). Behi
 """
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from jaxunc.additive import AdditiveTrees, apply_link
 from jaxunc.combiners import Answer, Combiner, Preference, merge_kinds
 from jaxunc.decisions import CautiousAnswer, interval_dominance
 from jaxunc.forest import Forest, Trees
-from jaxunc.inference import ReadOuts, leaf_table
+from jaxunc.inference import OfSums, ReadOuts, leaf_table
 from jaxunc.intervals import Interval
 from jaxunc.tables import Columns
 
@@ -37,8 +38,8 @@ def to_onnx(model: Any) -> Any:
     Parameters
     ----------
     model
-        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
-        `AdditiveTrees`.
+        What `bind` returns, for a combiner whose merges are sums; a fitted estimator of `jaxunc.estimators`;
+        `jaxunc.regression.LeafMoments`; or an `AdditiveTrees`.
 
     Returns
     -------
@@ -51,6 +52,9 @@ def to_onnx(model: Any) -> Any:
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
         * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
+        * `jaxunc.regression.LeafMoments`: ``mean``, ``std``, ``aleatoric``, ``epistemic``;
+        * `jaxunc.estimators.UncertainForestRegressor`: these, and ``lower``, ``upper`` of 90 % intervals. Of
+          ``model.bound_.asking(0.8, [0.1, 0.5])``: of 80 %, and ``quantile_0.1``, ``quantile_0.5``;
         * an `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
@@ -60,16 +64,18 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is no sum; if its ``finish`` computes what has no operator, which is named; if empty
-        leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
-        have more than two gigabytes; if trees share nodes other than in tests of sets.
+        If a merge of the combiner is no sum; if a conformal law has too few rows for a level that is asked for; if its
+        ``finish`` computes what has no operator, which is named; if empty leaves are followed; if labels are neither
+        all integers, all texts, all bools nor all floats; if the file would have more than two gigabytes; if trees
+        share nodes other than in tests of sets.
 
     Notes
     -----
     **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
     and rounded once; what follows is the combiner's own ``finish``, operation by operation. So answers differ by the
     last bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). They
-    are float32, float64 where JAX computes with 64 bits.
+    are float32, float64 where JAX computes with 64 bits. What is said of numbers is float64: means of trees are taken
+    one by one, so that nothing cancels, and only float32 of the leaves' means (here, too) is between it and the truth.
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
     makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
@@ -97,7 +103,9 @@ def to_onnx(model: Any) -> Any:
         graph = Graph()
     except ImportError as error:
         raise ImportError('to_onnx makes models by the package onnx: pip install "jaxunc[onnx]".') from error
-    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_combiner(graph, model)
+    if isinstance(model, AdditiveTrees):
+        return _of_ensemble(graph, model)
+    return _of_sums(graph, model) if isinstance(model, OfSums) else _of_combiner(graph, model)
 
 
 class ExactSum(TwoFloat):
@@ -133,8 +141,30 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
     return _model(graph, forest.trees.columns, answers, forest.class_labels, type(combiner).__name__)
 
 
-def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tuple[PyTree, list[Value]]:
-    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf."""
+def _of_sums(graph: Graph, model: OfSums) -> Any:
+    """Of several bound forests, whose sums the model reads in double precision."""
+    forest, names = model.parts[0].forest, []
+    given = _instances(graph, forest.trees)
+    summed = [_summed(graph, given, one.forest, one.combiner, by_tree=True) for one in model.parts]
+
+    def answer(*stats: PyTree) -> list[Any]:
+        found = model.of_sums(*stats)
+        names[:] = found
+        return list(found.values())
+
+    with jax.enable_x64(True):
+        program: ClosedJaxpr = jax.make_jaxpr(answer)(*(stat for stat, _ in summed))
+        found = translate(graph, program, [value for _, values in summed for value in values])
+    return _model(graph, forest.trees.columns, dict(zip(names, found, strict=True)), None, type(model).__name__)
+
+
+def _summed(
+    graph: Graph, given: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
+) -> tuple[PyTree, list[Value]]:
+    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf.
+
+    ``by_tree``: what is collected is a sum for each tree.
+    """
     table = leaf_table(forest, combiner)
     parts, structure = jax.tree.flatten(table)
     kinds = merge_kinds(combiner.merge, table)
@@ -143,29 +173,36 @@ def _summed(graph: Graph, given: str, forest: Forest, combiner: Combiner) -> tup
     for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
         if part.ndim == 1:
             continue
-        if kind not in ("sum", "exact_sum"):
+        if kind not in ("sum", "exact_sum", *("collect",) * by_tree):
             raise ValueError(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
         values = np.asarray(part, np.float64).reshape(*part.shape[:2], -1)
-        # A single sum of float32 is rounded once, as ours is.
-        cut[i] = [values] if kind == "sum" and part.dtype == np.float32 else pieces_of(values, forest.n_trees)
+        # A single sum of float32 is rounded once, as ours is. What is collected are sums of one tree each.
+        is_plain = kind != "exact_sum" and part.dtype == np.float32
+        cut[i] = [values] if is_plain else pieces_of(values, 1 if kind == "collect" else forest.n_trees)
     if not cut:
         raise ValueError(f"{type(combiner).__name__} asks nothing of leaves; there is nothing to export.")
-    planes = np.concatenate([piece for pieces in cut.values() for piece in pieces], axis=2)
-    sums, at, made = add_trees(graph, given, forest.trees, planes), 0, []
+    values, target, at, made = [], [], 0, []
+    for i, pieces in cut.items():
+        for piece in pieces:
+            apart = piece.shape[2] * (np.arange(forest.n_trees)[:, None] if kinds[i] == "collect" else 0)
+            target.append(np.broadcast_to(at + apart + np.arange(piece.shape[2]), (forest.n_trees, piece.shape[2])))
+            at = int(target[-1].max()) + 1
+            values.append(piece)
+    values, target, at = np.concatenate(values, axis=2), np.concatenate(target, axis=1), 0
+    sums = add_trees(graph, given, forest.trees, values, target)
     for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
         dtype = np.dtype(part.dtype if jnp.issubdtype(part.dtype, jnp.floating) else jnp.result_type(float))
         if part.ndim == 1:
             made.append(_of_numbers(np.asarray(part, np.float64), kind, dtype))
             continue
-        names = []
-        for piece in cut[i]:
-            places = np.arange(at, at + piece.shape[2])
+        names, shape = [], part.shape[2:] if kind != "collect" else (forest.n_trees, *part.shape[2:])
+        for _ in cut[i]:
+            places = np.arange(at, at := at + math.prod(shape))
             names.append(graph.node("Gather", sums, graph.constant(places), axis=1))
-            at += piece.shape[2]
-        made.append(_of_pieces(graph, names, kind, part.shape[2:], dtype))
+        made.append(_of_pieces(graph, names, kind, shape, dtype))
     stat = structure.unflatten([jax.tree.map(_shape, one, is_leaf=_is_value) for one in made])
     return stat, [value for one in made for value in jax.tree.leaves(one, is_leaf=_is_value)]
 
@@ -180,12 +217,12 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """The sum of pieces, of a float's precision or of twice that."""
-    if kind == "sum" and dtype == np.float32:
+    if kind != "exact_sum" and dtype == np.float32:
         return Rows(names[0], shape, dtype)
     total = graph.cast(names[0], np.float64)
     for name in names[1:]:
         total = graph.node("Add", total, graph.cast(name, np.float64))
-    if kind == "sum":
+    if kind != "exact_sum":
         return Rows(total, shape, dtype)
     high = graph.cast(total, dtype)
     low = graph.cast(graph.node("Sub", total, graph.cast(high, np.float64)), dtype)
@@ -231,11 +268,10 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
-    kept = np.ones((model.n_trees, model.n_outputs), bool)
+    target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:
-        kept = np.arange(model.n_outputs) == model.outputs_of_trees[:, None]
-        values = np.where(kept[:, None], values, 0.0)
-    name = add_trees(graph, _instances(graph, model.trees), model.trees, values, kept=kept, base=base)
+        target = model.outputs_of_trees[:, None]
+    name = add_trees(graph, _instances(graph, model.trees), model.trees, values, target, all_kept=True, base=base)
     raw = Rows(name, base.shape, np.dtype(np.float32))
 
     def answer(raw: jax.Array) -> list[Any]:

@@ -53,8 +53,7 @@ _ALIKE = {
 }  # fmt: skip
 _REDUCING = {
     "reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
-    "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin",
-    "reduce": "ReduceSum",
+    "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin", "reduce": "CumSum",
 }  # fmt: skip
 _LOGICAL = ("and", "or", "not", "xor")
 _LOOPS = ("scan", "while", "reduce")
@@ -153,7 +152,7 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Entries of one axis at places that differ between instances. A gather's outside of it end the run."""
     name, output, (operand, places) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
-    if name not in ("gather", "dynamic_slice") or not isinstance(operand, Rows) or len(operand.shape) != 1:
+    if name not in ("gather", "dynamic_slice") or not isinstance(places, Rows) or len(operand.shape) != 1:
         return None
     if name == "gather" and tuple(output.shape) == places.shape[:-1]:
         at = places.name
@@ -162,7 +161,10 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
         at = graph.node("Min", graph.node("Max", places.name, least), most)
     else:
         return None
-    found = graph.node("GatherElements", operand.name, graph.cast(at, np.int64), axis=1)
+    at = graph.cast(at, np.int64)
+    known = not isinstance(operand, Rows)  # the same for all instances
+    found = graph.node("Gather", graph.constant(operand), at) if known else None
+    found = found or graph.node("GatherElements", operand.name, at, axis=1)
     return [Rows(found, tuple(output.shape), operand.dtype)]
 
 
@@ -172,7 +174,10 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
         return None
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
     source = _pick(graph, source, _last(operand, axes))
-    if name in ("argmax", "argmin"):
+    if name == "reduce":  # one after the other, as no ReduceSum promises
+        sums = graph.node("CumSum", source, graph.constant(np.array(2)))
+        found = graph.node("Gather", sums, graph.constant(np.int64(_last(operand, axes).shape[1] - 1)), axis=2)
+    elif name in ("argmax", "argmin"):
         found = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
     else:
         found = graph.node(_REDUCING[name], source, graph.constant(np.array([2])), keepdims=0)
