@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -28,6 +29,8 @@ SMALLEST = 1e-150
 """The least number, and one over the largest, by which targets may be squared."""
 LOST = 1e-4
 """Share of what leaves differ by, beyond which rounding would be seen."""
+AGREED, LOST_BY_SQUARES = 2.0**-40, 2.0**-27
+"""Of the mean square, the variance that is none; and of means, what the root of their summed squares is off by."""
 
 
 class Moments(NamedTuple):
@@ -47,18 +50,46 @@ class Moments(NamedTuple):
 
 
 class MomentSums(Combiner[Any]):
-    """Means of leaves, kept for each tree, and the sum of their variances.
+    """Sums of the leaves' means, of their squares and of their variances.
 
-    Columns of a leaf: its mean, its variance, and where one float does not hold the mean, the rest of it. The squares
-    of the means are not summed: what is left of them after the square of their mean is lost to rounding.
+    Columns of a leaf: its mean, its variance, and the square of the mean, in two floats where one rounds it.
+    """
+
+    merge: ClassVar[PyTree] = {"mean": "exact_sum", "variance": "sum", "square": ["exact_sum", "sum"], "number": "sum"}
+
+    def lift(self, counts: Array) -> PyTree:
+        """Return the columns apart, and 1 for each tree."""
+        mean, variance, *square = (counts[..., i] for i in range(4))
+        return {"mean": mean, "variance": variance, "square": square, "number": jnp.ones((), counts.dtype)}
+
+    def finish(self, stat: PyTree) -> PyTree:
+        """Return the sums, which are divided in double precision: `in_doubles`."""
+        return stat
+
+    def in_doubles(self, found: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
+        """Return mean, mean variance and variance of the means, of sums of float64 as `finish` has them."""
+        (high, low), ((square, more), rest), number = found["mean"], found["square"], found["number"]
+        mean, square = (high + low) / number, (square + (more + rest)) / number
+        apart = square - mean**2
+        # Of trees that agree, what rounding has left.
+        return mean, found["variance"] / number, xp.where(apart < AGREED * square, 0.0, apart)
+
+    def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
+        """Return the same of an instance in programs of 64 bits."""
+        return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
+
+
+class MomentsByTree(Combiner[Any]):
+    """Means of leaves, kept for each tree, and the sum of their variances, where squares would lose too much.
+
+    Columns of a leaf: its mean, its variance, and the rest of the mean.
     """
 
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
         """Return the columns apart."""
-        return {"mean": [counts[..., 0], *(counts[..., i] for i in range(2, counts.shape[-1]))],
-                "variance": counts[..., 1]}  # fmt: skip
+        return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
     def finish(self, stat: PyTree) -> tuple[Array, ...]:
         """Return the mean as three numbers that add up to it, the mean variance, and the variance of the means."""
@@ -70,8 +101,7 @@ class MomentSums(Combiner[Any]):
             there = ~jnp.isnan(tree[0])
             # About the first tree's: trees that agree differ by nothing, however large their answer is.
             about = jnp.where(there & (number == 0), tree[0], about)
-            apart = tree[0] - about
-            apart = jnp.where(there, apart + tree[1] if len(tree) > 1 else apart, 0)
+            apart = jnp.where(there, tree[0] - about + tree[1], 0)
             number = number + there.astype(number.dtype)
             high, error = two_sum(high, apart)
             before = jnp.where(there, apart - middle, 0)
@@ -82,6 +112,19 @@ class MomentSums(Combiner[Any]):
         number, about, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
         shares = (safe_divide(part, number, jnp.nan) for part in (high, low, stat["variance"], squares))
         return about, *shares
+
+    def in_doubles(self, found: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Return mean, mean variance and variance of the means, of what `finish` returns."""
+        about, shift, rest, aleatoric, epistemic = found
+        return about + (shift + rest), aleatoric, epistemic
+
+    def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
+        """Return the same of an instance's leaves in programs of 64 bits."""
+        own, rest = (part.astype(float) for part in stat["mean"])
+        means = own + rest
+        apart = means - means[0]
+        middle = jnp.mean(apart)
+        return means[0] + middle, stat["variance"].astype(float) / len(means), jnp.mean((apart - middle) ** 2)
 
 
 class LeafMoments:
@@ -122,9 +165,10 @@ class LeafMoments:
     Notes
     -----
     Leaves of one row have variance 0, so that the aleatoric part of grown-out trees is small without shrinkage: read
-    the sum, `Moments.std`. Targets are taken about the middle of the leaves' means, in float64 on the host; a leaf's
-    offset is a float32, or two where one would lose what neighbouring leaves differ by. The variance of the means is
-    taken in two passes, exactly 0 where trees agree. Under ``jax_enable_x64`` all is float64.
+    the sum, `Moments.std`. Targets are taken about the middle of the leaves' means, in float64 on the host. A leaf's
+    offset is a float32, summed with its square to twice that precision. Where one float32 would lose what neighbouring
+    leaves differ by it is two, kept tree by tree, which takes half as long again. The variance of the means is exactly
+    0 where trees agree. Under ``jax_enable_x64`` all is float64.
 
     References
     ----------
@@ -183,11 +227,11 @@ class LeafMoments:
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
         columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
-        rest = offset - offset.astype(dtype := jnp.result_type(float))
-        if _is_lost(trees, offset, rest):
+        rest = offset - offset.astype(jnp.result_type(float))
+        if _is_lost(trees, offset, np.maximum(np.abs(rest), LOST_BY_SQUARES * np.abs(offset))):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
-        self.bound = _bound(trees, jnp.asarray(table, dtype))
+        self.bound = _bound(trees, table)
 
     @classmethod
     def of(cls, kept: "LeafTable") -> "LeafMoments":
@@ -211,7 +255,8 @@ class LeafMoments:
     def kept(self) -> "LeafTable":
         """What `of` makes the same of."""
         forest = self.bound.forest
-        return LeafTable(forest.trees, forest.count_table, self.centre, self.scale, self.spread)
+        own = slice(3 if isinstance(self.bound.combiner, MomentsByTree) else 2)
+        return LeafTable(forest.trees, forest.count_table[:, own], self.centre, self.scale, self.spread)
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Moments:
         """Return mean, aleatoric and epistemic variance of each instance.
@@ -229,10 +274,13 @@ class LeafMoments:
                 "X or tree_mask is traced: what is said of numbers is put together in float64 on the host. Ask outside "
                 "of jit, grad and vmap; or trace what it is made of, moments.bound.answer(X)."
             )
-        parts = (np.asarray(part, np.float64) for part in self.bound.answer(X, tree_mask=tree_mask))
-        about, shift, rest, aleatoric, epistemic = parts
-        mean = self.centre + self.scale * (about + (shift + rest))
-        return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
+        found = jax.tree.map(lambda part: np.asarray(part, np.float64), self.bound.answer(X, tree_mask=tree_mask))
+        combiner: Any = self.bound.combiner
+        with np.errstate(invalid="ignore"):  # of rows without a tree
+            return self._scaled(*combiner.in_doubles(found))
+
+    def _scaled(self, mean: Any, aleatoric: Any, epistemic: Any) -> Moments:
+        return Moments(self.centre + self.scale * mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
     @property
     def parts(self) -> tuple[BoundForest]:
@@ -245,18 +293,19 @@ class LeafMoments:
         vars(made).update(vars(self) | {"bound": place(self.bound)})
         return made
 
-    def of_sums(self, stat: PyTree) -> dict[str, Array]:
+    def of_sums(self, stat: PyTree) -> dict[str, Any]:
         """Return the answer for one instance from what all trees said: in programs of 64 bits, exactly."""
-        means = sum(part.astype(float) for part in stat["mean"])
-        apart = means - means[0]  # of trees that agree nothing
-        middle, aleatoric = jnp.mean(apart), stat["variance"].astype(float) / len(means)
-        both = self.scale**2 * aleatoric, self.scale**2 * jnp.mean((apart - middle) ** 2)
-        mean = self.centre + self.scale * (means[0] + middle)
-        return {"mean": mean, "std": jnp.sqrt(sum(both)), "aleatoric": both[0], "epistemic": both[1]}
+        combiner: Any = self.bound.combiner
+        found = self._scaled(*combiner.of_one(stat))
+        std = jnp.sqrt(found.aleatoric + found.epistemic)
+        return {"mean": found.mean, "std": std, "aleatoric": found.aleatoric, "epistemic": found.epistemic}
 
 
 class LeafTable(NamedTuple):
-    """What `LeafMoments` are made of: the columns of `MomentSums` in a row for each node, less centre, by scale."""
+    """What `LeafMoments` are made of: a row for each node with its mean and variance, less centre, by scale.
+
+    A third column, the rest of the mean, says that they are merged by `MomentsByTree`.
+    """
 
     trees: Trees
     table: Array
@@ -265,7 +314,15 @@ class LeafTable(NamedTuple):
     spread: float
 
 
-def _bound(trees: Trees, table: Array) -> BoundForest:
+def _bound(trees: Trees, table: Array | np.ndarray) -> BoundForest:
+    combiner, table = MomentsByTree(), jnp.asarray(table, jnp.result_type(float))
+    if table.shape[1] == 2:
+        square = np.asarray(table[:, 0], np.float64) ** 2
+        rest = square - square.astype(table.dtype)
+        combiner, table = (
+            MomentSums(),
+            jnp.column_stack([table, *(jnp.asarray(part, table.dtype) for part in (square, rest))]),
+        )
     n = table.shape[1]
     forest = Forest(
         trees=trees,
@@ -275,7 +332,7 @@ def _bound(trees: Trees, table: Array) -> BoundForest:
         n_samples=jnp.zeros(()),
         class_labels=tuple(range(n)),
     )
-    return bind(forest, MomentSums())
+    return bind(forest, combiner)
 
 
 class LeafMeans(NamedTuple):

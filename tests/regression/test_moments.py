@@ -143,14 +143,14 @@ def test_trees_that_differ_far_from_the_centre():
     y = np.where(X[:, 0] > 0.5, 1e8, 0.0) + Y
     model = fitted(RandomForestRegressor(12, min_samples_leaf=5, random_state=0), y)
     moments = LeafMoments(model, X, y)
-    assert moments.bound.forest.count_table.shape[1] == (2 if X64 else 3)
+    assert moments.bound.forest.count_table.shape[1] == 3
     mean, _, epistemic = by_loops(*members_of(model), X_NEW)
     alike = epistemic < 1e3  # rows of which all trees say the same cluster
     assert alike.mean() > 0.5
     found = moments.answer(X_NEW)
     np.testing.assert_allclose(found.epistemic[alike], epistemic[alike], rtol=1e-4)
     np.testing.assert_allclose(found.mean[alike], mean[alike], rtol=0, atol=1e-5)
-    assert LeafMoments(fitted(GROWN["forest"])).bound.forest.count_table.shape[1] == 2
+    assert LeafMoments(fitted(GROWN["forest"])).bound.forest.count_table.shape[1] == 4
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e30, 1e-30])
