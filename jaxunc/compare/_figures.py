@@ -145,7 +145,7 @@ def law_pictures(results: Results, found: Verdict) -> list[Picture]:
         ax.legend()
 
     def draw_coverage(ax: Axes) -> None:
-        for i, (law, shares) in enumerate(list(said.items())[:_MOST_HIGHLIGHTED]):
+        for i, (law, shares) in enumerate(said.items()):
             # Repetitions are of the same rows, which are as many as they are.
             display = CoverageDisplay(COVERAGES, shares, n=results.about["data"]["n_instances"], name=law)
             display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(said))[law].keywords())

@@ -111,6 +111,7 @@ def verdict(results: Results, records: Any) -> Verdict:
             of[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
     if outcomes:
+        means["seconds"] = values["seconds"].median()  # the first ones compile
         means["worst_fifth"] = pd.Series({law: worst_fifth(of, law) for law, of in outcomes.items()})
     base = baseline_of(grown)
     kept: Any = None
@@ -275,7 +276,7 @@ def _decision_on_laws(found: Verdict) -> str:
         rival = loss.drop(base).idxmin()
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width ({_named(found)}): nothing is better, as far as tests tell: interval score "
+            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as tests tell: interval score "
             f"{said(base)}; `{rival}` has {said(rival)}{chance}{held}."
         )
     if by == "pinball_loss":
