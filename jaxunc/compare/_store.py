@@ -220,7 +220,8 @@ class Store:
         read = lambda kind: kind(*(entry[name] for name in kind._fields))  # noqa: E731
         if self.about["settings"]["numbers"]:
             outcome = read(NumberOutcome)
-            sound, numbers = are_sound(outcome, self.about["combiners"]), jax.tree.leaves(tuple(outcome))
+            sound = are_sound(outcome, self.about["combiners"])
+            numbers = jax.tree.leaves(tuple(outcome), is_leaf=lambda value: value is None)
         else:
             outcome = read(Outcome)
             with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])

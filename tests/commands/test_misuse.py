@@ -371,7 +371,9 @@ DATA = [
     ("compare --laws", "the shipped data have classes; leave one"),
     ("COMPARE --laws", "--laws compares laws of numbers, and --target='kind' holds (str|object)"),
     *each("compare quantity.csv --target kind --counts", "--counts.* for classes", "inbag", "held_out"),
-    *each("compare quantity.csv --target kind", "--costs and --positive are for classes", "--costs a:b=1", "--positive a"),
+    *each(
+        "compare quantity.csv --target kind", "--costs and --positive are for classes", "--costs a:b=1", "--positive a"
+    ),
     ("compare quantity.csv --target kind --forests single-tree", "--forests='single-tree' is unknown"),
     ("compare lists.parquet --target kind", "'l' of DATA holds list.*; give each part its own column"),
 ]
