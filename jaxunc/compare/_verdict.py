@@ -276,8 +276,8 @@ def _decision_on_laws(found: Verdict) -> str:
         rival = loss.drop(base).idxmin()
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as tests tell: interval score "
-            f"{said(base)}; `{rival}` has {said(rival)}{chance}{held}."
+            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as "
+            f"tests tell: interval score {said(base)}; `{rival}` has {said(rival)}{chance}{held}."
         )
     if by == "pinball_loss":
         return (
