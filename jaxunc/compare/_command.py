@@ -226,7 +226,10 @@ def _table(console: Console, found: Verdict) -> RichTable:
     grid.add_column("", no_wrap=True)
     measures = [measure for measure in found.larger if not measure.startswith("top_")]
     for measure in measures:
-        grid.add_column(f"{title(measure)}{arrow(found, measure, up, down)}", justify="right", no_wrap=True)
+        header = f"{title(measure)}{arrow(found, measure, up, down)}"
+        # Laws have more columns, of longer titles.
+        header = header.replace(" ", "\n", 1) if found.noun == "law" else header
+        grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     for name in found.means.sort_values(found.main, kind="stable").index:
         told = [0 if name == BASE_RATES else found.differs(measure, name, found.base) for measure in measures]
         cells = [

@@ -261,7 +261,7 @@ def _decision_on_laws(found: Verdict) -> str:
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
     )
-    if found.differs(by, leader, BASE_RATES) != 1:
+    if found.differs(by, leader, BASE_RATES) != 1 and found.differs(by, leader, base) != 1:
         return (
             f"Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score "
             f"{said(BASE_RATES)}, on rows that they had not seen (the least, `{loss.idxmin()}`'s, is "

@@ -227,5 +227,6 @@ def test_a_terminal_without_unicode_gets_ascii(table, capsys):
     console = Console(width=80, force_terminal=False)
     compare.show(console, study)
     said = " ".join(capsys.readouterr().out.split())
-    assert "coverage worst fifth width seconds" in said
+    assert "score v loss v coverage fifth width seconds" in said
+    assert "…" not in said
     assert "* the one to use." in said
