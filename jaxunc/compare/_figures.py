@@ -135,7 +135,8 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 def law_pictures(results: Results, found: Verdict) -> list[Picture]:
     """Draw the intervals of the law to use, and the coverage of what the table shows, each law where it is best."""
     said, parts = {}, {law: outcomes_of(results, *on) for law, on in found.grown.items()}
-    for law in dict.fromkeys([found.leader, *([found.base] if found.base else []), *found.grown]):
+    first: list[str] = [found.leader, *([found.base] if found.base else []), *found.grown]
+    for law in dict.fromkeys(first):
         said[law] = held_shares(parts[law], law)
     folds = parts[found.leader][: results.settings.n_folds]
     lower, upper, truth = np.array([row for of in folds for row in of.drawn[found.leader]]).T

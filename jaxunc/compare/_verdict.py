@@ -83,7 +83,7 @@ def measures_of(results: Results) -> dict[str, bool | None]:
     costs = {"cost": False} if results.settings.costs is not None else {}
     of_two = {"average_precision": True} | {f"top_{top}": True for top in TOPS}
     order = ("log_loss", "brier", "auc", "accuracy")
-    return costs | {name: RANKED_MEASURES[name] for name in order} | (of_two if is_binary(results) else {})
+    return {**costs, **{name: RANKED_MEASURES[name] for name in order}, **(of_two if is_binary(results) else {})}
 
 
 def is_binary(results: Results) -> bool:
@@ -363,7 +363,7 @@ def further(results: Results, found: Verdict) -> list[str]:
     told = {measure: found.differs(measure, found.leader, found.base) for measure in others}
     for sign, word in ((1, "better"), (-1, "worse")):
         pairs = [
-            f"{title(m)} ({_pair(*(found.means.at[name, m] for name in (found.leader, found.base)), m)})"
+            f"{title(m)} ({_pair(found.means.at[found.leader, m], found.means.at[found.base, m], m)})"
             for m in others
             if told[m] == sign
         ]
@@ -371,7 +371,7 @@ def further(results: Results, found: Verdict) -> list[str]:
     if found.keeps:
         for m in others:
             better = [name for name in found.grown if found.differs(m, name, found.base) == 1]
-            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=found.larger[m])
+            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=bool(found.larger[m]))
             if best:
                 rest = f" (and {len(best) - 1} more)" if len(best) > 1 else ""
                 said.append(f"By {title(m)} {value(best[0], m)} is better than {value(found.base, m)}{rest}.")
