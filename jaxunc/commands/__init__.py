@@ -9,7 +9,7 @@ COMMANDS = {
     "fit": "fit a forest and a combiner on a table of data, and save them",
     "predict": "score files of any size with a saved model",
     "inspect": "say what a saved file holds",
-    "compare": "compare combiners on a table of data",
+    "compare": "compare combiners, or laws of numbers, on a table of data",
 }
 """A line on each command, by its name."""
 _APPLICATIONS = {"compare": "jaxunc.compare._command"}

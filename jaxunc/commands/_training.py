@@ -24,11 +24,13 @@ from jaxunc.interop import from_sklearn, library_of
 from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.streaming import (
+    SOME_CLASSES,
     as_frame,
     check_float32,
     columns,
     find_counters,
     find_leaks,
+    is_quantity,
     labelled_table,
     listed,
     texts_like_numbers,
@@ -38,9 +40,7 @@ from jaxunc.tables import Columns, encode_instances, fit_columns
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
 """Combiners whose answers are no class scores."""
 MOST_LEVELS = 100
-"""Most different values of a text column that is used without being named, and of integers that are classes."""
-SOME_CLASSES = 20
-"""Number of integers beyond which it is said that they are taken for classes."""
+"""Most different values of a text column that is used without being named."""
 
 
 def check_output(path: str) -> None:
@@ -174,10 +174,7 @@ def _numbers(column: pd.Series, path: str, asked: bool | None) -> np.ndarray | N
     if not is_number or asked is False:
         return None
     values = column.to_numpy(np.float64)
-    n_values, whole = len(np.unique(values)), np.array_equal(values, np.rint(values))
-    # `jaxunc compare` takes others for a quantity, too.
-    few = n_values <= SOME_CLASSES or (n_values <= MOST_LEVELS and n_values < len(values) / 5)
-    return None if whole and few and not asked else values
+    return values if asked or is_quantity(values) else None
 
 
 def _many_integers(column: pd.Series) -> list[str]:

@@ -16,9 +16,11 @@ from ._displays import (
 )
 from ._evaluate import COMPARED_MEASURES, Outcome, UncertaintyMap, evaluate, uncertainty_map
 from ._inputs import Table, breast_cancer, read_given_model, study_table
+from ._laws import NumberOutcome, evaluate_laws
+from ._number_displays import CoverageDisplay, PredictionIntervalDisplay
 from ._page import write_page
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
-from ._settings import COMPARED_COMBINERS, FORESTS, Cell, Settings
+from ._settings import COMPARED_COMBINERS, COMPARED_LAWS, FORESTS, Cell, Settings
 from ._significance import (
     average_ranks,
     bonferroni,
@@ -38,10 +40,12 @@ from ._vote_displays import PolledDisplay, SettledDisplay, TreesNeededDisplay, V
 
 __all__ = [
     "ComplexityDisplay",
+    "CoverageDisplay",
     "CriticalDifferenceDisplay",
     "IntervalReliabilityDisplay",
     "LeafSizeDisplay",
     "PolledDisplay",
+    "PredictionIntervalDisplay",
     "RejectionDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",

@@ -1,6 +1,7 @@
 """Command ``jaxunc compare``: its arguments, the run, and the sentences and tables that it prints."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +26,16 @@ from ._inputs import (
 )
 from ._page import write_page
 from ._sentences import data_line, data_notes, model_line, run_line
-from ._settings import Settings
+from ._settings import COMPARED_LAWS, Settings
 from ._store import Results
 from ._study import run as run_study
-from ._verdict import BASE_RATES, Verdict, decision, further, shown_value, title, verdict
+from ._verdict import BASE_RATES, Verdict, arrow, decision, further, shown_value, title, verdict
 
 DETAILS = (
     "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
     "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. The "
-    "first line says which one to use. With --model: a model of yours, beside combiners that read its leaves."
+    "first line says which one to use. Of a target that is a number: laws, which say how sure a forest is of it. With "
+    "--model: a model of yours, beside combiners that read its leaves."
 )
 
 
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
-    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
     add("--positive", metavar="CLASS", help="of two classes the one to be found (default: the rarer)")
     add(
@@ -64,7 +66,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
     )
     add(
-        "--combiners", nargs="+", metavar="NAME", help="combiners to compare, by the names in the tables (default: all)"
+        "--combiners",
+        nargs="*",
+        metavar="NAME",
+        help="take the target for classes; combiners to compare, by the names in the tables (default: all)",
+    )
+    add(
+        "--laws",
+        nargs="*",
+        metavar="NAME",
+        help=f"take the target for a number; laws to compare, of {', '.join(COMPARED_LAWS)} (default: all)",
     )
     add(
         "--leaf-sizes",
@@ -107,13 +118,24 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError("--trust changes nothing without --model FILE, a pickle; leave it out.")
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
+    if args.laws is not None and (args.combiners is not None or args.data is None):
+        wrong = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
+        raise ValueError(f"--laws is for a target that is a number, and {wrong}; leave one of them out.")
+    numbers = True if args.laws is not None else None if args.combiners is None else False
     chosen = _chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
-    settings = Settings(**chosen)
+    settings = Settings(**chosen, numbers=bool(numbers))
     given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
     if args.data is None and given:
         raise ValueError(f"{given} was given without DATA; name the file before it: DATA.csv --target …")
-    table = breast_cancer() if args.data is None else study_table(args.data, args.target, args.drop)
-    settings = _with_wishes(settings, table, args)
+    table = breast_cancer() if args.data is None else study_table(args.data, args.target, args.drop, numbers)
+    if not table.class_labels and args.counts == "inbag":
+        raise ValueError("--counts='inbag' is for classes: laws of numbers are fitted out of bag. Leave it out.")
+    if table.class_labels:
+        settings = _with_wishes(settings, table, args)
+    else:
+        settings = replace(settings, numbers=True, positive=args.positive, costs=args.costs)
+    if table.taken:  # before minutes are spent on it
+        print(shown(f"jaxunc: {table.taken}."), file=sys.stderr)
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
@@ -121,11 +143,11 @@ def _run_on_model(args: argparse.Namespace) -> None:
     """Compare combiners on a model that came fitted."""
     if args.data is None:
         raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
-    ignored = ("forests", "leaf_sizes", "trees", "counts")
+    ignored = ("forests", "leaf_sizes", "trees", "counts", "laws")
     if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
     if args.trust:
-        table = study_table(args.data, args.target, args.drop)
+        table = study_table(args.data, args.target, args.drop, numbers=False)
         model = read_refitted_model(args.model, table)
         if model.steps is not None:  # the steps read the columns as they are
             table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
@@ -153,7 +175,8 @@ def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> 
 
 def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Return the settings that were given, by their names in `Settings`."""
-    options = {"combiners": "combiners", "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    names = "combiners" if getattr(args, "laws", None) is None else "laws"
+    options = {"combiners": names, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
@@ -203,8 +226,11 @@ def _table(console: Console, found: Verdict) -> RichTable:
     grid.add_column("", no_wrap=True)
     measures = [measure for measure in found.larger if not measure.startswith("top_")]
     for measure in measures:
-        grid.add_column(f"{title(measure)} {up if found.larger[measure] else down}", justify="right", no_wrap=True)
-    for name in found.means.sort_values("log_loss", kind="stable").index:
+        header = f"{title(measure)}{arrow(found, measure, up, down)}"
+        # Laws have more columns, of longer titles.
+        header = header.replace(" ", "\n", 1) if found.noun == "law" else header
+        grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
+    for name in found.means.sort_values(found.main, kind="stable").index:
         told = [0 if name == BASE_RATES else found.differs(measure, name, found.base) for measure in measures]
         cells = [
             Text(f" {shown_value(measure, found.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
@@ -223,7 +249,9 @@ def _terms(console: Console, found: Verdict, n_classes: int) -> list[str]:
     better, worse = _marks(console)[1:]
     marks = "" if found.base is None else f" {better} better, {worse} worse than {found.base}, as far as tests tell."
     return [
-        f"Means over test parts, each combiner on the forest that is best for it on the other parts. * the one to use."
+        f"Means over test parts, each {found.noun} on the forest that is best for it on the other parts. * the one to "
+        "use."
         f"{marks}{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
         f"{' Costs are for 100 rows.' * ('cost' in found.larger)}"
+        f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (found.noun == 'law')}"
     ]

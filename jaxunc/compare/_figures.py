@@ -25,9 +25,11 @@ from ._displays import (
     lines_for,
     plain,
 )
-from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, RANKED_MEASURES, STRENGTHS, UncertaintyMap
+from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, STRENGTHS, UncertaintyMap
+from ._laws import COVERAGES, held_shares
+from ._number_displays import CoverageDisplay, PredictionIntervalDisplay
 from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
-from ._settings import OWN
+from ._settings import OWN, PLAIN
 from ._store import Results
 from ._summary import (
     BASELINE,
@@ -41,10 +43,11 @@ from ._summary import (
     has_sets,
     interval_means,
     outcomes_of,
+    ranked_measures,
     set_averages,
     shown_leaf_sizes,
 )
-from ._verdict import RARE, Verdict, shares
+from ._verdict import RARE, Verdict, shares, shown_value
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -75,8 +78,10 @@ class Picture(NamedTuple):
 
 def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
     """Return the combiners that stand out in figures: the default, the one to use, and the first by each measure."""
-    leaders = [rankings[measure].combiners[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
-    names = dict.fromkeys([name for name in (OWN, BASELINE, leader, *leaders) if name in results.about["combiners"]])
+    order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
+    leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
+    every = (OWN, BASELINE, PLAIN, leader, *leaders)
+    names = dict.fromkeys([name for name in every if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -116,7 +121,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
     pictures = []
     for forest in settings.forests:
         part = records[records["forest"] == forest]
-        for measure in ("accuracy", "brier"):
+        for measure in ("interval_score", "pinball_loss") if settings.numbers else ("accuracy", "brier"):
             table = part.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
             values = {
                 combiner: table.loc[combiner, list(settings.leaf_sizes)].tolist()
@@ -128,12 +133,42 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
                 _show_most(ax, list(values.values()))
                 ax.legend()
 
-            better = "higher" if RANKED_MEASURES[measure] else "lower"
+            better = "higher" if ranked_measures(records)[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
-            said = "; ".join(f"{combiner}: " + ", ".join(f"{v:.3f}" for v in values[combiner]) for combiner in names)
+            text = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
+            said = "; ".join(f"{combiner}: {', '.join(map(text, values[combiner]))}" for combiner in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
             pictures.append(drawn(title, about, draw))
     return pictures
+
+
+def law_pictures(results: Results, found: Verdict) -> list[Picture]:
+    """Draw the intervals of the law to use, and the coverage of what the table shows, each law where it is best."""
+    said, parts = {}, {law: outcomes_of(results, *on) for law, on in found.grown.items()}
+    first: list[str] = [found.leader, *([found.base] if found.base else []), *found.grown]
+    for law in dict.fromkeys(first):
+        said[law] = held_shares(parts[law], law)
+    folds = parts[found.leader][: results.settings.n_folds]
+    lower, upper, truth = np.array([row for of in folds for row in of.drawn[found.leader]]).T
+
+    def draw_intervals(ax: Axes) -> None:
+        PredictionIntervalDisplay(np.stack([lower, upper], axis=1), truth).plot(ax)
+        ax.legend()
+
+    def draw_coverage(ax: Axes) -> None:
+        for i, (law, shares) in enumerate(said.items()):
+            # Repetitions are of the same rows, which are as many as they are.
+            display = CoverageDisplay(COVERAGES, shares, n=results.about["data"]["n_instances"], name=law)
+            display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(said))[law].keywords())
+        ax.legend()
+
+    held = float(np.mean((lower <= truth) & (truth <= upper)))
+    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in of)}" for law, of in said.items())
+    about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {shares}."
+    return [
+        drawn(f"{found.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals),
+        drawn("Coverage, asked for and found", about, draw_coverage),
+    ]
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:

@@ -31,6 +31,7 @@ from jaxunc.counting import copies_of
 from jaxunc.forest import Trees
 from jaxunc.inference import Answering, BoundForest, bind
 from jaxunc.streaming import (
+    SOME_CLASSES,
     DataChunk,
     Wanted,
     answering,
@@ -41,6 +42,7 @@ from jaxunc.streaming import (
     file_chunks,
     find_counters,
     find_leaks,
+    is_quantity,
     labelled_table,
     listed,
     load_model,
@@ -52,22 +54,20 @@ from jaxunc.tables import Columns, encode_arrow
 from ._evaluate import Answers
 from ._settings import OWN, OWN_CALIBRATED
 
-_MOST_NUMERIC_CLASSES = 20
-"""Largest number of distinct values of a numeric target with fractions: of more it is a quantity."""
 _CHUNK_ROWS = 2**16
 
 
 class Table(NamedTuple):
-    """Data for classification."""
+    """Data for classification, or with numbers for a target."""
 
     name: str
     """Name of the data."""
     X: Float[np.ndarray, "instances features"]
     """Features as numbers; NaN is a missing value."""
-    y: Int[np.ndarray, " instances"]
-    """Classes as positions in ``class_labels``."""
+    y: Int[np.ndarray, " instances"] | Float[np.ndarray, " instances"]
+    """Classes as positions in ``class_labels``, or numbers as float64."""
     class_labels: tuple[str, ...]
-    """The classes in sorted order; of two, the second is the positive one."""
+    """The classes in sorted order; of two, the second is the positive one. None of numbers."""
     notes: tuple[str, ...] = ()
     """Notes of what was done to the columns, a sentence each."""
     warnings: tuple[str, ...] = ()
@@ -78,6 +78,13 @@ class Table(NamedTuple):
     """Names of the columns of ``X``, if they are known."""
     frame: pd.DataFrame | None = None
     """The columns as the file has them; its index holds the rows' numbers there, from 1."""
+    taken: str = ""
+    """Of a target of numbers: for what it was taken, and how it is taken for the other."""
+
+    @property
+    def codes(self) -> Int[np.ndarray, " instances"]:
+        """The target as integers, the same for equal values."""
+        return np.unique(self.y, return_inverse=True)[1]
 
 
 def breast_cancer() -> Table:
@@ -90,28 +97,31 @@ def breast_cancer() -> Table:
     )
 
 
-def study_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> Table:
-    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the classes' column.
+def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), numbers: bool | None = None) -> Table:
+    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
 
-    The columns to ``drop`` are left out.
+    The columns to ``drop`` are left out. The target holds ``numbers``, or classes; None lets the column say which.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
-    missing (NaN). Columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
+    missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
     what was done.
 
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
-    missing in all rows or a quantity rather than classes; a column holds infinite values; or no column is left.
+    missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
     """
     table, left_out = labelled_table(path, target, drop)
     frame = as_frame(table)
-    y, labels = _classes(cast(pd.Series, frame[target]))
+    column = cast(pd.Series, frame[target])
+    y, labels, taken, said = _numbers(column, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
     features.index = _row_numbers(path, target) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
-    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *_find_copies(X, y))
     left = (left_out,) if left_out else ()
-    return Table(Path(path).name, X, y, labels, (*left, *notes), doubts, nominal, tuple(values), features)
+    table = Table(Path(path).name, X, y, labels, (*left, *notes, *said), (), nominal, tuple(values), features, taken)
+    leaks = find_leaks(values, table.codes) if labels else ()
+    copies = _find_copies(X, table.codes, "class" if labels else "target")
+    return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
 
 
 def _row_numbers(path: str | Path, target: str | None) -> pd.Index:
@@ -200,6 +210,41 @@ def _cost_file(path: Path) -> Iterator[tuple[str, str, Any]]:
         yield from ((truth, str(decision), cost) for decision, cost in row.items())
 
 
+def _is_of_numbers(column: pd.Series) -> bool:
+    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+
+
+def _numbers(column: pd.Series, asked: bool | None) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
+    """Return targets that are numbers, no labels, what is said of them, and notes; None for classes."""
+    target = column.name
+    if asked and not _is_of_numbers(column):
+        raise ValueError(
+            f"--laws compares laws of numbers, and --target={target!r} holds {column.dtype}; leave --laws out for "
+            "classes, or write numbers plainly (1234.5)."
+        )
+    if asked is False or not _is_of_numbers(column):
+        return None
+    y = column.to_numpy(np.float64)
+    if not asked and not is_quantity(y):
+        return None
+    said = f"{target!r} is taken for a number, of {len(np.unique(y))} different values"
+    said += "" if asked else "; --combiners takes it for classes"
+    spread, notes = float(np.std(y)), ()
+    # Differences below 1e-6 count as ties, whatever the units.
+    if not 1e-2 <= spread < 1e7:
+        unit = 10.0 ** np.floor(np.log10(spread))
+        y, notes = y / unit, (f"{target!r} is counted in units of {unit:g}.",)
+    return y, (), said, notes
+
+
+def _taken_for_classes(column: pd.Series) -> str:
+    """Say that numbers were taken for classes; nothing of others, or of two values."""
+    n_values = int(cast(Any, column.nunique()))
+    if not _is_of_numbers(column) or n_values < 3:
+        return ""
+    return f"{column.name!r} holds {n_values} different numbers, taken for classes; --laws takes them for a number"
+
+
 def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the codes and labels of the target column."""
     target = column.name
@@ -208,11 +253,11 @@ def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
         # Large integers are no floats.
         numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
         integral = bool(np.all(numbers == np.rint(numbers)))
-        if len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
+        if len(levels) > SOME_CLASSES and not (integral and len(levels) < len(codes) / 5):
             raise ValueError(
-                f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity "
-                "(regression), but expected a class for every row. Choose another column, or cut this one into ranges "
-                "first."
+                f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity, but "
+                "combiners need a class for every row. Leave out --combiners and --model, to compare laws of numbers; "
+                "or choose another column, or cut this one into ranges first."
             )
         levels = pd.Index(numbers.astype(np.int64)) if integral else levels
     labels = tuple(map(str, levels))
@@ -294,14 +339,14 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
     return [(name, other) for name, other in first.items() if name != other]
 
 
-def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a sentence of warning if rows look like copies of others, values and class."""
+def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and target."""
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()
     distinct = int(groups.max()) + 1
     return (
-        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and {target}: copies, it seems (oversampling, a "
         f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
     )
 

@@ -18,14 +18,15 @@ from ._figures import (
     curve_pictures,
     highlighted,
     interval_pictures,
+    law_pictures,
     leaf_size_pictures,
     positive_picture,
     rank_pictures,
     set_pictures,
     uncertainty_pictures,
 )
+from ._laws import MEASURES_OF_LAWS
 from ._sentences import data_line, data_notes, doubt, model_line, run_line, unsupported
-from ._settings import COMPARED_COMBINERS
 from ._store import Results
 from ._summary import (
     BASELINE,
@@ -42,6 +43,7 @@ from ._summary import (
     has_sets,
     outcomes_of,
     poll_averages,
+    ranked_measures,
     ranking,
     set_averages,
     shown_leaf_sizes,
@@ -51,6 +53,7 @@ from ._verdict import (
     BASE_RATES,
     RARE,
     Verdict,
+    arrow,
     decision,
     further,
     is_binary,
@@ -80,17 +83,22 @@ def page(results: Results) -> str:
     """Return the page as HTML."""
     records = results.records()
     n_folds = results.settings.n_folds
-    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in RANKED_MEASURES}
+    of_laws = results.settings.numbers
+    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in ranked_measures(records)}
     found = verdict(results, records)
     names = highlighted(results, rankings, found.leader)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
         "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
-        "curves": curve_pictures(results, records, names),
-        "uncertainty": uncertainty_pictures(results, records),
-        "sets": set_pictures(results, records),
-        "intervals": interval_pictures(results, records),
+        "laws": law_pictures(results, found) if of_laws else [],
     }
+    if not of_laws:
+        figures |= {
+            "curves": curve_pictures(results, records, names),
+            "uncertainty": uncertainty_pictures(results, records),
+            "sets": set_pictures(results, records),
+            "intervals": interval_pictures(results, records),
+        }
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("jaxunc.compare", "."),
         autoescape=True,
@@ -110,29 +118,30 @@ def page(results: Results) -> str:
         decision=decision(results, found),
         further=further(results, found),
         short=_short_rows(found),
-        short_titles=[f"{title(m)} {'↑' if found.larger[m] else '↓'}" for m in shown_measures(found)],
+        short_titles=[title(m) + arrow(found, m) for m in shown_measures(found)],
         tops=_top_rows(results, found) if is_binary(results) else [],
         top_names=_top_names(found),
         rates=shares(results),
         rare=RARE,
         positive_picture=positive_picture(results, found) if is_binary(results) else None,
-        doubtful=_doubtful_rows(results, found),
+        doubtful=[] if of_laws else _doubtful_rows(results, found),
+        noun=found.noun,
         base_rates=BASE_RATES,
         unsupported=unsupported(results, records),
-        measures=[(TITLES[name], _larger(name)) for name in COMPARED_MEASURES],
+        measures=[(TITLES[name], _larger(name)) for name in _measures(records)],
         tables=_average_rows(results, records),
-        sets=_set_rows(results, records),
+        sets=[] if of_laws else _set_rows(results, records),
         set_titles=SET_TITLES.values(),
-        polls=_poll_rows(results),
+        polls=[] if of_laws else _poll_rows(results),
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
         contents=_contents(results, found, figures),
         rank_rows=RANK_ROWS,
-        meanings={name: COMPARED_COMBINERS[name].meaning for name in results.about["combiners"]},
+        meanings={name: meaning(found, name) for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
-        baseline=BASELINE if BASELINE in results.about["combiners"] else None,
+        baseline=found.base if of_laws else BASELINE if BASELINE in results.about["combiners"] else None,
     )
 
 
@@ -169,11 +178,14 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
         rows = []
         for combiner in order:
             cells = []
-            for name in COMPARED_MEASURES:
+            for name in _measures(records):
                 column = part[(name, "mean")].round(DECIMALS)
-                best = column.max() if _larger(name) else column.min()
+                best = {True: column.max(), False: column.min(), None: None}[_larger(name)]
                 value, spread = part.at[combiner, (name, "mean")], part.at[combiner, (name, "std")]
-                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[combiner] == best})
+                shown = (f"{value:.4f}", f"{spread:.3f}")
+                if name in MEASURES_OF_LAWS:
+                    shown = (shown_value(name, value), shown_value(name, spread))
+                cells.append({"value": shown[0], "spread": shown[1], "best": column[combiner] == best})
             rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaves[forest, combiner]})
         tables[forest] = rows
     return tables
@@ -189,7 +201,7 @@ def _short_rows(found: Verdict) -> list[dict[str, Any]]:
             for m, sign in told.items()
         ]
         on = forest_name(*found.grown[name]) if found.grown.get(name, ("", 0))[1] else ""
-        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(name)})
+        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(found, name)})
     return rows
 
 
@@ -251,8 +263,13 @@ def _poll_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _larger(measure: str) -> bool:
-    return {**RANKED_MEASURES, **_SMALLER_IS_BETTER}[measure]
+def _measures(records: Any) -> list[str]:
+    """Return the measures of the appendix."""
+    return [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
+
+
+def _larger(measure: str) -> bool | None:
+    return {**RANKED_MEASURES, **_SMALLER_IS_BETTER, **MEASURES_OF_LAWS}[measure]
 
 
 def _with_marks(sentence: str) -> Markup:

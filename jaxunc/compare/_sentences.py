@@ -20,18 +20,21 @@ def count(number: int, noun: str) -> str:
 def data_line(results: Results) -> str:
     """Describe the data and their size."""
     data = results.about["data"]
+    sizes = f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}"
+    taken = f"; {data['taken']}" if "taken" in data else ""
+    if results.settings.numbers:
+        return sizes + taken
     classes = [f"{label} {size}" for label, size in data["classes"].items()]
     more = f" and {len(classes) - 6} more" if len(classes) > 6 else ""
-    return (
-        f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}, "
-        f"{len(classes)} classes ({', '.join(classes[:6])}{more})"
-    )
+    return f"{sizes}, {len(classes)} classes ({', '.join(classes[:6])}{more}){taken}"
 
 
 def data_notes(results: Results) -> list[str]:
     """Return notes: what was done to the data, what is doubtful about them, and which combiners were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
+    if results.settings.numbers:
+        return notes
     learns = results.settings.counts == "inbag" or results.settings.is_given
     every = (
         name for name, combiner in COMPARED_COMBINERS.items() if not combiner.own and (learns or not combiner.learns)
@@ -89,7 +92,7 @@ def run_line(results: Results) -> str:
     ]
     return (
         f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(parts)}). "
-        "All combiners read the same leaves."
+        f"All {'laws' if settings.numbers else 'combiners'} read the same leaves."
     )
 
 
@@ -108,25 +111,32 @@ def unsupported(results: Results, records: Any) -> list[str]:
     """Return sentences on what the numbers do not support, and why."""
     settings = results.settings
     said = _on_given_model(results)
-    if records.groupby(["forest", "leaf_size", "combiner"])["accuracy"].mean().max() >= _PERFECT:
+    nouns = "laws" if settings.numbers else "combiners"
+    if settings.numbers:
+        said.append(
+            "Coverage is a share of all rows. None of these laws promises it for a row at hand or a group of rows; out "
+            "of bag none is proved for all rows, either. For a proof, hold rows out: "
+            "`UncertainForestRegressor(law='conformal', counts='held_out')`."
+        )
+    elif records.groupby(["forest", "leaf_size", "combiner"])["accuracy"].mean().max() >= _PERFECT:
         said.append(
             "A score is perfect. That is rare but where a copy of the target is among the features: look for one "
             "before you believe it."
         )
     said.append(
-        "This is one data set. Which combiner leads elsewhere is another question; the tests here are about new "
-        "samples of these data alone."
+        f"This is one data set. Which of these {nouns} leads elsewhere is another question; the tests here are about "
+        "new samples of these data alone."
     )
     n_combiners = len(results.about["combiners"])
     if n_combiners > 2:
         said.append(
-            f"The leader was chosen among {n_combiners} combiners by the same numbers that praise it, so its lead is "
+            f"The leader was chosen among {n_combiners} {nouns} by the same numbers that praise it, so its lead is "
             "flattered; to be sure, try it and the runner-up on data that were not used here."
         )
     n_parts = settings.n_repeats * settings.n_folds
     said.append(
         f"The {n_parts} test parts share training data. The tests correct their variance for it, and with so few parts "
-        "find large differences only: combiners that are not told apart may still differ."
+        f"find large differences only: {nouns} that are not told apart may still differ."
     )
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
         said.append(

@@ -6,7 +6,12 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from jaxunc.combiners import Combiner, check_name, combiner_by_name
@@ -82,6 +87,29 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
 }
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
+BASE_RATES = "base rates"
+"""The row of what knows no columns: the classes' shares as probabilities, or the quantiles of a number."""
+PLAIN, TREES = "plain", "trees"
+"""Names of the laws that others are compared with: residuals of one width, and what trees disagree by."""
+COMPARED_LAWS = {
+    "learned": "residuals and leaves, blended as learned",
+    "residuals": "residuals by each row's spread",
+    "conformal": "the same, by conformal ranks",
+    "bins": "the leaves' own targets",
+    PLAIN: "residuals, one width for all rows",
+    TREES: "normal law of the spread between trees",
+}
+"""All laws of numbers that a study can have, and their meanings. The first four are `UncertainForestRegressor`'s."""
+FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
+    "random-forest": lambda n_trees, leaf_size, seed: RandomForestRegressor(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed
+    ),
+    "extra-trees": lambda n_trees, leaf_size, seed: ExtraTreesRegressor(
+        n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=True
+    ),
+}
+"""Kinds of forests that predict a number: (trees, leaf size, seed) → a model with bags."""
+
 GIVEN, REFITTED = "given model", "refitted model"
 """The kinds of a forest that came fitted, in a file, and of one whose pickled estimator is fitted anew to each part."""
 
@@ -95,19 +123,21 @@ class Settings:
     forests
         Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
     combiners
-        Names of combiners, as in the tables of `jaxunc compare`; none for all that suit the data.
+        Names of combiners, as in the tables of `jaxunc compare`, or of laws; none for all that suit the data.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
     n_trees, n_repeats, n_folds
         Trees in a forest; repetitions and folds of stratified cross-validation.
     counts
-        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`.
+        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`. Of numbers always ``"oob"``.
     seed
         Decides the folds and the forests.
     positive
         Of two classes the one to be found; None for the rarer.
     costs
         Costs ``[truth decision]``, in the order of the table's classes; None if errors cost alike.
+    numbers
+        Whether the target is a number, and laws are compared.
 
     Raises
     ------
@@ -126,13 +156,23 @@ class Settings:
     seed: int = 0
     positive: str | None = None
     costs: Sequence[Sequence[float]] | None = None
+    numbers: bool = False
 
     def __post_init__(self):
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
-        for option, names, known in (("--forests", self.forests, FORESTS), ("--combiners", self.combiners, offered)):
+        forests, of_leaves = FORESTS, "--combiners"
+        if self.numbers:
+            object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
+            offered, forests, of_leaves = list(COMPARED_LAWS), FORESTS_OF_NUMBERS, "--laws"
+            if self.counts != "oob" or self.costs is not None or self.positive is not None:
+                raise ValueError(
+                    "--counts, --costs and --positive are for classes, and the target is a number, whose laws are "
+                    "fitted out of bag; leave them out."
+                )
+        for option, names, known in (("--forests", self.forests, forests), (of_leaves, self.combiners, offered)):
             for name in names if not self.has_model or names is self.combiners else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
@@ -152,7 +192,7 @@ class Settings:
         _check_range("--seed", self.seed, 0, "the seed of folds and forests")
         if (
             self.counts != "inbag"
-            and not self.is_given
+            and not (self.is_given or self.numbers)
             and (learning := [name for name in self.combiners if COMPARED_COMBINERS[name].learns])
         ):
             raise ValueError(
@@ -162,7 +202,8 @@ class Settings:
         if self.costs is not None:
             object.__setattr__(self, "costs", checked_costs(self.costs))
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        object.__setattr__(self, "combiners", tuple(name for name in COMPARED_COMBINERS if name in self.combiners))
+        every = COMPARED_LAWS if self.numbers else COMPARED_COMBINERS
+        object.__setattr__(self, "combiners", tuple(name for name in every if name in self.combiners))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
@@ -187,18 +228,20 @@ class Settings:
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def combiners_for(self, n_classes: int) -> tuple[str, ...]:
-        """Return the names of the chosen combiners that suit a number of classes.
+        """Return the names of the chosen combiners that suit a number of classes, or those of the chosen laws.
 
         Parameters
         ----------
         n_classes
-            Number of classes, ≥ 2.
+            Number of classes, ≥ 2; of numbers it is not read.
 
         Raises
         ------
         ValueError
             If none of them does.
         """
+        if self.numbers:
+            return tuple(self.combiners or COMPARED_LAWS)
         learns = self.counts == "inbag" or self.is_given
         every = tuple(
             name

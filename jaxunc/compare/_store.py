@@ -11,7 +11,8 @@ one object:
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
   version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
-  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty.
+  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty. Of numbers the parts are
+  those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` are none.
 """
 
 import hashlib
@@ -46,6 +47,7 @@ from ._evaluate import (
     Outcome,
 )
 from ._inputs import GivenModel, RefittedModel, Table, positive_class
+from ._laws import NumberOutcome, are_sound
 from ._settings import Cell, Settings, cells
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
@@ -58,8 +60,8 @@ class Results(NamedTuple):
 
     about: dict[str, Any]
     """Description of the study, the other parts of the file."""
-    outcomes: dict[Cell, Outcome]
-    """Outcome of each forest, in order."""
+    outcomes: dict[Cell, Any]
+    """Outcome of each forest, in order: an `Outcome`, or of numbers a `NumberOutcome`."""
 
     @property
     def settings(self) -> Settings:
@@ -80,8 +82,10 @@ class Results(NamedTuple):
         )
 
 
-def _more(outcome: Outcome, combiner: str) -> dict[str, float]:
+def _more(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
     """Return the measures that some studies alone have."""
+    if isinstance(outcome, NumberOutcome):
+        return {}
     of = outcome.positive.get(combiner, {})
     tops = {f"top_{top}": share for top, share in zip(TOPS, of.get("top", ()), strict=bool(of))}
     costs = {"cost": outcome.costs[combiner]} if outcome.costs else {}
@@ -92,9 +96,10 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
     """Describe a study and its data, as plain values."""
     settings = replace(settings, positive=positive_class(table, settings.positive))
     digest = hashlib.sha256()
-    for values in (table.X.astype("<f8"), table.y.astype("<i8")):
+    for values in (table.X.astype("<f8"), table.y.astype("<f8" if settings.numbers else "<i8")):
         # Little-endian and contiguous: the same data have the same sum on every machine.
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
+    sizes = np.bincount(table.y).tolist() if table.class_labels else []
     about = {
         "format": "jaxunc compare",
         "format_version": 6,
@@ -104,7 +109,8 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
             "name": table.name,
             "n_instances": table.X.shape[0],
             "n_features": table.X.shape[1],
-            "classes": dict(zip(table.class_labels, np.bincount(table.y).tolist(), strict=True)),
+            "classes": dict(zip(table.class_labels, sizes, strict=True)),
+            **({"taken": table.taken} if table.taken else {}),
             "notes": table.notes,
             "warnings": table.warnings,
             "sha256": digest.hexdigest(),
@@ -138,7 +144,7 @@ class Store:
         """Whether nothing is left to run."""
         return len(self.outcomes) == len(self._cells)
 
-    def add(self, cell: Cell, outcome: Outcome) -> None:
+    def add(self, cell: Cell, outcome: Outcome | NumberOutcome) -> None:
         """Keep an outcome, on disk at once."""
         self.outcomes[cell] = outcome
         # A line for each outcome, appended: an interruption can damage the last line alone, which `_begun` takes away.
@@ -157,7 +163,7 @@ class Store:
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         return Results(self.about, ordered)
 
-    def _finished(self) -> dict[Cell, Outcome] | None:
+    def _finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
         path = self.folder / RESULTS
         if not path.exists():
             return None
@@ -182,7 +188,7 @@ class Store:
                 "Choose another folder, or move the file away."
             ) from error
 
-    def _begun(self) -> Iterator[tuple[Cell, Outcome]]:
+    def _begun(self) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
         """Read the outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
         path = self.folder / UNFINISHED
         if not path.exists():
@@ -208,13 +214,21 @@ class Store:
         if sound != lines:
             path.write_bytes(b"".join(sound))
 
-    def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome]:
+    def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
         """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
-        outcome = Outcome(*(entry[name] for name in Outcome._fields))
-        with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])
-        sound = cell in self._cells and _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
-        if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in _numbers(outcome)):
+        read = lambda kind: kind(*(entry[name] for name in kind._fields))  # noqa: E731
+        if self.about["settings"]["numbers"]:
+            outcome = read(NumberOutcome)
+            sound = are_sound(outcome, self.about["combiners"])
+            numbers = jax.tree.leaves(tuple(outcome), is_leaf=lambda value: value is None)
+        else:
+            outcome = read(Outcome)
+            with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])
+            sound = _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
+            numbers = _numbers(outcome)
+        finite = all(isinstance(n, int | float) and math.isfinite(n) for n in numbers)
+        if cell not in self._cells or not sound or not finite:
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
 

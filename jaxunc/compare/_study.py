@@ -18,7 +18,7 @@ from jaxtyping import Int
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.isotonic import IsotonicRegression
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 from jaxunc._numerics import cores
 from jaxunc.combiners import Answer, LearnedPool, Mean
@@ -39,12 +39,15 @@ from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_da
 
 from ._evaluate import Answers, Outcome, evaluate
 from ._inputs import GivenModel, RefittedModel, Table, positive_class
-from ._settings import COMPARED_COMBINERS, FORESTS, Cell, Settings, cells
+from ._laws import NumberOutcome, evaluate_laws
+from ._settings import COMPARED_COMBINERS, FORESTS, FORESTS_OF_NUMBERS, Cell, Settings, cells
 from ._store import Results, Store, describe
 from ._summary import forest_name
 
 _EVERY = 30.0
 """Seconds between lines of progress."""
+FEWEST = 20
+"""Number of training rows that laws of numbers need."""
 N_FOLDS = 3
 """Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
 
@@ -86,6 +89,9 @@ def run(
     # What can be refused is refused before a folder is made.
     if settings.has_model != (given is not None):
         raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
+    if settings.numbers == bool(table.class_labels):
+        kind = "classes" if table.class_labels else "numbers"
+        raise ValueError(f"numbers={settings.numbers} are the settings, and the target of {table.name} holds {kind}.")
     check_folds(table, settings.n_folds)
     settings.combiners_for(n_classes := len(table.class_labels))
     if settings.costs is not None and len(settings.costs) != n_classes:
@@ -135,28 +141,29 @@ class _Progress:
 
 def study(
     table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
-) -> Iterator[tuple[Cell, Outcome]]:
+) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
     """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
 
     Cells that are ``done`` are left out. With a ``given`` model, of `Settings.for_model`, none is grown: its leaves
-    count the training part.
+    count the training part. Of numbers laws are compared, and folds are not stratified.
 
     Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that the trees were
     grown on; or if no combiner suits the number of classes.
     """
-    together = copies_of(np.asarray(table.X, np.float32), table.y)
+    together = copies_of(np.asarray(table.X, np.float32), table.codes)
     # A copy of a row in another fold would tell its label.
     apart = np.arange(len(table.y)) if together is None else first_of_each(together)
     check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
     combiners = settings.combiners_for(len(table.class_labels))
-    folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
+    kind = RepeatedKFold if settings.numbers else RepeatedStratifiedKFold
+    folds = kind(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
     splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
     groups = apart if together is None else together
     positive = positive_class(table, settings.positive)
     asked: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
     asked["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
-    def run(cell: Cell) -> tuple[Cell, Outcome]:
+    def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = (apart[part] for part in splits[i])
         if together is not None:
@@ -164,6 +171,10 @@ def study(
         # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
         model: Any
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
+        if settings.numbers:
+            model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + i)
+            known = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
+            return cell, evaluate_laws(model.fit(*known[:2]), combiners, known, read(test), table.y[test])
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         elif isinstance(given, RefittedModel):
@@ -256,13 +267,20 @@ def _grow(
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless every class can be in every test fold."""
-    sizes = np.bincount(table.y, minlength=len(table.class_labels))
+    """Raise a ValueError unless every class can be in every test fold; of numbers, unless there are rows enough."""
     if len(table.y) < 2 * n_folds:
         raise ValueError(
             f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
             "two in every fold. Add rows, or lower --folds (to 2 at least)."
         )
+    if not table.class_labels:
+        if len(table.y) * (n_folds - 1) // n_folds < FEWEST:
+            raise ValueError(
+                f"DATA has {len(table.y)} rows, and a training part of --folds={n_folds} fewer than {FEWEST}, which "
+                "the ends of 90% intervals need. Add rows, or raise --folds."
+            )
+        return
+    sizes = np.bincount(table.y, minlength=len(table.class_labels))
     if sizes.min() < n_folds:
         rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
         remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"

@@ -16,7 +16,8 @@ from ._evaluate import (
     SET_MEASURES,
     Outcome,
 )
-from ._settings import OWN
+from ._laws import MEASURES_OF_LAWS
+from ._settings import OWN, PLAIN
 from ._significance import average_ranks, pairwise_corrected_t
 from ._store import Results
 
@@ -27,6 +28,12 @@ TITLES = {
     "log_loss": "log loss",
     "calibration_error": "calibration error",
     "risk_coverage": "risk-coverage",
+    "interval_score": "interval score",
+    "pinball_loss": "pinball loss",
+    "coverage": "coverage",
+    "worst_fifth": "worst fifth",
+    "width": "width",
+    "seconds": "seconds",
 }
 """Titles of the measures in tables and on axes."""
 
@@ -72,8 +79,11 @@ class Ranking(NamedTuple):
 
 
 def baseline_of(combiners: Iterable[str]) -> str | None:
-    """Return what others are compared with: a given model itself, else the default of forests; None if neither ran."""
-    return next((name for name in (OWN, BASELINE) if name in combiners), None)
+    """Return what others are compared with: a given model itself, else the default of forests; None if neither ran.
+
+    Of laws it is that of plain residuals.
+    """
+    return next((name for name in (OWN, BASELINE, PLAIN) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:
@@ -86,16 +96,20 @@ def averages(records: Any) -> pd.DataFrame:
 
     Rows: (forest, combiner); columns: (measure, "mean" | "std").
     """
-    measures = [name for name in COMPARED_MEASURES if name in records]
+    measures = [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
     per_fold = records.groupby(["forest", "combiner", "repeat", "fold"], sort=False)[measures].mean()
     return per_fold.groupby(["forest", "combiner"], sort=False).agg(["mean", "std"])
 
 
 def best_leaf_sizes(records: Any) -> pd.Series:
-    """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and combiner."""
-    brier = records.groupby(["forest", "combiner", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
-    return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
+    """Return the leaf size with the least mean loss (the smallest of equals), for each forest and combiner.
+
+    The loss is the Brier score, of laws the interval score.
+    """
+    by = "brier" if "brier" in records else "interval_score"
+    loss = records.groupby(["forest", "combiner", "leaf_size"], sort=False)[by].mean().round(DECIMALS)
+    return loss.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
@@ -108,7 +122,14 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
     return {forest: int(leaves[forest, combiner]) for forest in results.settings.forests}
 
 
-def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Outcome]:
+def ranked_measures(records: Any) -> dict[str, bool]:
+    """Return {measure: whether larger is better} of those that combiners, or laws, are ranked by."""
+    if "interval_score" not in records:
+        return RANKED_MEASURES
+    return {name: larger for name, larger in MEASURES_OF_LAWS.items() if larger is not None}
+
+
+def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Any]:
     """Return the outcomes of a kind of forest and a leaf size, one for each test fold."""
     return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
 
@@ -172,7 +193,7 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
     Rows: combiners, best first; columns: the measures, and "all", their mean. Equals share their ranks.
     """
     columns = {}
-    for name, larger in RANKED_MEASURES.items():
+    for name, larger in ranked_measures(records).items():
         values = _by_forest(records, name)
         columns[name] = average_ranks(values.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
         combiners = values.columns
@@ -191,7 +212,7 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
     records
         The frame of `Results.records`.
     measure
-        ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``.
+        ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``; of laws ``"interval_score"`` or ``"pinball_loss"``.
     n_folds
         Folds of the cross-validation, by which the test is corrected.
 
@@ -201,7 +222,7 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
         The combiners, best first, and which of them differ by a test.
     """
     per_forest = _by_forest(records, measure)
-    larger = RANKED_MEASURES[measure]
+    larger = ranked_measures(records)[measure]
     ranks = average_ranks(per_forest.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
     order = np.argsort(ranks, kind="stable")
     values = per_forest.groupby(["repeat", "fold"], sort=True).mean().round(DECIMALS).to_numpy()[:, order]

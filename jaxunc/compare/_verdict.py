@@ -1,6 +1,7 @@
 """What to use, in sentences that tests support: each combiner where it is best, beside the default and the leader.
 
 A combiner is taken on the forest where its log loss is least over the *other* test parts: no part chooses for itself.
+Laws of numbers are taken and told apart likewise, by their interval score.
 The corrected resampled t-test compares over the parts, Holm over what is compared alone: every combiner, and the base
 rates, with the default of forests and with the leader.
 """
@@ -11,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from ._evaluate import RANKED_MEASURES, TOPS, least_cost
-from ._settings import COMPARED_COMBINERS, OWN
+from ._laws import MEASURES_OF_LAWS, worst_fifth
+from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, OWN
 from ._significance import corrected_t_test, holm
 from ._store import Results
-from ._summary import DECIMALS, TITLES, baseline_of, forest_name
+from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
-BASE_RATES = "base rates"
-"""The row of what knows the classes' shares alone: their shares as probabilities, the most frequent class."""
 RARE = 0.2
 """Share of rows below which a class is rare."""
 _MOST_NAMED = 4
@@ -37,8 +37,8 @@ class Verdict(NamedTuple):
     """Kind and leaf size of the forest on which each combiner is best."""
     p_values: dict[tuple[str, str, str], float]
     """{(measure, combiner, other): p}, the other being the default or the leader; corrected by Holm."""
-    larger: dict[str, bool]
-    """{measure: whether larger is better}."""
+    larger: dict[str, bool | None]
+    """{measure: whether larger is better}; None of those that are not tested."""
     decided_by: str
     """The measure that chose the leader."""
 
@@ -49,6 +49,16 @@ class Verdict(NamedTuple):
             return 0
         lead = self.means.at[one, measure] - self.means.at[other, measure]
         return 1 if (lead > 0) == self.larger[measure] else -1
+
+    @property
+    def main(self) -> str:
+        """The loss by which combiners, or laws, are taken on a forest."""
+        return "interval_score" if "interval_score" in self.larger else "log_loss"
+
+    @property
+    def noun(self) -> str:
+        """What is compared."""
+        return "law" if self.main == "interval_score" else "combiner"
 
     @property
     def keeps(self) -> bool:
@@ -66,12 +76,14 @@ class Verdict(NamedTuple):
         return sorted(alike, key=lambda name: self.means.at[name, by])
 
 
-def measures_of(results: Results) -> dict[str, bool]:
-    """Return {measure: whether larger is better} of a study, those that decide first."""
+def measures_of(results: Results) -> dict[str, bool | None]:
+    """Return {measure: whether larger is better} of a study, those that decide first; None of what is not tested."""
+    if results.settings.numbers:
+        return MEASURES_OF_LAWS
     costs = {"cost": False} if results.settings.costs is not None else {}
     of_two = {"average_precision": True} | {f"top_{top}": True for top in TOPS}
     order = ("log_loss", "brier", "auc", "accuracy")
-    return costs | {name: RANKED_MEASURES[name] for name in order} | (of_two if is_binary(results) else {})
+    return {**costs, **{name: RANKED_MEASURES[name] for name in order}, **(of_two if is_binary(results) else {})}
 
 
 def is_binary(results: Results) -> bool:
@@ -88,14 +100,23 @@ def shares(results: Results) -> dict[str, float]:
 def verdict(results: Results, records: Any) -> Verdict:
     """Compare the combiners of a study, and choose the one to use."""
     larger = measures_of(results)
-    values, grown = _at_best(records, list(larger))
-    rates = _of_base_rates(results)
-    for measure, of in values.items():
-        of[BASE_RATES] = rates[measure]
+    main = "interval_score" if results.settings.numbers else "log_loss"
+    values, grown = _at_best(records, [name for name in larger if name in records], main)
+    if results.settings.numbers:
+        outcomes = {law: outcomes_of(results, *on) for law, on in grown.items()}
+        del grown[BASE_RATES]
+    else:
+        outcomes, rates = {}, _of_base_rates(results)
+        for measure, of in values.items():
+            of[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
+    if outcomes:
+        means["seconds"] = values["seconds"].median()  # the first ones compile
+        means["worst_fifth"] = pd.Series({law: worst_fifth(of, law) for law, of in outcomes.items()})
     base = baseline_of(grown)
     kept: Any = None
-    for by in [name for name in ("cost", "log_loss", "brier") if name in larger and (base or name == "log_loss")]:
+    order = ("cost", "log_loss", "brier", "interval_score", "pinball_loss")
+    for by in [name for name in order if name in larger and (base or name == main)]:
         # The default first: among equals it stays.
         names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
         start = Verdict(base, names[0], means, grown, {}, larger, by)
@@ -107,7 +128,7 @@ def verdict(results: Results, records: Any) -> Verdict:
                 found = _compared(results, values, start._replace(leader=base))
         if base is None or not found.keeps:
             return found
-        if by == "log_loss":
+        if by == main:
             # Where the default is no better than the base rates, what is better than these is worth more.
             if not found.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
                 return first
@@ -119,6 +140,8 @@ def _compared(results: Results, values: dict[str, pd.DataFrame], found: Verdict)
     """Return a verdict with the tests of its leader and of the default."""
     p_values = {}
     for measure, of in values.items():
+        if found.larger[measure] is None:
+            continue
         against = dict.fromkeys(name for name in (found.base, found.leader) if name is not None)
         pairs = [(name, other) for other in against for name in of if name not in (other, found.base)]
         split = [(of[one] - of[other]).round(DECIMALS).to_numpy() for one, other in pairs]
@@ -127,7 +150,7 @@ def _compared(results: Results, values: dict[str, pd.DataFrame], found: Verdict)
     return found._replace(p_values=p_values)
 
 
-def _at_best(records: Any, measures: list[str]) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
+def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
     """Return {measure: values [test parts, combiners]}, each on the forest that is best for it on the other parts."""
     axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
     names = list(dict.fromkeys(records["combiner"]))
@@ -138,7 +161,7 @@ def _at_best(records: Any, measures: list[str]) -> tuple[dict[str, pd.DataFrame]
         [(name, *forest, *part) for name in names for forest in forests for part in parts]
     )
     cube = {m: table[m].reindex(index).to_numpy().reshape(len(names), len(forests), len(parts)) for m in measures}
-    loss = cube["log_loss"]
+    loss = cube[by]
     others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
     chosen = np.argmin(others, axis=1)[:, None, :]
     values = {m: pd.DataFrame(np.take_along_axis(of, chosen, axis=1)[:, 0].T, columns=names) for m, of in cube.items()}
@@ -176,6 +199,8 @@ def decision(results: Results, found: Verdict) -> str:
     """Return the sentence that decides; names of combiners stand between backticks, classes between asterisks."""
     if len(found.grown) == 1:
         return f"Nothing to decide: `{found.leader}` alone was run."
+    if found.noun == "law":
+        return _decision_on_laws(found)
     rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
     if by != "cost" and found.differs(by, found.leader, rates) != 1:
         least = loss.drop(rates).idxmin()
@@ -228,6 +253,50 @@ def decision(results: Results, found: Verdict) -> str:
     return f"{first}{_at_the_top(results, found)}{_accuracy(results, found)}."
 
 
+def _decision_on_laws(found: Verdict) -> str:
+    by, means, leader, base = found.decided_by, found.means, found.leader, found.base
+    loss = means["interval_score"].drop(BASE_RATES)
+    said = lambda name, m="interval_score": shown_value(m, means.at[name, m])  # noqa: E731
+    held = (
+        f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
+        "the worst fifth of the rows"
+    )
+    if found.differs(by, leader, BASE_RATES) != 1 and found.differs(by, leader, base) != 1:
+        return (
+            f"Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score "
+            f"{said(BASE_RATES)}, on rows that they had not seen (the least, `{loss.idxmin()}`'s, is "
+            f"{said(loss.idxmin())})."
+        )
+    if base is None:
+        return (
+            f"Of these take {_named(found)}: its 90% intervals have the least interval score, {said(leader)}, on rows "
+            f"that it had not seen{held}."
+        )
+    if found.keeps:
+        rival = loss.drop(base).idxmin()
+        chance = ", which may be chance" if loss[rival] < loss[base] else ""
+        return (
+            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as "
+            f"tests tell: interval score {said(base)}; `{rival}` has {said(rival)}{chance}{held}."
+        )
+    if by == "pinball_loss":
+        return (
+            f"Use {_named(found)}: its quantiles are better than those of residuals of one width, pinball loss "
+            f"{said(leader, by)} against {said(base, by)} on rows that it had not seen; by interval score they are not "
+            f"told apart ({said(leader)} against {said(base)}){held}."
+        )
+    if not found.differs(by, leader, base):
+        return (
+            f"Use {_named(found)}: its 90% intervals are better than the target's own quantiles, interval score "
+            f"{said(leader)} against {said(BASE_RATES)} on rows that it had not seen; those of one width "
+            f"({said(base)}) are not, though tests do not tell these from its own{held}."
+        )
+    return (
+        f"Use {_named(found)}: its 90% intervals are better than those of one width, interval score {said(leader)} "
+        f"against {said(base)} on rows that it had not seen{held}."
+    )
+
+
 def _named(found: Verdict) -> str:
     return f"`{found.leader}`{_where(found, found.leader)}"
 
@@ -274,7 +343,7 @@ def further(results: Results, found: Verdict) -> list[str]:
     """Return what else tests tell, a sentence each: ties, other measures, costs, what to leave alone."""
     if len(found.grown) == 1:
         return []
-    by, said = found.decided_by, []
+    by, main, said = found.decided_by, found.main, []
     value = lambda name, measure: f"`{name}` ({shown_value(measure, found.means.at[name, measure])})"  # noqa: E731
     if ties := found.ties:
         more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
@@ -289,11 +358,12 @@ def further(results: Results, found: Verdict) -> list[str]:
         one += " (not told apart)" * (not found.keeps and not found.differs("cost", found.leader, found.base))
         alone = "" if found.differs("cost", found.leader, BASE_RATES) else ", which is not told apart"
         said.append(f"{one}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
-    others = [m for m in found.larger if m not in (by, "cost") and m not in _tops()]
+    tested = [m for m, larger in found.larger.items() if larger is not None]
+    others = [m for m in tested if m not in (by, "cost", *_tops())]
     told = {measure: found.differs(measure, found.leader, found.base) for measure in others}
     for sign, word in ((1, "better"), (-1, "worse")):
         pairs = [
-            f"{title(m)} ({_pair(found.means.at[found.leader, m], found.means.at[found.base, m])})"
+            f"{title(m)} ({_pair(found.means.at[found.leader, m], found.means.at[found.base, m], m)})"
             for m in others
             if told[m] == sign
         ]
@@ -301,18 +371,21 @@ def further(results: Results, found: Verdict) -> list[str]:
     if found.keeps:
         for m in others:
             better = [name for name in found.grown if found.differs(m, name, found.base) == 1]
-            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=found.larger[m])
+            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=bool(found.larger[m]))
             if best:
                 rest = f" (and {len(best) - 1} more)" if len(best) > 1 else ""
                 said.append(f"By {title(m)} {value(best[0], m)} is better than {value(found.base, m)}{rest}.")
     alike = [m for m in others if not any(found.differs(m, name, found.base) == 1 for name in found.grown)]
     if alike:
-        said.append(f"By {_and([title(m) for m in alike], 'or')} no combiner is told to be better than `{found.base}`.")
-    worse = [name for name in found.grown if found.differs("log_loss", name, found.base) == -1]
-    if worse := sorted(worse, key=lambda name: -found.means.at[name, "log_loss"]):
+        said.append(
+            f"By {_and([title(m) for m in alike], 'or')} no {found.noun} is told to be better than `{found.base}`."
+        )
+    worse = [name for name in found.grown if found.differs(main, name, found.base) == -1]
+    if worse := sorted(worse, key=lambda name: -found.means.at[name, main]):
         more = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
-        listed = ", ".join(value(name, "log_loss") for name in worse[:_MOST_NAMED])
-        said.append(f"Probabilities worse than `{found.base}`'s by log loss: {listed}{more}.")
+        listed = ", ".join(value(name, main) for name in worse[:_MOST_NAMED])
+        what = "Intervals" if found.noun == "law" else "Probabilities"
+        said.append(f"{what} worse than `{found.base}`'s by {title(main)}: {listed}{more}.")
     return said
 
 
@@ -327,7 +400,8 @@ def shown_measures(found: Verdict) -> list[str]:
     """Return the columns of the short table: measures on which something in it differs from the default."""
     rows = [name for name in shown_rows(found) if name != BASE_RATES]
     plain = [m for m in found.larger if m not in _tops()]
-    return [m for m in plain if m in ("cost", "log_loss") or any(found.differs(m, name, found.base) for name in rows)]
+    always = {"cost", found.main, *(m for m, larger in found.larger.items() if larger is None)}
+    return [m for m in plain if m in always or any(found.differs(m, name, found.base) for name in rows)]
 
 
 def title(measure: str) -> str:
@@ -335,9 +409,16 @@ def title(measure: str) -> str:
     return {"average_precision": "average precision", "cost": "cost"}.get(measure) or TITLES[measure]
 
 
-def meaning(name: str) -> str:
+def meaning(found: Verdict, name: str) -> str:
     """Return a row's meaning in a few words."""
+    if found.noun == "law":
+        return COMPARED_LAWS.get(name, "the target's quantiles alone")
     return "the classes' shares alone" if name == BASE_RATES else COMPARED_COMBINERS[name].meaning
+
+
+def arrow(found: Verdict, measure: str, up: str = "↑", down: str = "↓") -> str:
+    """Return which way of a measure is better; nothing if neither."""
+    return {True: f" {up}", False: f" {down}", None: ""}[found.larger[measure]]
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -347,7 +428,9 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def shown_value(measure: str, value: float) -> str:
-    """Return a value as tables have it; costs are for 100 rows."""
+    """Return a value as tables have it; costs are for 100 rows, and measures of laws in units of the target."""
+    if measure in ("interval_score", "pinball_loss", "width"):
+        return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
     return _cost(value) if measure == "cost" else number(value)
 
 
@@ -356,8 +439,10 @@ def _cost(value: float) -> str:
     return f"{100 * value:.2f}" if value < 1 else f"{100 * value:.0f}"
 
 
-def _pair(one: float, other: float) -> str:
+def _pair(one: float, other: float, measure: str = "log_loss") -> str:
     """Return two values with as many digits as tell them apart."""
+    if measure in MEASURES_OF_LAWS:
+        return f"{shown_value(measure, one)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(one, d) != round(other, d)), 6)
     return f"{number(one, digits)} against {number(other, digits)}"
 

@@ -85,6 +85,17 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
     return table, said
 
 
+SOME_CLASSES, MOST_CLASSES = 20, 100
+"""Number of integers that are classes in any table, and in one with five rows or more of each."""
+
+
+def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
+    """Return whether numbers of a target are a quantity, and no classes: fractions, or many different integers."""
+    n_values = len(np.unique(values))
+    few = n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < len(values) / 5)
+    return not few or not np.array_equal(values, np.rint(values))
+
+
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     """Return the rows whose target is known, and a note of how many are not; raises a ValueError if none is.
 

@@ -367,7 +367,17 @@ DATA = [
     ("predict nameless lists.parquet --output p --features a l kind", "column 'l' holds list.*no numbers"),
     ("predict nameless dates.parquet --output p --features a b d", "'d' holds timestamp.*make them numbers"),
     ("predict nameless words.csv --output p --features a w d", "words.csv cannot be read: .*'red'"),
-    ("compare quantity.csv --target kind", "60 different numbers.*a quantity"),
+    ("compare quantity.csv --target kind --combiners vote", "60 different numbers.*a quantity"),
+    ("compare quantity.csv --target kind --combiners", "Leave out --combiners and --model, to compare laws"),
+    ("compare quantity.csv --target kind --laws lernt", "--laws='lernt' is unknown. Did you mean 'learned'"),
+    ("compare quantity.csv --target kind --laws --combiners", "--combiners is for classes; leave one of them out"),
+    ("compare --laws", "the shipped data have classes; leave one"),
+    ("COMPARE --laws", "--laws compares laws of numbers, and --target='kind' holds (str|object)"),
+    *each("compare quantity.csv --target kind --counts", "--counts.* for classes", "inbag", "held_out"),
+    *each(
+        "compare quantity.csv --target kind", "--costs and --positive are for classes", "--costs a:b=1", "--positive a"
+    ),
+    ("compare quantity.csv --target kind --forests single-tree", "--forests='single-tree' is unknown"),
     ("compare lists.parquet --target kind", "'l' of DATA holds list.*; give each part its own column"),
 ]
 

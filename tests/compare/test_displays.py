@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from scipy.stats import binom
 
 from jaxunc import compare, metrics
 from jaxunc.compare._displays import PALETTE
@@ -193,6 +194,50 @@ def test_polled(ax):
     assert len(compare.PolledDisplay([1, 0]).plot(ax, mean=False).bars_) == 2
 
 
+ENDS, TRUTH = np.array([[0.0, 4.0], [1.0, 2.0], [2.0, 5.0]]), np.array([5.0, 1.5, 2.0])
+
+
+def test_prediction_intervals(ax):
+    display = compare.PredictionIntervalDisplay.from_predictions(ENDS, TRUTH, name="law", ax=ax)
+    assert [bar.tolist() for bar in display.bars_.get_segments()] == [
+        [[i, low], [i, high]] for i, (low, high) in enumerate(ENDS[[1, 2, 0]])
+    ], "the narrowest first"
+    assert display.held_.get_xydata().tolist() == [[0, 1.5], [1, 2.0]], "an end is held"
+    assert display.missed_.get_xydata().tolist() == [[2, 5.0]]
+    assert display.bars_.get_label() == "law"
+    many = compare.PredictionIntervalDisplay(np.sort(np.random.default_rng(0).normal(size=(5000, 2))), np.zeros(5000))
+    drawn = np.ptp([bar[:, 1] for bar in many.plot(ax, most=50, color="k").bars_.get_segments()], axis=1).ravel()
+    assert len(drawn) == 50
+    assert np.all(np.diff(drawn) >= 0)
+    widths = np.ptp(many.interval, axis=1)
+    assert (drawn[0], drawn[-1]) == (widths.min(), widths.max())
+
+
+class Asked:
+    """What answers with intervals of as many numbers on both sides as their coverage in tenths."""
+
+    def predict_interval(self, X, coverage=0.9):
+        return X[:, :1] + np.array([-10, 10]) * coverage
+
+
+def test_coverage(ax):
+    y = np.arange(10.0)
+    display = compare.CoverageDisplay.from_estimator(Asked(), np.zeros((10, 1)), y, name="law", ax=ax)
+    np.testing.assert_allclose(display.line_.get_xdata(), np.arange(1, 10) / 10)
+    np.testing.assert_allclose(display.line_.get_ydata(), np.arange(2, 11) / 10, err_msg="0 to 10 c are held")
+    assert display.n == 10
+    band = display.band_.get_paths()[0].vertices
+    at_half = band[np.isclose(band[:, 0], 0.5), 1]
+    np.testing.assert_allclose([at_half.min(), at_half.max()], binom.ppf([0.025, 0.975], 10, 0.5) / 10)
+    again = compare.CoverageDisplay.from_predictions(ENDS[None], TRUTH, coverages=[0.5], ax=ax, color="k", marker="s")
+    assert again.line_.get_ydata().tolist() == [2 / 3]
+    assert compare.CoverageDisplay([0.5], [0.4]).plot(ax, reference=False).band_ is None
+    shown = compare.PredictionIntervalDisplay.from_estimator(Asked(), np.zeros((10, 1)), y, coverage=0.3, ax=ax)
+    assert len(shown.held_.get_xdata()) == 4
+    with pytest.raises(TypeError, match="estimator is a int without predict_interval"):
+        compare.CoverageDisplay.from_estimator(3, y, y)
+
+
 LINES, SHARES = {"equal": [0.8, 0.7], "averaged": [0.5]}, np.array([[0.9, 0.1], [0.5, 0.5]])
 PATHS = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
 REFUSED = [
@@ -220,6 +265,17 @@ REFUSED = [
     ),
     *(("for each number of trees", compare.PolledDisplay, [wrong], {}) for wrong in ([[1, 2]], [-1, 2])),
     ("nothing to draw", compare.PolledDisplay, [[0, 0]], {}),
+    (r"interval has shape \(3, 2\) and y \(2,\)", compare.PredictionIntervalDisplay, [ENDS, TRUTH[:2]], {}),
+    ("each of the numbers in y", compare.PredictionIntervalDisplay, [np.zeros((0, 2)), []], {}),
+    ("holds NaN", compare.PredictionIntervalDisplay, [ENDS, TRUTH * np.nan], {}),
+    ("a share for each coverage", compare.CoverageDisplay, [[0.1, 0.9], [0.5]], {}),
+    *(("nominal", compare.CoverageDisplay, [[wrong], [0.5]], {}) for wrong in (0, 1, np.nan)),
+    (r"no shares in \[0, 1\]", compare.CoverageDisplay, [[0.5], [1.5]], {}),
+    ("n=0 is below 1", compare.CoverageDisplay, [[0.5], [0.5]], {"n": 0}),
+    (
+        *("intervals has shape", compare.CoverageDisplay.from_predictions, [ENDS, TRUTH]),
+        {"coverages": [0.5]},
+    ),
 ]
 
 

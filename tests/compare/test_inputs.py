@@ -106,7 +106,6 @@ REFUSED = {
     "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
     "unknown target": ("t.csv", ROWS, "Y", ["has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'"]),
     "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
-    "quantity": ("t.csv", QUANTITY, "y", ["40 different numbers in 40 rows", "regression"]),
     "infinite": ("t.csv", ROWS + "1,inf,0\n-inf,1e39,0\n", "y", ["column 'a' of", "1 infinite", "first in row 42"]),
     "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
     "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
@@ -119,6 +118,47 @@ def test_refused(write, name, content, target, said):
         compare.study_table(write(name, content), target)
     for words in said:
         assert words in str(caught.value)
+
+
+WHOLE = "a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40))
+MANY = "a,y\n" + "".join(f"{i},{i % 101}\n" for i in range(909))
+TAKEN = {
+    "fractions": (QUANTITY, None, (), "'y' is taken for a number, of 40 different values; --combiners takes it"),
+    "few fractions": (WHOLE.replace(",1\n", ",1.5\n"), None, (), "taken for a number, of 7"),
+    "many integers": (MANY, None, (), "taken for a number, of 101"),
+    "few integers": (WHOLE, None, tuple("0123456"), "7 different numbers, taken for classes; --laws takes them"),
+    "few, as numbers": (WHOLE, True, (), "'y' is taken for a number, of 7 different values"),
+    "many, as classes": (MANY, False, tuple(map(str, range(101))), "101 different numbers, taken for classes"),
+    "two": (ROWS, None, ("0", "1"), ""),
+    "words": (WHOLE.replace(",1\n", ",x\n"), None, (*"023456", "x"), ""),
+}
+
+
+@pytest.mark.parametrize(("content", "numbers", "labels", "said"), TAKEN.values(), ids=TAKEN)
+def test_what_a_target_is_taken_for(write, content, numbers, labels, said):
+    table = compare.study_table(write("t.csv", content), "y", (), numbers)
+    assert table.class_labels == labels
+    assert said in table.taken
+    assert bool(said) == bool(table.taken)
+    assert (table.y.dtype.kind == "f") == (not labels)
+    assert not [warning for warning in table.warnings if "one for one" in warning and not labels]
+
+
+def test_numbers_and_classes_that_are_not_there(write):
+    with pytest.raises(ValueError, match="40 different numbers in 40 rows: a quantity, but combiners need a class"):
+        compare.study_table(write("t.csv", QUANTITY), "y", (), False)
+    with pytest.raises(ValueError, match="--laws compares laws of numbers, and --target='y' holds"):
+        compare.study_table(write("t.csv", WHOLE.replace(",1\n", ",x\n")), "y", (), True)
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1e-9, 1e-9), (1, 1), (1e12, 1e12)])
+def test_numbers_come_in_units_of_their_spread(write, factor, unit):
+    """Differences below 1e-6 are ties, so a target counts in units by which it differs."""
+    numbers = np.random.default_rng(0).normal(5, 3, 60).round(3)
+    content = "a,y\n" + "".join(f"{i},{float(y) * factor!r}\n" for i, y in enumerate(numbers))
+    table = compare.study_table(write("t.csv", content), "y")
+    np.testing.assert_allclose(table.y, numbers * factor / unit, rtol=1e-12)
+    assert [f"'y' is counted in units of {unit:g}."] * (unit != 1) == [n for n in table.notes if "units" in n]
 
 
 def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
