@@ -46,6 +46,10 @@ class Forks(eqx.Module):
         return self.tree.shape[0]
 
 
+LEFT_OUT = "{}(without its arrays)"
+"""What stands for what `eqx.filter` has taken apart, or holds labels in place of arrays."""
+
+
 class Trees(PickledModule):
     """Binary decision trees as padded arrays, whatever is stored in their leaves.
 
@@ -103,6 +107,8 @@ class Trees(PickledModule):
         return jnp.where(self.feature < 0, -1 - self.feature, -1)
 
     def __repr__(self) -> str:
+        if not hasattr(self.feature, "shape"):
+            return LEFT_OUT.format("Trees")
         return f"Trees(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_features={self.n_features})"
 
 
@@ -363,6 +369,8 @@ class Forest(PickledModule):
         return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
 
     def __repr__(self) -> str:
+        if not (hasattr(self.trees.feature, "shape") and hasattr(self.count_table, "shape")):
+            return LEFT_OUT.format("Forest")
         return (
             f"Forest(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_classes={self.n_classes}, "
             f"n_features={self.n_features}, distinct leaves={self.count_table.shape[0]}"
