@@ -338,7 +338,7 @@ def _exported(
 
 
 def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """The answer for a symbolic number of instances, in a program that is exported; the engine is for missing values."""
+    """The answer for a symbolic number of instances, in an exported program; the engine is for missing values."""
     # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
     engine, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 

@@ -148,9 +148,10 @@ def test_a_program_around_it_is_exported_for_any_number(name):
         for size in ROWS:
             X, mask = rows(size), np.random.default_rng(size).random((size, trees)) < 0.5
             jax.tree.map(np.testing.assert_array_equal, served(X, mask), bound(X, tree_mask=mask))
+    table = ju.inference.leaf_table(forest, ju.Mean())
+    alone = jax.export.export(jax.jit(lambda X: ju.inference.fold(forest, table, X)))
     with pytest.raises(ValueError, match="n instances, a number that is not known"):
-        table = ju.inference.leaf_table(forest, ju.Mean())
-        jax.export.export(jax.jit(lambda X: ju.inference.fold(forest, table, X)))(given[0])
+        alone(given[0])
 
 
 @pytest.mark.once
