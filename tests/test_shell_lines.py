@@ -106,7 +106,7 @@ def test_from_a_table_to_answers(tmp_path, monkeypatch, capsys):
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 def test_a_folder_that_grows_is_scored_and_watched(tmp_path, monkeypatch, capsys):
-    """`docs/how_to/every_night.md`: nights that are alike, a broken one, and one of rows that the model does not know."""
+    """`docs/how_to/every_night.md`: nights that are alike, a broken one, and one of rows of another kind."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
 
@@ -142,7 +142,9 @@ def test_a_folder_that_grows_is_scored_and_watched(tmp_path, monkeypatch, capsys
     rows(200, strange=True).to_parquet("inbox/2026-11-03.parquet")
     assert "of last night's rows are doubtful" in str(night())
     capsys.readouterr()
-    (tmp_path / "inbox" / "2026-11-04.parquet").write_bytes((tmp_path / "inbox" / "2026-11-03.parquet").read_bytes()[:99])
+    (tmp_path / "inbox" / "2026-11-04.parquet").write_bytes(
+        (tmp_path / "inbox" / "2026-11-03.parquet").read_bytes()[:99]
+    )
     with pytest.raises(SystemExit) as end:
         command_line.main(shlex.split(predict)[1:])
     assert end.value.code == 2

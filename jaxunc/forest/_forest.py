@@ -429,11 +429,12 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
         return
     kind, advice = type(given), "Pass a Forest, such as jaxunc.from_sklearn(model)."
     if kind.__module__.partition(".")[0] == "sklearn":
-        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
     elif kind.__module__.startswith("jaxunc.additive"):
         advice = (
             "Its leaves hold values, and its trees correct each other: no combiner merges such trees. Ask its raw and "
-            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y)."
+            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). "
+            "See docs/libraries.md."
         )
     elif kind.__module__.startswith("jaxunc.estimators"):
         advice = "Pass its forest_, which it has once it is fitted."
