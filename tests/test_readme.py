@@ -21,7 +21,7 @@ PROGRAMS = {
     "equinox_flax_optax": ["flax"],
     "serve": ["fastapi", "httpx", "huggingface_hub", "mlflow", "ray.serve"],
 }
-"""Pages that need other people's programs (extra: libraries), by what they import."""
+"""Pages that need other people's programs (extra: programs), by what they import."""
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text() and page.stem not in PROGRAMS]
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 
