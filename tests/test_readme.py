@@ -82,7 +82,10 @@ def test_pages_inside_other_programs_run(name, tmp_path, monkeypatch):
         pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)
     with jax.numpy_dtype_promotion("standard"), jax.debug_key_reuse(False):
-        assert run(ROOT / "docs" / "how_to" / f"{name}.md", {}) > 0
+        names: dict = {}
+        assert run(ROOT / "docs" / "how_to" / f"{name}.md", names) > 0
+        for trained in [names[one] for one in ("trained", "moved", "head") if one in names]:
+            np.testing.assert_array_equal(trained.forest.probability(names["X"]), names["before"])
 
 
 @pytest.mark.parametrize("page", [README, *ALL_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
