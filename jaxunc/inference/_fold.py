@@ -215,8 +215,8 @@ def fold(
     return rejoin(layout, *merged)
 
 
-def as_mask(mask, n_instances: int, n_trees: int):
-    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
+def as_mask(mask, n_instances: Any, n_trees: int):
+    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``. Their number may be symbolic."""
     if mask is None:
         return None
     refuse_masked("tree_mask", mask)
