@@ -216,7 +216,7 @@ def fold(
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
-    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``. Their number may be symbolic."""
+    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
     if mask is None:
         return None
     refuse_masked("tree_mask", mask)
