@@ -77,6 +77,13 @@ def main(argv: Sequence[str] | None = None) -> None:
                 command.run(args)
         except (ValueError, TypeError, OSError) as error:
             parser.fail(in_options(_said(error), known))
+        except (RuntimeError, AssertionError) as error:
+            if (named := _platform_that_is_not_there()) is None:
+                raise
+            parser.fail(
+                f"JAX finds no device of JAX_PLATFORMS={named}{f' ({error})' if str(error) else ''}. Install JAX for "
+                "it, or unset that. See docs/how_to/accelerators.md"
+            )
         except MemoryError:
             parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
         except KeyboardInterrupt:
@@ -98,6 +105,16 @@ def _absent_packages_named(parser: _Parser) -> Iterator[None]:
         if package not in _CLI_PACKAGES:
             raise
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
+
+
+def _platform_that_is_not_there() -> str | None:
+    """Return the platform that the environment names, if JAX has no device of it."""
+    named = os.environ.get("JAX_PLATFORMS")
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError):  # what JAX raises of platforms that it does and does not know to be absent
+        return named
+    return None
 
 
 def _said(error: Exception) -> str:

@@ -7,6 +7,7 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +18,12 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 ALL_PAGES = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [page for page in ALL_PAGES if "```python" in page.read_text()]
+PROGRAMS = {
+    "equinox_flax_optax": ["flax"],
+    "serve": ["fastapi", "httpx", "huggingface_hub", "mlflow", "ray.serve"],
+}
+"""Pages that need other people's programs (extra: programs), by what they import."""
+PAGES = [page for page in ALL_PAGES if "```python" in page.read_text() and page.stem not in PROGRAMS]
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 
 
@@ -68,6 +74,20 @@ def test_examples_run():
     rule = names["GiniWeighted"]()
     counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
     np.testing.assert_allclose(np.sum(rule.probability(counts), axis=-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("default")  # those of other people's programs are theirs
+def test_pages_inside_other_programs_run(name, tmp_path, monkeypatch):
+    """Each from its own first line, in a folder of its own."""
+    for needed in PROGRAMS[name]:
+        pytest.importorskip(needed)
+    monkeypatch.chdir(tmp_path)
+    with jax.numpy_dtype_promotion("standard"), jax.debug_key_reuse(False):
+        names: dict = {}
+        assert run(ROOT / "docs" / "how_to" / f"{name}.md", names) > 0
+        for trained in [names[one] for one in ("trained", "moved", "head") if one in names]:
+            np.testing.assert_array_equal(trained.forest.probability(names["X"]), names["before"])
 
 
 @pytest.mark.parametrize("page", [README, *ALL_PAGES], ids=lambda page: str(page.relative_to(ROOT)))

@@ -104,3 +104,53 @@ def test_from_a_table_to_answers(tmp_path, monkeypatch, capsys):
     answers = pd.read_parquet("answers")
     assert list(answers["id"]) == list(range(60))
     assert {"class", "probability_no", "probability_yes"} < set(answers)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
+def test_a_folder_that_grows_is_scored_and_watched(tmp_path, monkeypatch, capsys):
+    """`docs/how_to/every_night.md`: nights that are alike, a broken one, and one of rows of another kind."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+
+    def rows(n: int, *, strange: bool = False) -> pd.DataFrame:
+        table = pd.DataFrame({"income": rng.normal(0.4 if strange else 0, 0.05 if strange else 1, n)})
+        return table.assign(age=rng.integers(20, 70, n), id=range(n))
+
+    table = rows(600)
+    label = np.where(table["income"] + 0.02 * (table["age"] - 45) + rng.normal(0, 0.3, 600) > 0.4, "no", "yes")
+    table.drop(columns="id").assign(default=label).to_csv("loans.csv", index=False)
+    (tmp_path / "inbox").mkdir()
+    page = ROOT / "docs" / "how_to" / "every_night.md"
+    (watch,) = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    (_, fit), (_, predict, watches) = (block.splitlines() for block in blocks(page))
+    assert watches == "python watch.py"
+
+    def night() -> str | int:
+        """What watching says of it."""
+        command_line.main(shlex.split(predict)[1:])
+        with pytest.raises(SystemExit) as end:
+            exec(watch, {})
+        return end.value.code
+
+    command_line.main([*shlex.split(fit)[1:], "--trees", "30"])
+    for day in range(3):
+        rows(200).to_parquet(f"inbox/2026-11-0{day}.parquet")
+        assert night() == 0 or day == 0  # the first has none before it
+    whole = {part.name: part.read_bytes() for part in (tmp_path / "answers").iterdir()}
+    broken = sorted(name for name in whole if name.startswith("part"))[-1]
+    (tmp_path / "answers" / broken).unlink()  # a run that was killed before it
+    assert night() == 0
+    assert {part.name: part.read_bytes() for part in (tmp_path / "answers").iterdir()} == whole
+    rows(200, strange=True).to_parquet("inbox/2026-11-03.parquet")
+    assert "of last night's rows are doubtful" in str(night())
+    capsys.readouterr()
+    (tmp_path / "inbox" / "2026-11-04.parquet").write_bytes(
+        (tmp_path / "inbox" / "2026-11-03.parquet").read_bytes()[:99]
+    )
+    with pytest.raises(SystemExit) as end:
+        command_line.main(shlex.split(predict)[1:])
+    assert end.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert re.fullmatch(r"jaxunc: error: .*2026-11-04\.parquet.*\n", told.err)

@@ -23,6 +23,7 @@ TOLD = {
     "**With a guarantee.** 90 % of all rows": "benchmarks/test_sets.py::test_what_the_docs_say_of_promises",
     "there is no guarantee": NO_CLAIM,
     "The guarantee is for rows drawn": "benchmarks/test_sets.py::test_a_promise_is_kept_within_binomial_error",
+    "and keeps the forest as it is, to the bit": "test_readme.py::test_pages_inside_other_programs_run",
     "# the bound forest's, to the last bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "Answers are those of the same dense data, to the bit": "estimators/test_sparse.py::test_counts",
     "ju.load gives it back, answers bit for bit": "storage/test_round_trip.py::test_bound_forests",

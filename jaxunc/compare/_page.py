@@ -147,19 +147,21 @@ def page(results: Results) -> str:
 
 def _contents(results: Results, found: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
     """Return the places of the page that it has, in their order, and what stands there."""
+    of_classes = not results.settings.numbers
     places = {
+        "laws": "" if of_classes else "Do the intervals keep their word?",
         "finding": f"Finding {results.settings.positive}" if is_binary(results) else "",
-        "doubtful": "The most doubtful rows" if _doubtful_rows(results, found) else "",
+        "doubtful": "The most doubtful rows" if of_classes and _doubtful_rows(results, found) else "",
         "limits": "What the numbers do not say",
         "run": "How it was run",
-        "all": "All combiners",
+        "all": f"All {found.noun}s",
         "ranks": "Ranks" if figures["ranks"] else "",
         "leaf-sizes": "Leaf sizes" if figures["leaf_sizes"] else "",
-        "trust": "Can the answers be trusted?",
-        "uncertainty": "Two kinds of uncertainty",
-        "sets": "Sets of classes" if has_sets(results) else "",
-        "intervals": "Intervals" if has_sets(results) else "",
-        "votes": "Votes" if _poll_rows(results) else "",
+        "trust": "Can the answers be trusted?" if of_classes else "",
+        "uncertainty": "Two kinds of uncertainty" if of_classes else "",
+        "sets": "Sets of classes" if of_classes and has_sets(results) else "",
+        "intervals": "Intervals" if of_classes and has_sets(results) else "",
+        "votes": "Votes" if of_classes and _poll_rows(results) else "",
         "meanings": "What the words mean",
     }
     return {place: name for place, name in places.items() if name}

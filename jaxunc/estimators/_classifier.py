@@ -216,13 +216,25 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, 
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else numbers_among_objects(plain_table(X))
     y = tuple(labels_given(estimator, labels) for labels in y)
-    if isinstance(X, Frame) or made:
-        if not made:
-            take_names(estimator, X, reset=reset)
-        checks = {"estimator": estimator, **checks}
-        values: Any = array_of(X, "X") if isinstance(X, Frame) else X
-        return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
-    return validate_data(estimator, X, *y, reset=reset, **checks)
+    try:
+        if isinstance(X, Frame) or made:
+            if not made:
+                take_names(estimator, X, reset=reset)
+            checks = {"estimator": estimator, **checks}
+            values: Any = array_of(X, "X") if isinstance(X, Frame) else X
+            return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
+        return validate_data(estimator, X, *y, reset=reset, **checks)
+    except ValueError as error:
+        if made or WORDS not in str(error):
+            raise
+        raise ValueError(
+            f"X holds words: {error}. Put a pipeline with an encoder, such as OneHotEncoder, in the place of the "
+            "forest: see docs/how_to/use_a_pipeline.md."
+        ) from error
+
+
+WORDS = "convert string to float"
+"""What NumPy says of words."""
 
 
 def mixed_data(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
@@ -463,7 +475,7 @@ class CountedForest(ProbabilityClassifier):
         try:
             return validated(self, made, reset=False, made=True, **self._data_checks(allows_nan))
         except ValueError as error:
-            if "convert string to float" not in str(error):
+            if WORDS not in str(error):
                 raise
             raise ValueError(
                 f"the pipeline's steps {[name for name, _ in self._steps]} leave words for the forest: {error}. Encode "
@@ -664,7 +676,8 @@ def taken_forest(model: Any) -> Forest:
         return found
     if found.class_labels is None:
         raise TypeError(
-            f"estimator is a {name} that predicts numbers; pass one of classes. For sums of a regressor: "
+            f"estimator is a {name} that predicts numbers; pass one of classes. How sure a number is, "
+            "UncertainForestRegressor says: see docs/how_to/how_sure_is_a_number.md. Sums of a regressor: "
             "jaxunc.from_any(model).predict(X)."
         )
     if not found.is_forest:
@@ -673,7 +686,8 @@ def taken_forest(model: Any) -> Forest:
             f"estimator is a {name} whose {stages} stages of trees correct each other, but combiners take trees that "
             "all answer the same question. Random forests are taken (XGBoost's num_parallel_tree with one round, "
             "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
-            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'."
+            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'. "
+            "See docs/libraries.md."
         )
     return uncounted_forest(found)
 

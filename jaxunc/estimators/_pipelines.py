@@ -97,14 +97,15 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
     where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
     if isinstance(forest, BaseEstimator) and is_regressor(forest):
         raise TypeError(
-            f"{where} that predicts numbers; pass one of classes. For sums of a regressor: "
-            "jaxunc.from_any(model).predict(X)."
+            f"{where} that predicts numbers; pass one of classes. How sure a number is, UncertainForestRegressor says: "
+            "see docs/how_to/how_sure_is_a_number.md. Sums of a regressor: jaxunc.from_any(model).predict(X)."
         )
     if (stages := rounds(forest)) is not None and stages != 1:
         raise TypeError(
             f"{where}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "
             "the same question (random forests, XGBRFClassifier, boosting_type='rf'). Fitted, it is taken by "
-            "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y)."
+            "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y). "
+            "See docs/libraries.md."
         )
     if stages is None and isinstance(forest, BaseEstimator) and not is_read(forest):
         raise TypeError(f"{where}; from_sklearn imports no such model. {way_round(forest)}")

@@ -303,7 +303,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
             )
         if isinstance(model, BaseEstimator) and is_classifier(model):
-            raise TypeError(f"estimator is a {name}, which predicts classes; pass one that predicts numbers.")
+            raise TypeError(
+                f"estimator is a {name}, which predicts classes; pass one that predicts numbers, or take "
+                "CombinedForestClassifier. See docs/estimators.md."
+            )
         if not frozen and (rounds(model) or 1) > 1:
             raise ValueError(
                 f"estimator is a {name}, whose trees correct each other: its leaves hold corrections, and no targets. "

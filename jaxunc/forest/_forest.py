@@ -46,6 +46,10 @@ class Forks(eqx.Module):
         return self.tree.shape[0]
 
 
+LEFT_OUT = "{}(without its arrays)"
+"""What stands for what `eqx.filter` has taken apart, or holds labels in place of arrays."""
+
+
 class Trees(PickledModule):
     """Binary decision trees as padded arrays, whatever is stored in their leaves.
 
@@ -103,6 +107,8 @@ class Trees(PickledModule):
         return jnp.where(self.feature < 0, -1 - self.feature, -1)
 
     def __repr__(self) -> str:
+        if not hasattr(self.feature, "shape"):
+            return LEFT_OUT.format("Trees")
         return f"Trees(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_features={self.n_features})"
 
 
@@ -363,6 +369,8 @@ class Forest(PickledModule):
         return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
 
     def __repr__(self) -> str:
+        if not (hasattr(self.trees.feature, "shape") and hasattr(self.count_table, "shape")):
+            return LEFT_OUT.format("Forest")
         return (
             f"Forest(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_classes={self.n_classes}, "
             f"n_features={self.n_features}, distinct leaves={self.count_table.shape[0]}"
@@ -421,11 +429,12 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
         return
     kind, advice = type(given), "Pass a Forest, such as jaxunc.from_sklearn(model)."
     if kind.__module__.partition(".")[0] == "sklearn":
-        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
     elif kind.__module__.startswith("jaxunc.additive"):
         advice = (
             "Its leaves hold values, and its trees correct each other: no combiner merges such trees. Ask its raw and "
-            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y)."
+            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). "
+            "See docs/libraries.md."
         )
     elif kind.__module__.startswith("jaxunc.estimators"):
         advice = "Pass its forest_, which it has once it is fitted."

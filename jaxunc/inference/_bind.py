@@ -262,7 +262,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
-            return read_answer(self.combiner.finish(_merge(self._engine(True), self.combiner, X, mask)), readout)
+            engine, combiner = self._engine(True), self.combiner
+            if isinstance(X.shape[0], int):
+                return read_answer(combiner.finish(_merge(engine, combiner, X, mask)), readout)
+            return _of_any_number(engine, combiner, readout, X, mask)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
@@ -326,16 +329,7 @@ def _exported(
     """Return the program of an engine that takes missing values; the forest is part of it."""
 
     def answer(x: jax.Array) -> PyTree:
-        # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
-        bound, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
-
-        def answer_block(x: jax.Array) -> PyTree:
-            return _named(read_answer(own.finish(_merge(bound, own, x, None)), readout))
-
-        n = x.shape[0]
-        # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
-        chosen = sum((jnp.asarray(n) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
-        return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x)
+        return _named(_of_any_number(engine, combiner, readout, x, None))
 
     (n,) = export.symbolic_shape("instances")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
@@ -343,12 +337,25 @@ def _exported(
         return export.export(jax.jit(answer), platforms=platforms)(rows)
 
 
-def _in_blocks(answer_block, size: int, x: jax.Array) -> PyTree:
+def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
+    """The answer for a symbolic number of instances, in an exported program; the engine is for missing values."""
+    # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
+    engine, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
+
+    def answer_block(x: jax.Array, mask: Any) -> PyTree:
+        return read_answer(own.finish(_merge(engine, own, x, mask)), readout)
+
+    # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
+    chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
+    return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
+
+
+def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
     """Answers for all instances, block by block, the last one padded."""
-    n, n_features = x.shape
+    n = x.shape[0]
     number = (n + size - 1) // size
-    blocks = jnp.pad(x, ((0, number * size - n), (0, 0))).reshape(number, size, n_features)
-    answers = lax.map(answer_block, blocks)
+    cut = lambda rows: jnp.pad(rows, ((0, number * size - n), (0, 0))).reshape(number, size, rows.shape[1])  # noqa: E731
+    answers = lax.map(lambda block: answer_block(*block), jax.tree.map(cut, (x, mask)))
     return jax.tree.map(lambda array: array.reshape(number * size, *array.shape[2:])[:n], answers)
 
 

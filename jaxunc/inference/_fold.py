@@ -178,7 +178,8 @@ def fold(
     ------
     ValueError, TypeError
         If shapes do not fit the forest, X is what `bind` refuses (infinite values aside; of a traced X only the shape
-        is checked), a merge is unknown, or empty leaves of the forest are not statistics (`Forest.with_empty_leaves`).
+        is checked) or a symbolic number of instances, a merge is unknown, or empty leaves of the forest are not
+        statistics (`Forest.with_empty_leaves`).
 
     Notes
     -----
@@ -195,6 +196,11 @@ def fold(
         )
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = encode_traced(X, trees.columns)
+    if not isinstance(X.shape[0], int):
+        raise ValueError(
+            f"X has {X.shape[0]} instances, a number that is not known; fold walks blocks of a known size. What bind "
+            "returns answers any number in a program that is exported."
+        )
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
     check_bool("missing", missing)
     for values in jax.tree.leaves(leaf_table):
@@ -209,7 +215,7 @@ def fold(
     return rejoin(layout, *merged)
 
 
-def as_mask(mask, n_instances: int, n_trees: int):
+def as_mask(mask, n_instances: Any, n_trees: int):
     """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
     if mask is None:
         return None

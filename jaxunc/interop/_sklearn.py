@@ -42,10 +42,13 @@ STORED = frozenset({
 })  # fmt: skip
 """Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
 PROBES = 2**22  # values of the instances that a tree is asked about at a time
-_VALUES = "Boosted trees and regressors, whose leaves hold values: jaxunc.from_sklearn_values(model)."
+_VALUES = (
+    "Boosted trees and regressors, whose leaves hold values: jaxunc.from_sklearn_values(model). See docs/libraries.md."
+)
 _WAYS = {
     "Pipeline": "A fitted pipeline on raw columns is taken whole by CombinedForestClassifier(FrozenEstimator(pipeline))"
-    " of jaxunc.estimators; or pass pipeline[-1], and pipeline[:-1].transform(X) as its data.",
+    " of jaxunc.estimators; or pass pipeline[-1], and pipeline[:-1].transform(X) as its data. "
+    "See docs/how_to/use_a_pipeline.md.",
     "BaseSearchCV": "Fitted, pass its best_estimator_; or search around the estimator of jaxunc: GridSearchCV("
     "CombinedForestClassifier(forest), {'estimator__max_depth': [4, 8]}).",
     "BaseThresholdClassifier": "Pass the model whose threshold it sets (fitted, its estimator_); or put it around the "

@@ -254,7 +254,7 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
+def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
     """Raise a ValueError unless there are two axes, and as many columns as are known."""
     if len(shape) != 2:
         hint = f" One instance? Pass {name}[None]." if len(shape) == 1 else ""

@@ -130,3 +130,35 @@ def test_refusals():
         program(rows(3)[:, :1])
     with pytest.raises(ValueError, match="instances"):
         program(rows(0))
+
+
+@pytest.mark.parametrize("name", ["mean", "two"])
+@pytest.mark.exhaustive
+def test_a_program_around_it_is_exported_for_any_number(name):
+    """Within someone's own program, under a mask, bound there as well as before."""
+    forest = toy_forest(3)
+    rule = RULES[name](forest)
+    bound, trees = ju.bind(forest, rule), forest.n_trees
+    (n,) = jax.export.symbolic_shape("n")
+    given = [jax.ShapeDtypeStruct((n, forest.n_features), np.float32), jax.ShapeDtypeStruct((n, trees), bool)]
+    before = lambda X, mask: bound(X, tree_mask=mask)
+    within = lambda X, mask: ju.bind(forest, rule)(X, tree_mask=mask)
+    for program in before, within:
+        served = loaded(jax.export.export(jax.jit(program))(*given))
+        for size in ROWS:
+            X, mask = rows(size), np.random.default_rng(size).random((size, trees)) < 0.5
+            jax.tree.map(np.testing.assert_array_equal, served(X, mask), bound(X, tree_mask=mask))
+    table = ju.inference.leaf_table(forest, ju.Mean())
+    alone = jax.export.export(jax.jit(lambda X: ju.inference.fold(forest, table, X)))
+    with pytest.raises(ValueError, match="n instances, a number that is not known"):
+        alone(given[0])
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("taken", [lambda _: "keep", lambda array: None, lambda array: True])
+def test_a_tree_of_something_else_than_arrays_is_shown(taken):
+    """As masks and labels of optimisers, and what a partition leaves behind."""
+    bound = ju.bind(toy_forest(3), ju.Mean())
+    for one in (bound, bound.forest, bound.forest.trees):
+        assert "(without its arrays)" in repr(jax.tree.map(taken, one))
+        assert "(without its arrays)" not in repr(one)
