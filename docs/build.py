@@ -35,6 +35,7 @@ def stage() -> None:
             shutil.copy2(source, target)
     reference.write_pages(STAGED / "docs" / "reference")
     drawn.draw(STAGED / "docs" / "how_to" / "figures.md")
+    drawn.gallery(STAGED / "docs" / "tutorials.md")
 
 
 def main(folder: str = str(ROOT / "build" / "site")) -> int:

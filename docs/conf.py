@@ -18,7 +18,7 @@ language = "en"
 
 extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml", "as_written", "links", "pages"]
 root_doc = "docs/index"
-exclude_patterns = ["docs/_*", "docs/build.py", "docs/conf.py"]
+exclude_patterns = ["docs/_*", "docs/build.py", "docs/conf.py", "docs/paper"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 add_module_names = False

@@ -212,7 +212,8 @@ def _arrow_runs(frame: pd.DataFrame) -> pa.Table:
 
 WORDS: dict[str, Carry] = {
     "pandas objects": lambda f: f,
-    "pandas str": lambda f: _typed(f, "str"),
+    # Up to pandas 2, `str` made words of what is missing.
+    **({"pandas str": lambda f: _typed(f, "str")} if int(pd.__version__.partition(".")[0]) > 2 else {}),
     "pandas string": lambda f: _typed(f, "string"),
     "pandas string of Arrow": lambda f: _typed(f, "string[pyarrow]"),
     "pandas of Arrow": lambda f: _typed(f, pd.ArrowDtype(pa.string())),

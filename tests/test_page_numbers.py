@@ -306,6 +306,37 @@ def test_counts_of_boosted_models():
     assert not [cell for cell in told if cell.replace(",", "") not in page_of("boosted_counts")]
 
 
+def test_the_paper():
+    """It tells what the README and the pages tell, which are held to the files."""
+    paper, readme = Page("docs/paper/paper.md"), Page("README.md")
+    of_mean, of_calibrated, of_tuned = readme.table("against")
+    assert readme.claimed("the learned pool on # data sets") == paper.claimed("was compared on # data sets")
+    paper.says("it wins on # sets and loses on #", map(int, of_mean[1].split(":")), 0)
+    paper.says("median gain of # %", numbers([of_mean[2]]), 1)
+    said = paper.claimed("it is # to #, and against a forest that was tuned for log loss and then calibrated")
+    assert said == [float(one) for one in of_calibrated[1].split(":")]
+    assert f"best of sixteen, {of_tuned[1].replace(':', ' to ')}." in paper.said
+    assert all("not told apart" in row[2] for row in (of_calibrated, of_tuned))
+    assert "On three of the 35 sets and two of the 26 its log loss is above" in LEARNING.said
+    assert "| log loss, of the best calibrator's | 1.23 | 1.16 | 1.13 | 1.10 | 6.8 |" in LEARNING.text
+    assert "on three of the 35" in paper.said
+    assert paper.claimed("it is # times as large") == [6.8]
+    for words, other in (
+        ("prediction takes # to # of scikit-learn's time", "Of scikit-learn's time it takes # to # on"),
+        ("oneDAL takes # to # where trees are deep", "takes # to # where trees are deep"),
+        ("and # against # at depth 8", "and # against # at depth 8"),
+    ):
+        assert paper.claimed(words) == readme.claimed(other)
+    first = next(row for row in SPEED.table("trees and columns") if row[0] == "100 trees, depth 8, 30 columns")
+    paper.says("one row takes # times as long here in 100 trees of depth 8", numbers(first[1:2]), 1)
+    words = "compiles for # to # seconds"
+    assert paper.claimed(words) == SPEED.claimed(words)
+    rules = Page("docs/combiners.md")
+    assert "gains more than .001 in the median by AUC, accuracy or Brier score" in rules.said
+    assert "By log loss combiners gain up to .02" in rules.said
+    assert "gains more than .001 in the median over" in paper.said
+
+
 def test_files_that_are_named_exist():
     for page in (SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES):
         for name in re.findall(r"`(?:benchmarks/results/)?([\w-]+\.json)`", page.text):

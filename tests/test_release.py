@@ -29,9 +29,24 @@ def test_what_is_packed_exists():
         assert (ROOT / path).exists(), path
 
 
-def test_pythons_that_are_named_are_those_that_are_tested():
+def test_pythons_that_are_named_are_those_that_are_tried():
     named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["project"]["classifiers"]), flags=re.MULTILINE)
-    workflow = ROOT / ".github" / "workflows" / "ci.yml"
-    if not workflow.exists():
-        pytest.skip("no workflow here: what is packed leaves it out")
-    assert named == re.findall(r'"(3\.\d+)"', workflow.read_text(encoding="utf-8"))
+    tried, tested = (
+        re.findall(r'"(3\.\d+)"', re.search(r"python: \[.*\]", text)[0])
+        for text in (read(f".github/workflows/{name}.yml") for name in ("release", "ci"))
+    )
+    assert named == tried
+    assert named[: len(tested)] == tested
+
+
+def test_condas_recipe_asks_for_what_the_package_asks_for():
+    recipe = read(".github/conda/recipe.yaml")
+    asked = re.findall(r"^    - (\S+) (\S+)$", recipe.partition("\n  run:\n")[2].partition("\ntests:")[0], re.M)
+    others = [name.replace("_", "-") + bound for name, bound in asked]
+    assert others == PROJECT["project"]["dependencies"]
+    assert f'version: "{ju.__version__}"' in recipe
+    assert f'python_min: "{PROJECT["project"]["requires-python"].removeprefix(">=")}"' in recipe
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")

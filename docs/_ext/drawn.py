@@ -1,5 +1,8 @@
-"""Figures drawn by the code that stands above them: the page shows the code, the site also what it draws."""
+"""Figures that only the site shows: what the code of a page draws beneath it, and a first one of each notebook."""
 
+import base64
+import io
+import json
 import re
 from pathlib import Path
 
@@ -29,3 +32,27 @@ def draw(page: Path) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": "jaxunc", "figure.figsize": (6, 3.6)}):
         page.write_text(re.sub(r"```python\n(.*?)```", shown, page.read_text(encoding="utf-8"), flags=re.DOTALL))
+
+
+def gallery(page: Path) -> None:
+    """Put the first figure of each notebook, made small, into the item of the page's list that leads to it."""
+    from PIL import Image
+
+    folder = page.with_suffix("")
+    folder.mkdir()
+
+    def pictured(item: re.Match) -> str:
+        notebook = json.loads((page.parent / item["notebook"]).read_text(encoding="utf-8"))
+        outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+        drawn = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+        if not drawn:
+            return item[0]
+        with Image.open(io.BytesIO(base64.b64decode(drawn[0]))) as picture:
+            picture.thumbnail((360, 240), Image.Resampling.LANCZOS)
+            picture.convert("RGB").quantize(64).save(folder / f"{Path(item['notebook']).stem}.png", optimize=True)
+        small = f"{folder.name}/{Path(item['notebook']).stem}.png"
+        return f"* [![a figure of this notebook]({small})]({item['notebook']})\n  {item[0].removeprefix('* ')}"
+
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^\* \[.*?\]\((?P<notebook>\S+\.ipynb)\)", pictured, text, flags=re.MULTILINE)
+    page.write_text(text.replace("\n* [", "\n{.gallery}\n* [", 1), encoding="utf-8")

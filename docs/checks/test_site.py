@@ -102,3 +102,12 @@ def test_figures_stand_beside_their_code(elements):
     assert len(drawn) == len(displays)
     text = (ROOT / "docs" / "how_to" / "figures.md").read_text(encoding="utf-8")
     assert not [name for name in displays if name not in text]
+
+
+def test_tutorials_have_pictures(elements):
+    """Of each notebook that is kept with one."""
+    shown = {given.get("src") for tag, given in elements[SITE / "docs" / "tutorials.html"].found if tag == "img"}
+    drawn = [path for path in (ROOT / "notebooks").glob("*.ipynb") if '"image/png"' in path.read_text(encoding="utf-8")]
+    assert {Path(src).stem for src in shown if src} >= {path.stem for path in drawn}
+    assert sum(path.stat().st_size for path in SITE.rglob("*.png") if path.stem in {p.stem for p in drawn}) < 400_000
+    assert any("gallery" in (given.get("class") or "") for _, given in elements[SITE / "docs" / "tutorials.html"].found)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     named = "of decisions: TRUTH:DECISION=COST with commas between, or a CSV file of truths by decisions"
     add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
-    held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 % intervals)"
+    held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals)"
     add("--coverage", type=number, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
     add("--by-class", action="store_true", help="of the rows of each class")

@@ -64,14 +64,11 @@ def table_of_pandas(frame: Any) -> pa.Table:
 def _of_frame(source: Any, frame: Any) -> pa.Table:
     if is_pandas(frame):
         return table_of_pandas(frame)
-    try:
-        table = pa.table(source)  # in types of its own
-    except _FAULTS:
-        table = None
-    # Python's objects have none: Polars hands out where they lie in memory.
-    if table is None or any(pa.types.is_fixed_size_binary(kind) for kind in table.schema.types):
-        return table_of_columns(dict(zip(frame.columns, frame.parts, strict=True)))
-    return table
+    # Of Python's objects in a frame of Polars, Arrow gets their places in memory, or ends the process (Polars 1.30).
+    if "Object" not in map(str, getattr(source, "dtypes", ())):
+        with suppress(*_FAULTS):
+            return pa.table(source)  # in types of its own
+    return table_of_columns(dict(zip(frame.columns, frame.parts, strict=True)))
 
 
 def _of_array(source: Any) -> pa.Table:

@@ -17,8 +17,11 @@ def test_measures_of_sets_that_may_be_empty():
     y = np.array([0, 0, 1, 0] * 10)
     found = measures([counted(sets[:20], y[:20]), counted(sets[20:], y[20:])])
     assert found == pytest.approx(
-        {"coverage": 0.5, "worst_class": 1 / 3, "size": 1.0, "single": 0.5, "empty": 0.25, "n_classes": 2}
+        {"coverage": 0.5, "worst_class": 1 / 3, "worst_size": 0.5, "size": 1.0, "single": 0.5, "empty": 0.25}
+        | {"n_classes": 2}
     )
+    few = measures([{"sizes": [[0, 20, 0], [1, 9, 0], [2, 30, 24], [3, 10, 9]], "classes": [[69, 33]]}])
+    assert few["worst_size"] == 0.8  # nine rows are too few, and empty sets do not count
 
 
 @pytest.mark.exhaustive

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import jaxunc as ju
 from jaxunc.__main__ import main
-from jaxunc.commands import _training
+from jaxunc.commands import COMMANDS, _training
 from jaxunc.estimators import UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, table
 from tests.conftest import TYPED
@@ -486,6 +486,14 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
     assert printed.out == ""
     assert re.search(match, printed.err), printed.err
     assert {path.name for path in folder.iterdir()} <= before | {"p"}, "something was saved"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_shown(command, capsys):
+    """A sign of percent in a help is doubled: from Python 3.14 on, no command would run without it."""
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([command, "--help"])
+    assert f"usage: jaxunc {command}" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_fitting(folder, capsys, monkeypatch):

@@ -266,6 +266,8 @@ def test_columns_that_no_tree_can_test(cells):
         "transductive tree.fit": lambda X: TransductiveTreeClassifier().fit(X, y),
     }
     carriers = _odd_carriers(ODD[cells])
+    if cells == "lists" and int(pd.__version__.partition(".")[0]) < 3:
+        del carriers["pandas of Arrow"]  # as an array of float64, pandas 2 takes lists of one number for the number
     assert {"pandas objects", "objects", "lists by name"} <= set(carriers)
     for (carrier, X), (entry, ask) in itertools.product(carriers.items(), asked.items()):
         said = _refusal(functools.partial(ask, X))
@@ -283,7 +285,7 @@ def test_columns_in_another_order(entry):
     draw = np.random.default_rng(SEED + 2)
     names = list(frame.columns)
     for name, carry in NAMED.items():
-        order = list(draw.permutation(names))
+        order = draw.permutation(names).tolist()
         more = of(order).assign(further=1.0)
         lost = str(draw.choice(names))
         _answers(ASKED[entry], carry(of(order)), False, want, f"{entry}, {name}, in the order {order}")

@@ -35,9 +35,12 @@ def measures(parts: list[dict]) -> dict[str, float]:
     sizes = np.array([one for part in parts for one in part["sizes"]], float)
     by_class = np.sum([part["classes"] for part in parts], axis=0)
     n, told = sizes[:, 1].sum(), by_class[by_class[:, 0] >= LEAST_ROWS]
+    of_size = [sizes[sizes[:, 0] == size, 1:].sum(axis=0) for size in np.unique(sizes[sizes[:, 0] > 0, 0])]
+    by_size = np.array([one for one in of_size if one[0] >= LEAST_ROWS])
     return {
         "coverage": sizes[:, 2].sum() / n,
         "worst_class": float(np.min(told[:, 1] / told[:, 0])) if len(told) else np.nan,
+        "worst_size": float(np.min(by_size[:, 1] / by_size[:, 0])) if len(by_size) else np.nan,
         "size": float(sizes[:, 0] @ sizes[:, 1] / n),
         "single": sizes[sizes[:, 0] == 1, 1].sum() / n,
         "empty": sizes[sizes[:, 0] == 0, 1].sum() / n,
@@ -51,7 +54,7 @@ def page(found: Mapping[Any, dict]) -> str:
     n_sets = frame["set"].nunique()
     means = frame.groupby("method", sort=False).mean(numeric_only=True)
     number = frame.groupby("method", sort=False).size()
-    columns = ("coverage", "worst_class", "size", "single", "empty")
+    columns = ("coverage", "worst_class", "worst_size", "size", "single", "empty")
     body = [[name, str(number[name]), *(digits(means.loc[name, key]) for key in columns)] for name in means.index]
     by_class = {name: int(number.get(f"{name}, by class", 0)) for name in OURS}
     return filled(
