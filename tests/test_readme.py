@@ -66,8 +66,7 @@ def test_examples_run():
     names: dict = {}
     compared = run(README, names)
     assert_gain(names)
-    of_readme = {"web_service.md"}  # the one page that goes on from the README
-    compared += sum(run(page, dict(names) if page.name in of_readme else {}) for page in PAGES)
+    compared += sum(run(page, {}) for page in PAGES)
     plt.close("all")
     assert compared > 50
     run(ROOT / "docs" / "combiners.md", names := {})

@@ -77,8 +77,7 @@ def test_code_fits():
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         wide[notebook.name] = [line for block in code for line in block.splitlines() if len(line) > COLUMNS]
-    # `web_service` is left to its own change.
-    assert not {name: lines for name, lines in wide.items() if lines and name != "web_service.md"}
+    assert not {name: lines for name, lines in wide.items() if lines}
 
 
 def test_cells_of_tables_hold_no_calls():
