@@ -46,7 +46,7 @@ def _names(room: str) -> list[str]:
         value = getattr(module, name)
         described = inspect.isclass(value) or inspect.isfunction(value)
         told = (inspect.getdoc(value) or "") if described else told_of(module, name)
-        sentence = re.match(r".*?\.(?=\s|$)|.*", " ".join(told.partition("\n\n")[0].split()))
+        sentence = re.match(r"(?:``.*?``|[^`]|`(?!`))*?\.(?=\s|$)|.*", " ".join(told.partition("\n\n")[0].split()))
         lines += [f"   * - :py:obj:`{name} <{module.__name__}.{name}>`", f"     - {sentence[0] if sentence else ''}"]
     return lines
 

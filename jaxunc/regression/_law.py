@@ -161,12 +161,13 @@ class BoundLaw:
     def of_sums(self, stat: Any, own: Any = None) -> dict[str, Any]:
         """Return the columns of `answer` for one instance from what all trees said, as `LeafMoments.of_sums` does."""
         found = self.moments.of_sums(stat)
-        (coverage, quantiles), levels = self.asked, self._levels()
-        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, quantiles or ())]
+        (coverage, asked), levels = self.asked, self._levels()
+        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, asked or ())]
         p = jnp.ones(1) if own is None else self.own.combiner.finish(own).probability.astype(float)
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(found["mean"], found["aleatoric"], found["epistemic"])
-        return found | (dict(zip(names, self.law.quantile(moments, levels, of_leaves, jnp), strict=True)))
+        quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
+        return found | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
