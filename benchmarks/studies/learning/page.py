@@ -78,7 +78,7 @@ def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
     for method, (label, marks) in DRAWN.items():
         own, mean, _ = paired(frame, method, "mean", "log_loss_clipped")
         ax.scatter(np.arange(len(order)), (own / mean)[order], label=label, zorder=3, **marks)
-    ax.set_xticks(np.arange(len(order)), [names[i] for i in order], rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_xticks(np.arange(len(order)), [names[i] for i in order], rotation=90)
     ax.set(ylabel="log loss, of the mean's", ylim=(0, None))
     ax.annotate("the mean, as scikit-learn answers", (0, 1), (0, 4), textcoords="offset points", color="#5c5c5c")
     ax.legend(loc="lower right", frameon=False)
