@@ -102,10 +102,10 @@ def to_treelite(model: Any) -> Any:
         model = ju.to_treelite(ju.bind(forest, ju.Mean()))
         treelite.gtil.predict(model, X.astype(np.float64))[:, 0]  # the probabilities
     """
-    model = asked_model(model)
+    given, model = model, asked_model(model)
     if isinstance(model, OfSums):
         raise TypeError(
-            f"model is a {type(model).__name__}, and treelite has one sum a model: how sure a number is goes by "
+            f"model is a {type(given).__name__}, and treelite has one sum a model: how sure a number is goes by "
             "ju.to_onnx, and its mean here by ju.to_treelite(ju.from_any(forest))."
         )
     try:
