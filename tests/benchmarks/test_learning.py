@@ -1,5 +1,6 @@
 """The study of learning: calibrators, and the committed page."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from benchmarks.studies.learning.methods import (
     venn_abers_pair,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
+from benchmarks.studies.learning.shrinkage import shrunk_answers, shrunk_nodes, shrunk_out_of_bag
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
@@ -184,3 +186,22 @@ def test_conformal_sets_come_out_the_same_twice(rng):
     np.random.random(5)  # noqa: NPY002  the state of NumPy must not matter
     np.testing.assert_array_equal(first, conformal_sets(own, y, predicted))
     assert first.any(axis=1).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_shrunken_leaves_are_those_of_a_walk(n_classes, rng):
+    X, y = rng.normal(size=(200, 4)), rng.integers(0, n_classes, 200)
+    X[:, 0] += y
+    model = RandomForestClassifier(60, max_depth=6, oob_score=True, random_state=0).fit(X, y)
+    tree = model.estimators_[0].tree_
+    path = model.estimators_[0].decision_path(X[:1].astype(np.float32)).indices
+    shares = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+    expected = shares[0]
+    for parent, child in pairwise(path):
+        expected = expected + (shares[child] - shares[parent]) / (1 + 10 / tree.weighted_n_node_samples[parent])
+    np.testing.assert_allclose(shrunk_nodes(tree, (10.0,))[0, path[-1]], expected, atol=1e-12)
+    free, *_, heavy = shrunk_answers(model, X, (0.0, 1.0, 1e9))
+    np.testing.assert_allclose(free, model.predict_proba(X), atol=1e-12)
+    roots = np.mean([shrunk_nodes(one.tree_, (0.0,))[0, 0] for one in model.estimators_], axis=0)
+    np.testing.assert_allclose(heavy, np.tile(roots, (200, 1)), atol=1e-5)
+    np.testing.assert_allclose(shrunk_out_of_bag(model, X, y)[0], model.oob_decision_function_, atol=1e-12)

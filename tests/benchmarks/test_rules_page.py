@@ -6,8 +6,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks.studies.rules import run as rules
+from benchmarks.studies.rules.abstaining import Bags, bags_of, conformity, proximities
 from benchmarks.studies.rules.page import against_the_mean, by_set, rules_page, told_apart, winner
 from jaxunc import compare
 
@@ -122,3 +124,21 @@ def test_what_the_docs_advise_follows_from_the_numbers(advice, measured):
     for leaf_size in (4, 16):
         assert {"mixture", "median"} <= apart(more, "brier", leaf_size)[0]
         assert "mixture" in apart(more, "log_loss", leaf_size)[0]
+
+
+def test_proximities_weigh_the_labels_as_the_forest_does(rng):
+    X, y = rng.normal(size=(150, 4)), rng.integers(0, 3, 150)
+    X[:, 0] += y
+    for leaf in (1, 5):
+        model = RandomForestClassifier(30, min_samples_leaf=leaf, random_state=0).fit(X[:100], y[:100])
+        near = proximities(bags_of(model, X[:100]), model.apply(X[100:]))
+        np.testing.assert_allclose(near.sum(axis=1), 1)
+        np.testing.assert_allclose(near @ np.eye(3)[y[:100]], model.predict_proba(X[100:]), atol=1e-12)
+
+
+def test_proximities_and_conformity_of_a_case_by_hand():
+    bags = Bags(leaves=np.array([[0, 1], [0, 2], [1, 2]]), times=np.array([[2, 1], [1, 0], [0, 3]]))
+    near = proximities(bags, np.array([[0, 2]]))
+    np.testing.assert_allclose(near, [[1 / 3, 1 / 6, 1 / 2]])
+    # The five largest of a class that has fewer rows are all of it.
+    np.testing.assert_allclose(conformity(near, np.array([0, 0, 1]), np.array([0])), [1 - (1 / 2) / (1 / 4)])

@@ -116,9 +116,12 @@ def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
 
     looks = lines_for(SHOWN)
     sets: Sequence[str] = list(dict.fromkeys(spread["set"]))
-    figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.6), layout="constrained")
+    n_rows = -(-len(sets) // 2)
+    figure, axes = plt.subplots(n_rows, 2, figsize=(7.6, 3.3 * n_rows + 0.3), layout="constrained", squeeze=False)
+    for ax in axes.ravel()[len(sets) :]:
+        ax.remove()
     handles = {}
-    for ax, name in zip(np.atleast_1d(axes), sets, strict=True):
+    for ax, name in zip(axes.ravel(), sets, strict=False):
         single = spread[spread["set"] == name].set_index("leaf_size")
         leaf_sizes = list(single.index)
         here = trees[trees["set"] == name].pivot(index="leaf_size", columns="method", values="accuracy").loc[leaf_sizes]

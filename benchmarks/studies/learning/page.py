@@ -12,6 +12,7 @@ from benchmarks.pages import filled
 from benchmarks.studies.learning.instead import instead_section
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
 from benchmarks.studies.learning.noise import noise_section
+from benchmarks.studies.learning.shrinkage import shrinkage_section
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PICTURE = "gain.svg"
@@ -56,6 +57,8 @@ def page(found: Mapping[Any, dict]) -> str:
     sections = [_part(part, cells) for part, cells in by_part.items() if cells]
     if any(cell.part == "instead" for cell in found):
         sections.append(instead_section(found))
+    if any(cell.part == "shrinkage" for cell in found):
+        sections.append(shrinkage_section(found))
     if noise := {cell: record for cell, record in found.items() if cell.part == "noise"}:
         sections.append(noise_section(noise))
     run = {name for cells in by_part.values() for record in cells.values() for name in record["methods"]}

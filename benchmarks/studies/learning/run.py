@@ -8,6 +8,7 @@ Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everythin
 * ``development``: the same on the sets that it was; its cells have log loss by both clips, which those of the other
   parts on these sets, being older, lack;
 * ``instead``: on the sets and folds of these two, what users would do instead of learning the combination;
+* ``shrinkage``: on the same, hierarchical shrinkage;
 * ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules;
 * ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample`` (extra-trees without bootstrap, cross-fitted) and
   ``random-trees`` (random decision trees, rows leave their own label out), of which one fold is run;
@@ -44,13 +45,14 @@ from benchmarks.studies.learning.methods import (
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS, run_noise
 from benchmarks.studies.learning.page import PICTURE, draw_gain, page
+from benchmarks.studies.learning.shrinkage import SHRINKAGE, run_shrinkage
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc.combiners import combiner_by_name
 from jaxunc.learning import OobDataset
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
 PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
-         "development": 2, "instead": 2, "noise": 2}  # fmt: skip
+         "development": 2, "instead": 2, "shrinkage": 2, "noise": 2}  # fmt: skip
 """The parts of the study, and how many of the five folds are run."""
 WITH_PEERS = ("grown-out",)
 N_PEER_FOLDS = 2
@@ -104,6 +106,8 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
     if cell.part == "instead":
         return run_instead(X, y, X_test, y_test, cell.fold)
+    if cell.part == "shrinkage":
+        return run_shrinkage(_model(cell.part, cell.fold).fit(X, y), X, y, X_test, y_test)
     seconds: dict[str, float] = {}
     start = time.perf_counter()
     forest, rows_of = _forest(cell, X, y)[1:]
@@ -251,7 +255,8 @@ def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> di
 
 def sets_of(part: str) -> tuple[str, ...]:
     """The names of the sets that a part is run on."""
-    return {"other-sets": OTHER_SETS, "instead": OTHER_SETS + SETS, "noise": NOISE_SETS}.get(part, SETS)
+    both = OTHER_SETS + SETS
+    return {"other-sets": OTHER_SETS, "instead": both, "shrinkage": both, "noise": NOISE_SETS}.get(part, SETS)
 
 
 def cells(part: str, name: str) -> list[Cell]:
@@ -265,7 +270,8 @@ def journal(out: Path, part: str, name: str) -> Journal:
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
-    needed = {"instead": INSTEAD, "noise": NOISE}.get(cell.part, {"mean", "P", "isotonic", "pool", "selected"})
+    usual = {"mean", "P", "isotonic", "pool", "selected"}
+    needed = {"instead": INSTEAD, "shrinkage": SHRINKAGE, "noise": NOISE}.get(cell.part, usual)
     return set(needed) <= set(record["methods"])
 
 

@@ -43,7 +43,10 @@ def rules_page(everything: pd.DataFrame) -> str:
     for measure in ("auc", "brier"):
         title = compare.TITLES[measure]
         parts += [f"## Two classes: average ranks by {title}", _ranks(two, measure)]
-        parts += [f"![average ranks by {title}, in-bag counts, leaves of at least one instance](rules-{measure}.svg)"]
+        parts += [
+            f"![Critical-difference diagram of average ranks by {title}: in-bag counts, leaves of at "
+            f"least one instance](rules-{measure}.svg)"
+        ]
         parts += [
             "In the picture 1 is best, and rules joined by a bar are not told apart by Nemenyi's test, which looks at "
             "all pairs. The tables above look at comparisons with the mean alone, by signed-rank tests, which see more."

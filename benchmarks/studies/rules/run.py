@@ -1,9 +1,10 @@
 """Which rule when: all rules × whose counts, on many data sets. Source of the table in the README.
 
-    python -m benchmarks rules [--data FOLDER] [--sets NAME ...] [--work FOLDER]
+    python -m benchmarks rules [--data FOLDER] [--sets NAME ...] [--parts rules abstaining] [--work FOLDER]
 
-Each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted run goes on where
-it stopped. At the end the means over folds go to ``rules.json``, of which the page is made.
+In the first part each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted
+run goes on where it stopped. At the end the means over folds go to ``rules.json``, of which the page is made. The
+second asks which rows to leave open, and has cells (`benchmarks.cells`).
 """
 
 import json
@@ -17,6 +18,7 @@ import pandas as pd
 
 from benchmarks.cells import study_options
 from benchmarks.data import DataSet, load
+from benchmarks.studies.rules.abstaining import abstaining_section, journal, run_abstaining
 from benchmarks.studies.rules.page import rules_page, write_pictures
 from jaxunc import compare
 
@@ -33,6 +35,7 @@ SETS = (
 COUNTS = ("inbag", "oob", "held_out")
 FIXED = tuple(name for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own))
 """Learned rules have a study of their own: `benchmarks.studies.learning`."""
+PARTS = ("rules", "abstaining")
 TAKES = "35 data sets, two kinds of forests, three kinds of counts; hours"
 RESULTS = Path(__file__).parent
 
@@ -63,13 +66,17 @@ def means(results: compare.Results) -> pd.DataFrame:
 
 def options() -> ArgumentParser:
     """What the study takes."""
-    found = study_options(__doc__, RESULTS, SETS)
+    found = study_options(__doc__, RESULTS, SETS, PARTS)
     found.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
     return found
 
 
 def run(args: Namespace) -> None:
     """Run what is missing, and write the means over folds."""
+    if "abstaining" in args.parts:
+        run_abstaining(args, lambda name: table(load(name, args.data)))
+    if "rules" not in args.parts:
+        return
     found = []
     for i, name in enumerate(args.sets):
         data = table(load(name, args.data))
@@ -102,5 +109,8 @@ def write_page(out: Path) -> None:
     """The page that reads the numbers, and its pictures."""
     document = json.loads((out / "rules.json").read_text(encoding="utf-8"))
     everything = pd.DataFrame(document["rows"], columns=document["columns"])
-    (out / "README.md").write_text(rules_page(everything), encoding="utf-8")
+    page = rules_page(everything)
+    if left_open := {cell: record for name in SETS for cell, record in journal(out, name).found.items()}:
+        page += f"\n## Which rows to leave open: beside trust by proximities\n\n{abstaining_section(left_open)}\n"
+    (out / "README.md").write_text(page, encoding="utf-8")
     write_pictures(everything, out)

@@ -150,7 +150,11 @@ def study_page(
         if name in finished:
             file = f"{figure.lower().replace(' ', '-')}.svg"
             draw(finished[name], measure, out / file)
-            parts += [f"## {figure}: {TITLES[measure]}, {name}", f"![{TITLES[measure]} of {name}]({file})"]
+            parts += [
+                f"## {figure}: {TITLES[measure]}, {name}",
+                f"![{TITLES[measure]} of {name} before and after smoothing, and its range, from large "
+                f"trees to small ones]({file})",
+            ]
     for (measure, estimate), title in TABLES.items():
         parts += [f"## {title}", _beside_the_paper(finished, names, measure, estimate)]
     if of_paper:

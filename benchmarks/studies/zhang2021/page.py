@@ -137,10 +137,12 @@ def study_page(finished: Mapping[str, Mapping], out: Path) -> str:
         parts += [
             "## Figure 1: u65 against s",
             "Grown-out forests, in-bag counts.",
-            "![u65 against s on each binary set](figure-1.png)",
+            "![u65 against s on eight binary sets, a line for each kind of mass: most fall once s is "
+            "more than 5](figure-1.png)",
             "## Figure 2: what larger s costs and brings",
             f"Grown-out forests, means over {len(two)} binary sets; in-bag counts above, out-of-bag counts below.",
-            "![Three measures against s, in-bag and out-of-bag](figure-2.png)",
+            "![u65, u80 and determinacy against s, in-bag above, out-of-bag below: determinacy falls "
+            "throughout, u80 rises first](figure-2.png)",
         ]
         for name, title in TITLES.items():
             parts += [f"## {title[0].upper()}{title[1:]}", *([SINGLE] if name == "single" else []), _means(two, name)]
@@ -152,7 +154,8 @@ def study_page(finished: Mapping[str, Mapping], out: Path) -> str:
             "## More classes",
             "The pairwise rule, an extension: a class is rejected if half of the mass prefers some other one. The "
             "baseline rejects by interval dominance.",
-            "![Set sizes against s on each set of more classes](figure-3.png)",
+            "![Stacked bars of set sizes against s on six sets: mostly one class where s is small, "
+            "all classes where it is large](figure-3.png)",
             "Share of sets by their size: grown-out forests, out-of-bag counts, equal masses; "
             f"s = {', '.join(f'{s:g}' for s in STRENGTHS)}, every second one labelled. (With in-bag counts "
             "leaves are pure, and a tree prefers its class to all others alike: a set is one class, or all of them.)",

@@ -1,0 +1,179 @@
+"""Which rows to leave open: certainties of rules beside RF-ICE, trust by proximities.
+
+A part of `benchmarks.studies.rules`: random forests of 100 trees with in-bag counts, its sets, folds of a five-fold
+cross-validation, least leaf 1, 4 and 16. Every method is an order of the test rows, and the answers that are right.
+
+RF-ICE (Rhodes, Brown and Wilkinson 2025) is of RF-GAP proximities. That of a row x to a training row j is the mean over
+trees of c(j) / n where j lies in the bag c(j) times and in the leaf of x, n the bagged rows there; out of bag, over the
+trees whose bag lacks x. Its two scores are the proximities' share of rows that the forest answers rightly out of bag,
+and conformity: one minus the ratio of the k largest proximities to other classes than the answer, to those of its own.
+"""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing
+from jaxunc import compare
+from jaxunc.combiners import combiner_by_name
+
+N_TREES, N_FOLDS, LEAVES, K = 100, 5, (1, 4, 16), 5
+METHODS = {
+    "probability": "the mean of probabilities: the two largest apart",
+    "largest": "the same answers, by the largest probability",
+    "RF-ICE": "the same answers, by the proximities' share of rows that are right out of bag",
+    "conformity": f"the same answers, by RF-ICE conformity, k = {K}",
+    "laplace": "mean Laplace frequency",
+    "confidence": "accumulated confidence, for two classes",
+    "pool": "`LearnedPool`, both counts",
+}
+"""The methods, and what they are."""
+BASELINE = "probability"
+
+
+class Cell(NamedTuple):
+    """A forest on a fold of a set."""
+
+    data: str
+    leaf: int
+    fold: int
+
+
+class Bags(NamedTuple):
+    """A fitted forest's training rows: the leaves they reach, and how often each bag has them, ``[rows trees]``."""
+
+    leaves: np.ndarray
+    times: np.ndarray
+
+
+def run_cell(cell: Cell, data: compare.Table) -> dict:
+    """{"methods": {method: area under the risk-coverage curve}, "errors": {…: share of errors}, "rows"}."""
+    X, y = np.asarray(data.X, np.float32), np.asarray(data.y)
+    train, test = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y))[cell.fold]
+    model = RandomForestClassifier(N_TREES, min_samples_leaf=cell.leaf, random_state=cell.fold, oob_score=True)
+    X, y, X_test, y_test = X[train], y[train], X[test], y[test]
+    model.fit(X, y)
+    forest, found = ju.from_sklearn(model), {}
+    mean = model.predict_proba(X_test)
+    answers = mean.argmax(axis=1)
+    bags = bags_of(model, X)
+    near = proximities(bags, model.apply(X_test))
+    own = np.nan_to_num(model.oob_decision_function_).argmax(axis=1) == y
+    found["probability"] = _margin(mean), answers
+    found["largest"] = mean.max(axis=1), answers
+    found["RF-ICE"] = near @ own, answers
+    found["conformity"] = conformity(near, y, answers), answers
+    for name in ("laplace", *(["confidence"] if forest.n_classes == 2 else [])):
+        rule = combiner_by_name(name, prior=forest.prior, n_samples=forest.n_samples)
+        scores = np.asarray(ju.bind(forest, rule)(X_test), float)
+        found[name] = _margin(scores), scores.argmax(axis=1)
+    rows = ju.learning.oob_dataset(model, X, y, counts="both")
+    pool = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner
+    scores = np.asarray(rows.bind(pool)(X_test), float)
+    found["pool"] = _margin(scores), scores.argmax(axis=1)
+    area = lambda order, right: float(ju.metrics.area_under_risk_coverage(order.astype(np.float32), right))  # noqa: E731
+    return {
+        "methods": {name: round(area(order, chosen == y_test), 6) for name, (order, chosen) in found.items()},
+        "errors": {name: round(float(np.mean(chosen != y_test)), 6) for name, (_, chosen) in found.items()},
+        "rows": [len(y), forest.n_classes],
+    }
+
+
+def _margin(scores: np.ndarray) -> np.ndarray:
+    best = np.sort(scores, axis=1)[:, -2:]
+    return best[:, 1] - best[:, 0]
+
+
+def bags_of(model: RandomForestClassifier, X) -> Bags:
+    """The bags of a fitted forest."""
+    times = [np.bincount(bag, minlength=len(X)) for bag in model.estimators_samples_]
+    return Bags(model.apply(X), np.stack(times, axis=1))
+
+
+def proximities(bags: Bags, leaves: np.ndarray) -> np.ndarray:
+    """RF-GAP proximities ``[rows training rows]`` of rows that reach these leaves ``[rows trees]``; rows sum to 1."""
+    n_leaves = int(max(bags.leaves.max(), leaves.max())) + 1
+    size = np.stack([np.bincount(bags.leaves[:, t], bags.times[:, t], n_leaves) for t in range(leaves.shape[1])])
+    first = n_leaves * np.arange(leaves.shape[1])
+
+    def reached(at: np.ndarray, weights: np.ndarray) -> csr_matrix:
+        starts = np.arange(0, at.size + 1, at.shape[1])
+        return csr_matrix((weights.ravel(), (at + first).ravel(), starts), (len(at), size.size))
+
+    share = 1 / (leaves.shape[1] * np.take_along_axis(size.T, leaves, axis=0))
+    return (reached(leaves, share) @ reached(bags.leaves, bags.times.astype(float)).T).toarray()
+
+
+def conformity(near: np.ndarray, y: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """One minus the mean of the k largest proximities to other classes, over that of the k to the answer's class."""
+    found = np.empty(len(near))
+    for label in np.unique(answers):
+        rows, of = near[answers == label], y == label
+        same, other = (np.sort(rows[:, which], axis=1)[:, -K:].mean(axis=1) for which in (of, ~of))
+        found[answers == label] = 1 - other / np.maximum(same, 1e-10)
+    return found
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    cells = [Cell(name, leaf, fold) for leaf in LEAVES for fold in range(N_FOLDS)]
+    needed = set(METHODS) - {"confidence"}
+    return Journal(out, None, cells, lambda record, cell: needed <= set(record["methods"]))
+
+
+def run_abstaining(args: Namespace, load: Any) -> None:
+    """Run what is missing."""
+    run_missing({name: journal(args.out, name) for name in args.sets}, load, run_cell)
+
+
+def abstaining_section(found: Mapping[Cell, dict]) -> str:
+    """Its section of the page."""
+    rows = [
+        {"set": cell.data, "leaf": cell.leaf, "classes": record["rows"][1], "method": method, "area": area}
+        for cell, record in found.items()
+        for method, area in record["methods"].items()
+    ]
+    frame = pd.DataFrame(rows)
+    head = ["", *(f"{words}, {leaf}" for words in ("two classes", "more") for leaf in LEAVES)]
+    body = []
+    for method in METHODS:
+        line = [f"*{method}*"]
+        for two in (True, False):
+            for leaf in LEAVES:
+                here = frame[(frame["leaf"] == leaf) & ((frame["classes"] == 2) == two)]
+                line.append(_against(here.pivot_table(index="set", columns="method", values="area"), method))
+        body.append(line)
+    text = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
+    meanings = [f"* *{name}*: {meaning}." for name, meaning in METHODS.items()]
+    return "\n".join(
+        [
+            "Area under the risk-coverage curve (smaller is better) of random forests by least leaf, in the mean over",
+            "sets; in brackets on how many sets a method is better and worse than the mean of probabilities, **bold**",
+            "where a signed-rank test tells the two apart (p < .05, not corrected).",
+            "",
+            *meanings,
+            "",
+            *text,
+        ]
+    )
+
+
+def _against(areas: pd.DataFrame, method: str) -> str:
+    if method not in areas:
+        return ""
+    known = areas[areas[method].notna()].round(6)
+    own, base = known[method], known[BASELINE]
+    if method == BASELINE:
+        return f"{own.mean():.4f}"
+    both = np.stack([base, own], axis=1)
+    won = f"{int((own < base).sum())}:{int((own > base).sum())}"
+    told = len(known) > 5 and compare.pairwise_wilcoxon(both, larger_is_better=False).p_values[0, 1] < 0.05
+    return f"{own.mean():.4f} (**{won}**)" if told else f"{own.mean():.4f} ({won})"
