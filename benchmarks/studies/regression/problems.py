@@ -1,8 +1,8 @@
-"""The regression problems of the study: nine that are drawn or come with scikit-learn, and numeric columns of data sets.
+"""The regression problems of the study: nine drawn ones or of scikit-learn, and numeric columns of data sets.
 
 Of a data set the target is the numeric column with the most distinct values (the first of these); all other numeric
-columns are its features, and the class is none. A set takes part if it has 400 rows, five to 100 numeric columns without
-missing values, and 100 distinct values of that column. Column `SKIPPED` is an identifier, and is passed over.
+columns are its features, and the class is none. A set takes part if it has 400 rows, five to 100 numeric columns
+without missing values, and 100 distinct values of that column. Column `SKIPPED` is an identifier, and is passed over.
 """
 
 from collections.abc import Callable

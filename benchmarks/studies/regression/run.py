@@ -2,9 +2,9 @@
 
     python -m benchmarks regression [--data FOLDER] [--sets PROBLEM ...]
 
-25 problems (`problems`) of at most 2000 rows, five folds, random forests of a third of the columns with least leaf 1 and
-5, of 100 and 500 trees: `methods`. A cell (`benchmarks.cells`) is a fold of a problem for one forest; methods without a
-forest are run with the first.
+25 problems (`problems`) of at most 2000 rows, five folds, random forests of a third of the columns with least leaf 1
+and 5, of 100 and 500 trees: `methods`. A cell (`benchmarks.cells`) is a fold of a problem for one forest; methods
+without a forest are run with the first.
 """
 
 import time
