@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold
 
 from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.studies.regression.methods import METHODS, WITHOUT_FOREST, Fold, measured
+from benchmarks.studies.regression.page import page
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
 
 N_FOLDS, LEAVES, TREES = 5, (1, 5), (100, 500)
@@ -80,3 +81,8 @@ def run(args: Namespace) -> None:
     """Run what is missing."""
     journals = {name: journal(args.out, name) for name in args.sets}
     run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
