@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.naive_bayes import GaussianNB
 
 import jaxunc as ju
@@ -25,8 +25,8 @@ pytestmark = [
 
 ROOMS = (
     *("belief", "combiners", "compare", "counting", "decisions", "estimators", "explanations", "forest", "inference"),
-    *("interop", "intervals", "learning", "metrics", "parallel", "random_trees", "scorers", "smoothing", "storage"),
-    *("streaming", "tables", "transduction", "voting"),
+    *("interop", "intervals", "learning", "metrics", "parallel", "random_trees", "regression", "scorers"),
+    *("smoothing", "storage", "streaming", "tables", "transduction", "voting"),
 )
 SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
     *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),
@@ -50,8 +50,8 @@ MADE_BY_OTHERS = {
 """Classes that a function of the library makes, and what has no arguments of its own."""
 OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboost"}
 """Importers whose valid models another library makes: their own tests have them."""
-FREE = {("determinacy", "y"), ("set_size", "y")}
-"""Parameters that may be anything: not read, so that metrics are called alike."""
+FREE = {("determinacy", "y"), ("set_size", "y"), ("target_bins", "y")}
+"""Parameters that may be anything, not read, so that metrics are called alike; or of any length."""
 LABELLED = {"metrics", "learning"}
 """Rooms where y belongs to two instances."""
 INTEGERS = {
@@ -139,6 +139,14 @@ OWN = {
     "fit_combiner": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "n_steps": 1},
     "dataset_from_counts": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]], [[0.0, 2.0], [1.0, 1.0]]])},
     "standard_errors": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "freeze": ("noise", "strength")},
+    "interval_score": {"interval": np.array([[0.0, 1.0], [0.5, 2.0]])},
+    "pinball_loss": {"predicted": np.array([[0.0, 1.0], [0.5, 2.0]]), "quantiles": np.array([0.1, 0.9])},
+    "crps": {"values": np.array([[0.0, 1.0], [0.5, 2.0]]), "probs": np.array([[0.5, 0.5], [0.2, 0.8]])},
+    "LeafMoments": {
+        "model": lambda v: RandomForestRegressor(3).fit(v["X"], v["y"]),
+        **{name: lambda v, name=name: v[name] for name in ("X", "y")},
+        "weight": np.ones(60),
+    },
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},

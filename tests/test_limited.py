@@ -32,6 +32,7 @@ def _check(found: list[dict], number: int) -> None:
         assert one["slowest"] < 10
 
 
+@pytest.mark.exhaustive
 def test_some_of_each(tmp_path):
     names = [name for name in FORMATS if name not in ("trees.onnx", "saved")]
     _check(_tried(names, 20, tmp_path), 20)

@@ -139,13 +139,21 @@ def test_votes_that_stop():
 
 
 def test_models_of_other_libraries():
-    engines = ("jaxunc", "oneDAL", "lleaves", "ONNX Runtime", "treelite GTIL", "YDF's JAX export")
+    engines = ("jaxunc", "oneDAL", "lleaves", "ONNX Runtime", "treelite GTIL", "lignum", "YDF's JAX export")
     measured = results("imported-cpu")["models"]
     for (_, taken, *cells), model in zip(SPEED.table("model"), measured, strict=True):
         of = {one["name"]: one["cpu_ratio_to_own"]["median"] for one in model["engines"]}
         assert rounded([taken, *cells], [model["import_cpu_s"]["median"], *(of.get(name, np.nan) for name in engines)])
     SPEED.says("Of # million leaves", [sum(one["leaves"]["visits"] or 0 for one in measured) / 1e6], 0)
     assert not any(one["leaves"]["mismatches"] for one in measured)
+
+
+def test_explanations():
+    measured, table = results("explaining-cpu"), SPEED.table("explained")
+    for (_, ours, theirs, by, *quotients), one in zip(table, measured["forests"] + measured["xgboost"], strict=True):
+        assert by == one["of"]
+        assert rounded([ours, theirs], [one["times"][name]["steady_s"]["median"] for name in ("ours", by)])
+        assert rounded(quotients, [one["times_as_fast"][clock]["median"] for clock in ("wall", "cpu")])
 
 
 def won(page: str, name: str) -> list[list[tuple[int, int]]]:

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 from jax.tree_util import Partial
 from sklearn.base import clone
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,6 +25,7 @@ from jaxunc.estimators import (
     RandomDecisionTreesClassifier,
     TransductiveClassifier,
     TransductiveTreeClassifier,
+    UncertainForestRegressor,
 )
 from tests._forests import toy_data
 from tests._rules import GiniWeighted, tempered
@@ -69,6 +70,7 @@ def models() -> dict[str, tuple[Any, Any]]:
         "any transduction": (TransductiveClassifier(FOREST).fit(X[:30], TEXT[:30]), X[:2]),
         "a pipeline": (make_pipeline(StandardScaler(), CombinedForestClassifier(FOREST)).fit(X, Y), X),
         "frozen": (FrozenEstimator(CombinedForestClassifier(FOREST).fit(X, Y)), X),
+        "numbers": (UncertainForestRegressor(RandomForestRegressor(5, random_state=0)).fit(X, X[:, 0] + Y), X),
         "unfitted": (CombinedForestClassifier(None, rule), None),
         "forest": (forest, None),
         "trees": (forest.trees, None),
@@ -82,7 +84,7 @@ def models() -> dict[str, tuple[Any, Any]]:
 NAMES = (
     *("a rule", "an option", "an array of JAX", "sparse", "of one's own", "a frozen forest", "a frozen Forest"),
     *("cautious", "random trees", "transduction", "any transduction", "a pipeline", "frozen", "unfitted", "forest"),
-    *("trees", "rule", "bound", "vote", "ensemble"),
+    *("numbers", "trees", "rule", "bound", "vote", "ensemble"),
 )
 
 
@@ -90,6 +92,8 @@ def answers(model: Any, rows: Any) -> list[np.ndarray]:
     if rows is None:  # what it holds
         held = model.combiner if isinstance(model, CombinedForestClassifier) else model
         return list(map(np.asarray, jax.tree.leaves(held)))
+    if isinstance(model, UncertainForestRegressor):
+        return [model.predict(rows), model.predict(rows, quantiles=[0.1, 0.8]), *model.predict_uncertainty(rows)]
     if hasattr(model, "predict_proba"):
         return [model.predict_proba(rows), model.predict(rows)]
     return list(map(np.asarray, jax.tree.leaves(model.answer(rows))))

@@ -34,6 +34,7 @@ _PACKAGES = (
     "nvforest-cu12",
     "nvforest-cu13",
     "jaxunc",
+    "shap",
 )
 
 

@@ -14,10 +14,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import NAN_LAST, TwoFloat, ceil_div, cores, power_of_two, take, two_sum
+from jaxunc._numerics import TwoFloat, ceil_div, cores, take, two_sum
 from jaxunc.forest import Trees
 from jaxunc.inference import (
+    GAP_OF_CODES,
     SMALL,
+    Borders,
     BoundForest,
     Chunk,
     HostProgram,
@@ -25,6 +27,7 @@ from jaxunc.inference import (
     Shapes,
     block_size,
     by_column,
+    codes_of,
     column_keys,
     cut,
     default_walk,
@@ -35,32 +38,20 @@ from jaxunc.tables import Encoded
 MOST_OUTPUTS = 32
 """Values of a leaf up to which each is looked up by itself."""
 
-PIECE = 16
-"""Borders that are counted at a time."""
-
 MOST_TOGETHER = 512
 """Trees whose leaves of a block are found before their values are added: a megabyte in the cache."""
 
 MOST_WALKED = 1024
 """Instances times trees up to which trees are walked: in the thread that calls, where a hand-over would take longer."""
 
-GAP = 64
-"""Places between two rows of codes: rows a multiple of 4096 bytes apart lie in the same lines of a cache."""
-
 
 class ObliviousTests(NamedTuple):
     """The tests of every level, the root's first, and the leaves that they number."""
 
-    column: Int32[Array, "pieces"]
-    """The column of each piece of borders, in its order."""
-    missing_right: Bool[Array, "pieces"]
-    """Whether missing values are above these borders."""
-    row: Int32[Array, "pieces"]
-    """The row of codes that a piece counts for: one for each column, or two where missing values go either way."""
-    border: Int32[Array, "pieces {PIECE}"]
-    """Order keys; beyond the last border of a row what no value exceeds."""
-    n_pieces: np.int32
-    """How many pieces there are; those beyond pad them to a common shape."""
+    borders: Borders
+    """Those of all tests, each once. A column has one row of codes, or two where missing values go either way."""
+    missing_right: Bool[Array, "rows"]
+    """Whether missing values are above the borders of a row."""
     tested: Int32[Array, "groups trees levels"]
     """The row of codes that a level tests."""
     place: UInt[Array, "groups trees levels"]
@@ -101,14 +92,10 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
     most = int(place.max(initial=0)) + 1
     dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
 
-    sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
-    number, first = int(sizes.sum()), np.cumsum(sizes) - sizes
-    of_piece = np.zeros(power_of_two(number), np.int32)
-    of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
-    border = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
-    border[first[row] + place // PIECE, place % PIECE] = borders[:, 2]
     known = rows if len(rows) else np.zeros((1, 2), np.int64)
-
+    own_borders = Borders.of(row, borders[:, 2], known[:, 0])
+    missing_right = np.zeros(len(own_borders.column), bool)
+    missing_right[: len(known)] = known[:, 1]
     tested, at = np.zeros(is_level.shape, np.int32), np.full(is_level.shape, np.iinfo(dtype).max, dtype)
     tested[is_level], at[is_level] = row[own.reshape(-1)], place[own.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
@@ -120,11 +107,8 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
         return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))
 
     return ObliviousTests(
-        column=jnp.asarray(known[of_piece, 0].astype(np.int32)),
-        missing_right=jnp.asarray(known[of_piece, 1] != 0),
-        row=jnp.asarray(of_piece),
-        border=jnp.asarray(border),
-        n_pieces=np.int32(number),
+        borders=own_borders,
+        missing_right=jnp.asarray(missing_right),
         tested=grouped(tested),
         place=grouped(at, np.iinfo(dtype).max),
         values=grouped(values),
@@ -136,7 +120,6 @@ class ObliviousSums:
 
     def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
         self._levels, self._n_features, self._walk = levels, n_features, walk
-        self._n_rows = power_of_two(int(jnp.max(levels.row)) + 1)
         self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
 
     def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
@@ -151,28 +134,28 @@ class ObliviousSums:
         """Return the sums ``[instances each]``."""
         if (walk := self.walk_for(len(X.values))) is not None:
             return walk.answer(X)
-        n_columns = max(self._n_rows, self._n_features * (1 + X.missing))
+        n_columns = max(len(self._levels.missing_right), self._n_features * (1 + X.missing))
         block = block_size("blocks", self._levels.values.shape[1], n_columns)
         small = tuple(Chunk(size, min(size, block)) for size in SMALL)
         shapes, threads = Shapes(Chunk(2048, block), Chunk(8192, block), small), cores()
 
         def score(part: Part) -> TwoFloat:
-            settings = X.missing, part.chunk.block, self._n_rows
-            return _sums(*settings, self._levels, part.of(X.values), np.int32(part.n_blocks))
+            return _sums(X.missing, part.chunk.block, self._levels, part.of(X.values), np.int32(part.n_blocks))
 
         return drive(score, cut(len(X.values), shapes, threads), threads)
 
 
-@partial(HostProgram, static_argnums=(0, 1, 2))
-def _sums(missing: bool, block: int, n_rows: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
+@partial(HostProgram, static_argnums=(0, 1))
+def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
     """The sums of a chunk, of its first blocks."""
     n_outputs, dtype = levels.values.shape[2], levels.values.dtype
-    column = levels.column + x.shape[1] * levels.missing_right.astype(jnp.int32) if missing else levels.column
-    pieces = column.astype(jnp.uint32), levels.row.astype(jnp.uint32), levels.border, levels.n_pieces
+    borders = levels.borders
+    if missing:
+        borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
     def one(i, sums):
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
-        codes = _codes(by_column(column_keys(rows, missing=missing)), block, n_rows, pieces)
+        codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.place.dtype)
         none = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
         trees = levels.tested.astype(jnp.uint32), levels.place, levels.values
@@ -185,25 +168,10 @@ def _sums(missing: bool, block: int, n_rows: int, levels: ObliviousTests, x: Arr
     return TwoFloat(*two_sum(high, low))
 
 
-def _codes(keys: Int32[Array, "columns row"], block: int, n_rows: int, pieces: tuple) -> Int32[Array, "rows places"]:
-    """How many borders of each row are below the values of a block, in words as wide as the keys that are compared."""
-    column, row, border, n_pieces = pieces
-    none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end
-
-    def count(i, codes):
-        own = lax.dynamic_slice(keys, (column[i], none), (1, block))
-        below = lax.dynamic_slice(codes, (row[i], none), (1, block))
-        for j in range(PIECE):
-            below = below + (own > border[i, j]).astype(jnp.int32)
-        return lax.dynamic_update_slice(codes, below, (row[i], none))
-
-    return lax.fori_loop(0, n_pieces, count, jnp.zeros((n_rows, block + GAP), jnp.int32))
-
-
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
     """The sums of a block with more trees, added one by one as `exact_sum` does."""
     tested, place, values = trees
-    block, depth = codes.shape[1] - GAP, tested.shape[1]
+    block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
     number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
 
     def leaves(_, tree):

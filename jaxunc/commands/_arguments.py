@@ -48,7 +48,7 @@ def printed(text: str) -> str:
 _OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees"}
 _OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
 _OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class"}
-_OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "reject")}
+_OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject")}
 """Options of the command line, by the keywords of the library's functions that they set."""
 
 

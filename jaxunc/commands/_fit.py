@@ -9,16 +9,17 @@ from jaxunc._checks import shown
 from ._arguments import integer_from, number, printed
 
 DETAILS = (
-    "Fit one of the library's classifiers on a CSV or Parquet file and save it for jaxunc predict; or take over a "
-    "fitted scikit-learn forest, or a pipeline that ends in one."
+    "Fit one of the library's classifiers on a CSV or Parquet file, or a regressor where the target is a number, and "
+    "save it for jaxunc predict; or take over a fitted scikit-learn forest, or a pipeline that ends in one."
 )
 ESTIMATORS = {
     "combined": {"forest", "combiner", "counts", "trees", "leaf_size", "depth", "seed"},
     "cautious": {"forest", "counts", "s", "trees", "leaf_size", "depth", "seed"},
     "random-trees": {"combiner", "trees", "leaf_size", "depth", "seed"},
     "transductive": {"leaf_size"},
+    "uncertain": {"forest", "counts", "law", "trees", "leaf_size", "depth", "seed"},
 }
-"""Options that each classifier takes."""
+"""Options that each estimator takes."""
 TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}}
 """Options that are left where the forest is fitted already; with DATA also ``counts``."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
@@ -27,14 +28,16 @@ FORESTS = ("random-forest", "extra-trees", "single-tree")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
-    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
     add("--words", nargs="+", default=[], metavar="COLUMN", help="columns of texts of more than 100 values to use")
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
-    add("--estimator", choices=ESTIMATORS, default="combined", help="the classifier (default: combined)")
-    add("--forest", choices=FORESTS, help="the forest of combined and cautious (default: random-forest)")
+    chosen = "combined; uncertain where the target holds fractions or many different numbers"
+    add("--estimator", choices=ESTIMATORS, help=f"the estimator (default: {chosen})")
+    add("--forest", choices=FORESTS, help="the forest, of combined, cautious and uncertain (default: random-forest)")
     add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
     add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, held_out")
+    add("--law", metavar="NAME", help="how numbers scatter: learned, residuals, conformal, bins (default: learned)")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
     add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
@@ -66,8 +69,11 @@ def run(args: argparse.Namespace) -> None:
         _check_read(args.output, model)
     found = describe(args.output)
     kind = found.kind + (f", {found.combiner}" if found.combiner else "")
-    classes = ", ".join(map(str, model.classes_[:10]))
-    line = f"{args.output}: {kind}; {found.columns} columns, classes {classes}; {found.n_bytes / 1e6:.1f} MB"
+    if hasattr(model, "classes_"):
+        said = "classes " + ", ".join(map(str, model.classes_[:10]))
+    else:
+        said = f"numbers from {model.bins_.table[0, 0]:.6g} to {model.bins_.table[-1, -1]:.6g}"
+    line = f"{args.output}: {kind}; {found.columns} columns, {said}; {found.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 
 
@@ -92,9 +98,16 @@ def interrupted(args: argparse.Namespace) -> str:
     return "nothing was saved"
 
 
+def _asked(args: argparse.Namespace) -> str | None:
+    """Return the estimator that is asked for, by its name or an option of its own; None where the target says it."""
+    if args.estimator is not None or args.law is not None:
+        return args.estimator or "uncertain"
+    return "combined" if args.combiner is not None or args.pickled is not None else None
+
+
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
-    imports = args.pickled is not None
+    imports, estimator = args.pickled is not None, _asked(args) or "combined"
     with_data = args.data is not None and args.target is not None
     if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
         raise ValueError(
@@ -106,21 +119,21 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
     if args.trust and not imports:
         raise ValueError("--trust changes nothing without --import FILE; leave it out.")
-    if imports and args.estimator not in TAKEN_OVER:
+    if imports and estimator not in TAKEN_OVER:
         raise ValueError(
-            f"--import takes over scikit-learn's forests, and --estimator {args.estimator} has none; take combined or "
+            f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined or "
             "cautious."
         )
-    takes = TAKEN_OVER[args.estimator] if imports else ESTIMATORS[args.estimator]
+    takes = TAKEN_OVER[estimator] if imports else ESTIMATORS[estimator]
     takes = {*takes, "counts"} if imports and with_data else takes
     given = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
     if ignored := ", ".join(_option(name) for name in given if name not in takes):
-        where = f"--estimator {args.estimator}" + " of a forest that --import takes over" * imports
+        where = f"--estimator {estimator}" + " of a forest that --import takes over" * imports
         can = ", ".join(map(_option, sorted(takes)))
         raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")
     if args.forest == "single-tree" and args.trees is not None:
         raise ValueError("--trees would change nothing with --forest single-tree. Leave it out.")
-    counts = args.counts or ("oob" if args.estimator == "cautious" and not imports else None)
+    counts = args.counts or ("oob" if estimator == "cautious" and not imports else None)
     if counts == "oob" and args.forest in ("extra-trees", "single-tree"):
         raise ValueError(
             f"--counts oob{' (the default of cautious)' * (args.counts is None)} needs trees that are grown on bags of "
@@ -140,8 +153,11 @@ def _fitted(args: argparse.Namespace) -> Any:
 
     from ._training import check_combiner, training_data, with_levels
 
-    of_sklearn = args.estimator in ("combined", "cautious")
-    X, y, said = training_data(args.data, args.target, args.drop, args.words, with_booleans=of_sklearn)
+    asked = _asked(args)
+    of_sklearn = asked in (None, "combined", "cautious", "uncertain")
+    numbers = None if asked is None else asked == "uncertain"
+    X, y, said = training_data(args.data, args.target, args.drop, args.words, with_booleans=of_sklearn, numbers=numbers)
+    args.estimator = asked or ("uncertain" if y.dtype.kind == "f" else "combined")
     for line in said:
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
@@ -164,20 +180,25 @@ def _model(args: argparse.Namespace) -> Any:
     if args.estimator == "random-trees":
         settings = {"combiner": args.combiner, "max_depth": args.depth, "missing": "random", "random_state": seed}
         return estimators.RandomDecisionTreesClassifier(args.trees or 100, min_samples_leaf=leaf_size, **settings)
+    if args.estimator == "uncertain":
+        if args.forest in ("extra-trees", "single-tree"):  # which have no bags
+            options = {"counts": "held_out", **options}
+        law = args.law or "learned"
+        return estimators.UncertainForestRegressor(_forest(args), law=law, random_state=seed, **options)
     if args.estimator == "cautious":
         return estimators.CautiousForestClassifier(_forest(args), s=s, **options)
     return estimators.CombinedForestClassifier(_forest(args), combiner=args.combiner, **options)
 
 
 def _forest(args: argparse.Namespace) -> Any:
-    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-    from sklearn.tree import DecisionTreeClassifier
+    from sklearn import ensemble, tree
 
+    what = "Regressor" if args.estimator == "uncertain" else "Classifier"
     options = {"min_samples_leaf": args.leaf_size or 1, "max_depth": args.depth, "random_state": args.seed or 0}
     if args.forest == "single-tree":
-        return DecisionTreeClassifier(**options)
-    make = ExtraTreesClassifier if args.forest == "extra-trees" else RandomForestClassifier
-    return make(args.trees or 100, n_jobs=-1, **options)
+        return getattr(tree, f"DecisionTree{what}")(**options)
+    make = "ExtraTrees" if args.forest == "extra-trees" else "RandomForest"
+    return getattr(ensemble, make + what)(args.trees or 100, n_jobs=-1, **options)
 
 
 def _taken_over(args: argparse.Namespace) -> Any:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
     answers = (
         "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled, "
-        "explanation"
+        "explanation; of numbers: mean, std, interval, uncertainty, quantile"
     )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     named = "of decisions: TRUTH:DECISION=COST with commas between, or a CSV file of truths by decisions"
     add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
-    add("--coverage", type=number, metavar="P", help="how often sets are to hold the truth (default: sets worth most)")
+    held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 % intervals)"
+    add("--coverage", type=number, metavar="P", help=held)
+    add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
     add("--by-class", action="store_true", help="of the rows of each class")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
@@ -53,7 +55,8 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    given |= {"coverage": args.coverage, "costs": None if args.costs is None else _costs(args.costs)}
+    given |= {"coverage": args.coverage, "quantiles": args.quantiles}
+    given |= {"costs": None if args.costs is None else _costs(args.costs)}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(
             args.model,
@@ -122,6 +125,8 @@ def _check_options(args: argparse.Namespace) -> None:
     needed = (asked & {"interval", "set", "idm_interval", "cautious_set"}) - own
     if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
         needed = set()  # sets are made of probabilities; a vote has none, and its sets are the report's
+    if args.s is not None and found.kind == "UncertainForestRegressor":
+        raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
     if args.s is not None and not needed:
         why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
         raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")

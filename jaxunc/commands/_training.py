@@ -13,12 +13,13 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.frozen import FrozenEstimator
 
-from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Mean, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.estimators import opened, steps_of, transformed
 from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn, library_of
 from jaxunc.learning import KnownRowsError, check_held_out
+from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.streaming import (
     as_frame,
     check_float32,
@@ -34,7 +35,9 @@ from jaxunc.tables import Columns, encode_instances, fit_columns
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
 """Combiners whose answers are no class scores."""
 MOST_LEVELS = 100
-"""Most different values of a text column that is used without being named."""
+"""Most different values of a text column that is used without being named, and of integers that are classes."""
+SOME_CLASSES = 20
+"""Number of integers beyond which it is said that they are taken for classes."""
 
 
 def check_output(path: str) -> None:
@@ -51,17 +54,25 @@ def check_output(path: str) -> None:
 
 
 def training_data(
-    path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool
+    path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool, numbers: bool | None = False
 ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
-    """Return features and classes of the rows that have a class, and warnings; raises a ValueError for other data."""
+    """Return features and targets of the rows that have one, and warnings; raises a ValueError for other data.
+
+    Targets are classes, or ``numbers``, as floats; None lets the column say which.
+    """
     table, left_out = labelled_table(path, target, drop)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
-    y = _classes(cast(pd.Series, frame[target]), path)
+    column = cast(pd.Series, frame[target])
+    y, chosen = _numbers(column, path, numbers), []
+    if y is None:
+        y, chosen = _classes(column, path), _many_integers(column) if numbers is None else []
+    elif numbers is None:
+        chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
     _check_numbers(X, path)
     _check_words(X, words, path)
-    return X, y, [*([left_out] if left_out else []), *_doubts(X, y)]
+    return X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)]
 
 
 def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any) -> tuple[Any, np.ndarray, str | None]:
@@ -112,7 +123,8 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
     """Return the warnings that `jaxunc compare` gives, too."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
-    return *find_leaks(values, np.unique(y, return_inverse=True)[1]), *find_counters(values), *texts_like_numbers(X)
+    leaks = () if y.dtype.kind == "f" else find_leaks(values, np.unique(y, return_inverse=True)[1])
+    return *leaks, *find_counters(values), *texts_like_numbers(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
@@ -139,12 +151,37 @@ def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
     return X
 
 
+def _numbers(column: pd.Series, path: str, asked: bool | None) -> np.ndarray | None:
+    """Return targets as floats if they are numbers, or such are asked for; None for classes."""
+    is_number = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+    if asked and not is_number:
+        raise ValueError(
+            f"--target={column.name!r} of {path} holds {column.dtype} and no numbers; --estimator uncertain predicts "
+            "numbers. Leave it out for classes, or write numbers plainly (1234.5)."
+        )
+    if not is_number or asked is False:
+        return None
+    values = column.to_numpy(np.float64)
+    n_values, whole = len(np.unique(values)), np.array_equal(values, np.rint(values))
+    # `jaxunc compare` takes others for a quantity, too.
+    few = n_values <= SOME_CLASSES or (n_values <= MOST_LEVELS and n_values < len(values) / 5)
+    return None if whole and few and not asked else values
+
+
+def _many_integers(column: pd.Series) -> list[str]:
+    number = int(cast(Any, column.nunique()))
+    if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
+        return []
+    said = f"{column.name!r} holds {number} different integers, which are taken for classes"
+    return [f"{said}: for a number, add --estimator uncertain."]
+
+
 def _classes(column: pd.Series, path: str) -> np.ndarray:
     """Return the classes of all rows; raises a ValueError for fractions."""
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
         raise ValueError(
-            f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. "
-            "Choose another column, or cut this one into ranges first."
+            f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. Take "
+            "--estimator uncertain, which predicts numbers, choose another column, or cut this one into ranges first."
         )
     return column.to_numpy()
 
@@ -170,7 +207,17 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, known: Columns) -> Any:
-    """Return a classifier that was fitted to codes as one that looks values up among their levels."""
+    """Return an estimator that was fitted to codes as one that looks values up among their levels."""
+    if hasattr(model, "moments_"):
+        kept = model.moments_.kept
+        trees = dataclasses.replace(kept.trees, columns=known)
+        model.moments_, own = LeafMoments.of(kept._replace(trees=trees)), None
+        if model.forest_ is not None:
+            model.forest_ = dataclasses.replace(model.forest_, trees=trees)
+            own = bind(model.forest_, Mean())
+        model.bound_ = BoundLaw(model.moments_, model.bins_, own, model.law_)
+        del model.estimator_  # which reads codes
+        return model
     trees = dataclasses.replace(model.forest_.trees, columns=known)
     model.forest_ = dataclasses.replace(model.forest_, trees=trees)
     model.bound_ = bind(model.forest_, model.combiner_)

@@ -7,6 +7,7 @@ from ._combined_forest import CombinedForestClassifier
 from ._pipelines import family, opened, steps_of, transformed
 from ._random_trees import RandomDecisionTreesClassifier
 from ._transductive import TransductiveClassifier, TransductiveTreeClassifier
+from ._uncertain_forest import UncertainForestRegressor
 
 __all__ = [
     "CautiousForestClassifier",
@@ -15,4 +16,5 @@ __all__ = [
     "RandomDecisionTreesClassifier",
     "TransductiveClassifier",
     "TransductiveTreeClassifier",
+    "UncertainForestRegressor",
 ]

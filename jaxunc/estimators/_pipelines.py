@@ -100,13 +100,13 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
             f"{where} that predicts numbers; pass one of classes. For sums of a regressor: "
             "jaxunc.from_any(model).predict(X)."
         )
-    if (rounds := _rounds(forest)) is not None and rounds != 1:
+    if (stages := rounds(forest)) is not None and stages != 1:
         raise TypeError(
             f"{where}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "
             "the same question (random forests, XGBRFClassifier, boosting_type='rf'). Fitted, it is taken by "
             "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y)."
         )
-    if rounds is None and isinstance(forest, BaseEstimator) and not is_read(forest):
+    if stages is None and isinstance(forest, BaseEstimator) and not is_read(forest):
         raise TypeError(f"{where}; from_sklearn imports no such model. {way_round(forest)}")
 
 
@@ -114,7 +114,7 @@ def _name(model: Any) -> str:
     return type(model).__name__
 
 
-def _rounds(model: Any) -> int | None:
+def rounds(model: Any) -> int | None:
     """Return how many stages an unfitted model has whose leaves hold values; None for others."""
     library = library_of(model)
     if library == "catboost":
@@ -126,7 +126,7 @@ def _rounds(model: Any) -> int | None:
     if library == "lightgbm":
         kind = params.get("boosting", params.get("boosting_type"))
         return 1 if kind in ("rf", "random_forest") else params.get("n_estimators")
-    if _name(model) in ("GradientBoostingClassifier", "HistGradientBoostingClassifier"):
+    if _name(model).removeprefix("Hist").startswith("GradientBoosting"):
         return params.get("max_iter", params.get("n_estimators"))
     return None
 

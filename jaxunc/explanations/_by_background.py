@@ -18,8 +18,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import outside_traces
-from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, padded_rows, power_of_two
+from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
@@ -31,12 +31,16 @@ _SHAPES = Shapes(Chunk(ROWS, ROWS), None, (Chunk(8, 8),))
 
 
 def values_by_background(
-    unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], X: Encoded, sample: Encoded, mask: np.ndarray | None
+    unrolled: Unrolled,
+    table: Float[np.ndarray, "paths stat"],
+    X: Encoded,
+    sample: Encoded,
+    mask: np.ndarray | Array | None,
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column, for paths whose leaves hold these statistics; memory is that of a block."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Paths behind the last, and rows, count nothing; programs are shared by forests of like size.
-    parts = (*unrolled.paths.as_wide_as(width), unrolled.tree.astype(np.int32), table.astype(dtype))
+    parts = (*unrolled.paths.as_wide_as(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
     arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
@@ -49,6 +53,9 @@ def values_by_background(
     def values(part: Part) -> Array:
         return _values(np.int32(ceil_div(n, PATHS)), *fixed, part.of(X.values), part.of(mask))
 
+    if not is_concrete(X.values, mask):  # within someone's program
+        with own_settings():
+            return _values.function(np.int32(ceil_div(n, PATHS)), *fixed, X.values, mask)
     with outside_traces():
         return drive(values, cut(len(X.values), _SHAPES, threads), threads)
 

@@ -1,24 +1,25 @@
 """`explain`: which columns make an answer what it is."""
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import is_concrete, outside_traces
 from jaxunc._numerics import KeptWhileAlive
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
 from jaxunc.inference import as_mask, leaf_index, tested
-from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows, encode_traced
 
 from ._attributions import Attributions
 from ._by_background import values_by_background
-from ._by_level import LevelPlan, make_plan, values_by_level
-from ._paths import Shares, Unrolled, shares_of_cover, unroll
+from ._by_cover import Walk, make_walk, values_by_cover
+from ._paths import Unrolled, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
@@ -46,7 +47,7 @@ def explain(
     * ``"probability"``: `Mean` of shares or of a bounded score for two classes, `Vote`, `EpistemicWeighting`,
       ``BetaAggregation("exact")``;
     * ``"class scores"``: `EvidenceAccumulation` (log odds), `DempsterRule` (log commonalities), other `Mean`;
-    * ``"pooled counts"``: `Pooling`;
+    * ``"pooled counts"``: `Pooling`; ``"pooled shares"``: `LearnedPool`, before they are divided by their weights;
     * ``"uncertainty"``: ``UncertaintyDecomposition("plausibility")``, aleatoric and epistemic apart; of the kind
       ``"entropy"`` the aleatoric part;
     * ``"bounds of the probability"``: `AveragedIntervals`, all lower and then all upper ones;
@@ -59,7 +60,8 @@ def explain(
     combiner
         One of those above, or such a one `Weighted`; None for an `AdditiveTrees`.
     X
-        Instances ``[instances features]``, as for `bind`. The result has all columns, also of a sparse matrix.
+        Instances ``[instances features]``, as for `bind`; X and the mask may be traced (`jit`, `vmap`), and are then
+        worked on all at once. The result has all columns, also of a sparse matrix.
     background
         A table of rows; or a forest of the same trees, whose counts say which shares of rows go where. Default: the
         forest's own. An `AdditiveTrees` has none: pass rows, or ``ju.count_leaves(model.trees, X, y)``.
@@ -85,10 +87,12 @@ def explain(
     is said of no tree. Not differentiable.
 
     The time grows with the leaves; against a table also with its rows, of which some hundred are enough to tell.
+    Memory is that of a block of instances and of the result. Forests of like size share compiled programs.
 
     References
     ----------
-    Lundberg et al. 2020, "From local explanations to global understanding": both value functions.
+    Lundberg et al. 2020, "From local explanations to global understanding": both value functions. "Quadrature
+    TreeSHAP", arXiv 2605.04497: sums over coalitions as an integral that few points make exact.
 
     Examples
     --------
@@ -101,53 +105,76 @@ def explain(
     >>> bool(abs(shares.values.sum(1) + shares.base - ju.bind(forest, ju.Mean()).probability(X[:1])).max() < 1e-6)
     True
     """
-    if not is_concrete(forest, combiner, background, tree_mask) or not is_concrete(X):
-        raise TypeError("explain follows trees on the host, which cannot be traced: call it outside of jit and vmap.")
-    stat = _asked(forest, combiner)
-    covered = _background(forest, background)
-    trees, kept, encoded = forest.trees, None, encode_rows(X, forest.trees.columns)
+    if not is_concrete(forest, combiner, background):
+        raise TypeError("the forest, the combiner or the background is traced: only X and tree_mask may be.")
+    traced = not is_concrete(X, tree_mask)
+    with outside_traces():
+        stat, covered = _asked(forest, combiner), _background(forest, background)
+    trees, kept = forest.trees, None
+    encoded = Encoded(encode_traced(X, trees.columns), True) if traced else encode_rows(X, trees.columns)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
         trees, kept = tested(trees)
         encoded = _at(kept, trees, encoded)
         covered = _at(kept, trees, covered) if isinstance(covered, Encoded) else covered
-    n_rows, n_stats, dtype = len(encoded.values), len(stat.names), jnp.result_type(float)
+    n_rows, n_stats, dtype, xp = len(encoded.values), len(stat.names), jnp.result_type(float), jnp if traced else np
+    number = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
-    mask = None if mask is None else np.asarray(mask)
+    mask = None if mask is None else xp.asarray(mask)
     table, divisor = stat.table, np.ones((n_rows, 1))
     if stat.weights is not None and mask is None:
         table = table / stat.weights.sum()
     elif stat.weights is not None:
-        divisor = (mask @ stat.weights)[:, None]
-        divisor = np.where(divisor > 0, divisor, 1)
-    unrolled = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees))
-    of_paths, by_tree = table[unrolled.tree, unrolled.leaf], np.zeros((trees.n_trees, n_stats))
-    # The numbers of a leaf that add up to the same for all, such as probabilities: the last one follows.
-    follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), np.abs(of_paths).max(), dtype)
-    own = slice(n_stats - follows)
-    if isinstance(covered, Encoded):
-        leaves = np.asarray(leaf_index(trees, covered))
-        by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
-        answer = lambda: values_by_background(unrolled, of_paths[:, own], encoded, covered, mask)  # noqa: E731
-    else:
-        arrays = *_arrays(trees), covered.count_table, covered.code
-        shares = _SHARES.get(arrays, None, lambda: shares_of_cover(unrolled, _cover(covered)))
-        np.add.at(by_tree, unrolled.tree, shares.passing.prod(axis=1)[:, None] * of_paths)
-        plan = lambda: _PLANS.get(arrays, dtype, lambda: make_plan(trees, unrolled, shares))  # noqa: E731
-        answer = lambda: values_by_level(plan(), table[..., own], encoded, mask)  # noqa: E731
-    has_tests = n_rows > 0 and len(unrolled.levels) > 0
-    values = np.asarray(answer()) if has_tests else np.zeros((n_rows, trees.n_features, n_stats - follows), dtype)
-    if follows:
-        values = np.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
-    base = by_tree.sum(axis=0)
+        divisor = (number(mask) @ number(stat.weights))[:, None]
+        divisor = xp.where(divisor > 0, divisor, 1)
+    with outside_traces():
+        paths = _paths_of(trees, table, covered, dtype)
+    own = paths.table[:, : n_stats - paths.last_follows]
+    if not (n_rows and len(paths.unrolled.nodes.edge)):
+        values = np.zeros((n_rows, trees.n_features, own.shape[1]), dtype)
+    elif paths.walk is not None:
+        values = xp.asarray(values_by_cover(paths.walk, own, encoded, mask))
+    elif isinstance(covered, Encoded):
+        values = xp.asarray(values_by_background(paths.unrolled, own, encoded, covered, mask))
+    if paths.last_follows:
+        values = xp.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
+    base = paths.by_tree.sum(axis=0)
     if mask is not None:
-        base, values = mask @ by_tree / divisor, values / divisor[..., None].astype(dtype)
+        base = number(mask) @ number(paths.by_tree) / number(divisor)
+        values = values / divisor[..., None].astype(dtype)
     if kept is not None:
         tested_alone, values = values, np.zeros((n_rows, forest.trees.n_features, n_stats), dtype)
         values[:, kept] = tested_alone
-    base = (base + stat.constant).astype(dtype)
+    base = (number(base) + number(stat.constant)).astype(dtype)
     values, base = jax.device_put((values, base))
     columns = forest.trees.columns
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
+
+
+class _Explained(NamedTuple):
+    """What paths say, and what is expected of each tree ``[trees stat]``; without a walk against a table of rows."""
+
+    unrolled: Unrolled
+    walk: Walk | None
+    table: np.ndarray
+    by_tree: np.ndarray
+    last_follows: bool
+    """Whether the numbers of a leaf add up to the same for all, such as probabilities: the last one follows."""
+
+
+def _paths_of(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype: np.dtype) -> _Explained:
+    unrolled, walk = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), None
+    of_paths = table[unrolled.tree, unrolled.leaf]
+    if isinstance(covered, Encoded):
+        leaves = np.asarray(leaf_index(trees, covered))
+        by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
+    else:
+        arrays = *_arrays(trees), covered.count_table, covered.code
+        walk = _WALKS.get(arrays, dtype, lambda: make_walk(unrolled, _cover(covered)))
+        by_tree = np.zeros((trees.n_trees, table.shape[-1]))
+        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
+    largest = np.abs(of_paths).max()
+    last_follows = of_paths.shape[1] > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
+    return _Explained(unrolled, walk, of_paths, by_tree, last_follows)
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
@@ -157,8 +184,7 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
-_SHARES: KeptWhileAlive[Shares] = KeptWhileAlive()
-_PLANS: KeptWhileAlive[LevelPlan] = KeptWhileAlive()
+_WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
 """By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
 
 

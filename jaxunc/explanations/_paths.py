@@ -26,6 +26,8 @@ class Paths(NamedTuple):
     """Order keys that pass: low < key ≤ high."""
     missing: Bool[np.ndarray, "paths columns"]
     """Whether a missing value passes."""
+    last: Int[np.ndarray, "paths columns"]
+    """The edge behind the last test of a column; -1 before the first."""
 
     @classmethod
     def of_roots(cls, n: int) -> "Paths":
@@ -50,30 +52,34 @@ class Paths(NamedTuple):
         return paths, place
 
 
-_FILLS = (np.int32(-1), NAN_FIRST, NAN_LAST, np.True_)
+_FILLS = (np.int32(-1), NAN_FIRST, NAN_LAST, np.True_, np.int32(-1))
 
 
-class Level(NamedTuple):
-    """The inner nodes of all trees at one depth, and their children: first all left ones, then all right ones."""
+class Nodes(NamedTuple):
+    """The inner nodes of all trees, level after level. Their edges: 2 i to the left of node i, 2 i + 1 to the right."""
 
+    edge: Int[np.ndarray, "nodes"]
+    """The edge to a node; -1 to a root."""
     tree: Int[np.ndarray, "nodes"]
-    node: Int[np.ndarray, "nodes"]
-    place: Int[np.ndarray, "nodes"]
-    """The place of the tested column in the path."""
+    column: Int[np.ndarray, "nodes"]
+    threshold: Int[np.ndarray, "nodes"]
+    missing_right: Bool[np.ndarray, "nodes"]
     low: Int[np.ndarray, "nodes"]
     high: Int[np.ndarray, "nodes"]
     missing: Bool[np.ndarray, "nodes"]
     """What passes the tests of this column above: all at its first test."""
-    child: Int[np.ndarray, "children"]
-    """The nodes of the children."""
-    is_inner: Bool[np.ndarray, "children"]
-    """Whether a child is a node of the next level."""
+    last: Int[np.ndarray, "nodes"]
+    """The edge behind the last of these tests; -1 at the first test."""
 
 
 class Unrolled(NamedTuple):
-    """Levels of trees, and the leaves at the ends of their paths, level after level; trees of one leaf come first."""
+    """Inner nodes of trees, and the leaves at the ends of their paths; a tree of one leaf has a path without edges."""
 
-    levels: list[Level]
+    nodes: Nodes
+    levels: list[slice]
+    """The nodes of each level."""
+    edge: Int[np.ndarray, "paths"]
+    """The edge to the leaf; -1 if it is a root."""
     tree: Int[np.ndarray, "paths"]
     leaf: Int[np.ndarray, "paths"]
     paths: Paths
@@ -89,11 +95,13 @@ def unroll(trees: Trees) -> Unrolled:
     child, column, threshold, missing_right = (
         np.asarray(part) for part in (trees.child, np.maximum(trees.feature, 0), trees.threshold, trees.missing_right)
     )
-    single = child[:, 0] == 0
-    (tree, node), (leaf, root) = ((own, np.zeros_like(own)) for own in map(np.flatnonzero, (~single, single)))
-    ends = [(leaf, root, Paths.of_roots(len(leaf)))]
-    paths, levels = Paths.of_roots(len(tree)), []
+    tree, n = np.arange(trees.n_trees), 0
+    node, edge, paths = np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees)
+    inner, levels, ends = [], [], []
     while len(node):
+        is_leaf = child[tree, node] == node
+        ends.append((edge[is_leaf], tree[is_leaf], node[is_leaf], paths.of(is_leaf)))
+        tree, node, edge, paths = tree[~is_leaf], node[~is_leaf], edge[~is_leaf], paths.of(~is_leaf)
         if len(node) > MOST:
             raise ValueError(
                 f"tests of sets below each other lead to more than {MOST} paths, too many to explain: pass a model of "
@@ -101,53 +109,47 @@ def unroll(trees: Trees) -> Unrolled:
             )
         every = np.arange(len(node))
         paths, place = paths.with_tests(column[tree, node])
-        low, high, missing = (part[every, place] for part in paths[1:])
+        test = tuple(part[tree, node] for part in (column, threshold, missing_right))
+        inner.append((edge, tree, *test, *(part[every, place] for part in paths[1:])))
+        levels.append(slice(n, n + len(node)))
         both, right = np.tile(every, 2), np.repeat([False, True], len(node))
-        children = child[tree, node][both] + right
-        is_inner = child[tree[both], children] != children
-        levels.append(Level(tree, node, place, low, high, missing, children, is_inner))
-        below, at, key = paths.of(both), (np.arange(2 * len(node)), place[both]), threshold[tree, node][both]
-        below.low[at] = np.where(right, np.maximum(below.low[at], key), below.low[at])
-        below.high[at] = np.where(right, below.high[at], np.minimum(below.high[at], key))
-        below.missing[at] &= missing_right[tree, node][both] == right
-        ends.append((tree[both][~is_inner], children[~is_inner], below.of(~is_inner)))
-        paths, tree, node = below.of(is_inner), tree[both][is_inner], children[is_inner]
-    width = max(each.column.shape[1] for *_, each in ends)
-    trees_of, leaves, parts = zip(*ends, strict=True)
-    parts = zip(*(part.as_wide_as(width) for part in parts), strict=True)
-    return Unrolled(levels, np.concatenate(trees_of), np.concatenate(leaves), Paths(*map(np.concatenate, parts)))
+        at, key, edge, n = (np.arange(2 * len(node)), place[both]), test[1][both], 2 * (n + both) + right, n + len(node)
+        paths = paths.of(both)
+        paths.low[at] = np.where(right, np.maximum(paths.low[at], key), paths.low[at])
+        paths.high[at] = np.where(right, paths.high[at], np.minimum(paths.high[at], key))
+        paths.missing[at] &= test[2][both] == right
+        paths.last[at] = edge
+        tree, node = tree[both], child[tree, node][both] + right
+    width = max(part.column.shape[1] for *_, part in ends)
+    ends = [(*of_end, *part.as_wide_as(width)) for *of_end, part in ends]
+    nodes, (edge, tree, leaf, *parts) = (
+        [np.concatenate(part) for part in zip(*each, strict=True)] for each in (inner, ends)
+    )
+    return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))
 
 
-class Shares(NamedTuple):
-    """How the rows that make a cover are shared out: chances of a column that is not known."""
+def shares_of_cover(
+    unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
+) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
+    """Return how rows are shared out, of which each leaf has a number: chances of a column that is not known.
 
-    left: list[Float[np.ndarray, "nodes"]]
-    """Of each level's nodes: the share of their rows that goes left."""
-    above: list[Float[np.ndarray, "nodes"]]
-    """Of each level's nodes: the product of shares at the tests of its column above; 1 at the first."""
-    passing: Float[np.ndarray, "paths columns"]
-    """Of each path: the product of shares at the tests of a column."""
-
-
-def shares_of_cover(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Shares:
-    """Return the shares of rows, from the number in each leaf. Where no row came, both sides have one half."""
+    Of each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
+    tests of its column above, 1 at the first. Of each path, the product of all.
+    """
+    nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     times = np.zeros(cover.shape)
     np.add.at(times, (unrolled.tree, unrolled.leaf), 1)
-    cover = cover / np.maximum(times, 1)
-    below, left = np.zeros(0), []
-    for level in reversed(unrolled.levels):
-        rows = np.where(level.is_inner, 0.0, cover[np.tile(level.tree, 2), level.child])
-        rows[level.is_inner] = below
-        both = rows.reshape(2, -1)
-        below = both.sum(axis=0)
-        left.insert(0, np.where(below > 0, both[0] / np.where(below > 0, below, 1), 0.5))
-    n_roots = len(unrolled.levels[0].tree) if unrolled.levels else 0
-    z, above, ends = np.ones((n_roots, unrolled.most_columns)), [], []
-    ends.append(np.ones((len(unrolled.tree) - sum(np.sum(~level.is_inner) for level in unrolled.levels), z.shape[1])))
-    for level, share in zip(unrolled.levels, left, strict=True):
-        above.append(z[np.arange(len(z)), level.place])
-        z = np.tile(z, (2, 1))
-        z[np.arange(len(z)), np.tile(level.place, 2)] *= np.concatenate([share, 1 - share])
-        ends.append(z[~level.is_inner])
-        z = z[level.is_inner]
-    return Shares(left, above, np.concatenate(ends))
+    # Of edges; what stands last belongs to roots, whose edge is -1.
+    rows, passing, arriving = (np.ones(2 * n + 1) for _ in range(3))
+    rows[unrolled.edge] = (cover / np.maximum(times, 1))[unrolled.tree, unrolled.leaf]
+    left, above = np.empty(n), np.empty(n)
+    for level in reversed(levels):
+        both = rows[2 * level.start : 2 * level.stop].reshape(-1, 2)
+        below = rows[nodes.edge[level]] = both.sum(axis=1)
+        left[level] = np.where(below > 0, both[:, 0] / np.where(below > 0, below, 1), 0.5)
+    for level in levels:
+        share = np.stack([left[level], 1 - left[level]], axis=1)
+        above[level] = passing[nodes.last[level]]
+        for product, before in ((passing, above[level]), (arriving, arriving[nodes.edge[level]])):
+            product[2 * level.start : 2 * level.stop] = (before[:, None] * share).ravel()
+    return left, above, arriving[unrolled.edge]

@@ -22,6 +22,7 @@ from jaxunc.combiners import (
     DempsterRule,
     EpistemicWeighting,
     EvidenceAccumulation,
+    LearnedPool,
     Mean,
     Pooling,
     UncertaintyDecomposition,
@@ -139,12 +140,18 @@ _READ: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
     Pooling: lambda rule, stat, labels: LeafStatistic(
         np.stack(stat, axis=-1), np.zeros(len(labels)), "pooled counts", labels
     ),
+    # The numerators: a leaf's weight is the same for all classes, and its sum divides them for each instance.
+    LearnedPool: lambda rule, stat, labels: LeafStatistic(
+        stat["power"], np.zeros(len(labels)), "pooled shares", labels
+    ),
     EvidenceAccumulation: _evidence,
     DempsterRule: lambda rule, stat, labels: LeafStatistic(stat, np.zeros(2), "class scores", labels),
     UncertaintyDecomposition: _uncertainty,
     AveragedIntervals: _intervals,
 }
-_OF_OTHERS = "its answer is no sum of what leaves say."
+_OF_OTHERS = (
+    "its answer is no sum of what leaves say; explain Mean of the same forest, whose probability is such a sum."
+)
 _INSTEAD: dict[type, str] = {
     Calibrated: "its probabilities are no sums; explain the combiner that it holds, its rule.",
     CautiousRule: "it merges by the minimum; explain DempsterRule, whose log commonalities are sums.",

@@ -3,9 +3,13 @@
 from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
 from ._forest import MODES, OWN, CountSet, Forest, Forks, Trees, check_is_forest, counts_of_forks, have_same_arrays
 from ._interval_tests import (
+    ColumnSets,
     IntervalNode,
     Intervals,
+    IntervalTests,
+    column_sets,
     interval_nodes,
+    interval_tests,
     intervals_of_codes,
     reached_nodes,
     with_interval_tests,

@@ -1,11 +1,11 @@
 """Tests of whether a value lies in some of many intervals, such as sets of categories, as binary ones, and back."""
 
-import heapq
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int32, Int64
 
 from jaxunc._numerics import order_key_at_or_below
 
@@ -13,6 +13,8 @@ from ._assemble import TreeNodes
 from ._forest import Trees
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
+
+_MOST_CELLS = 2**24  # pairs of a test and a code that are marked at a time
 
 
 class Intervals(NamedTuple):
@@ -116,28 +118,169 @@ class _Made:
         return place
 
 
+class IntervalTests(NamedTuple):
+    """All tests of intervals that trees make by several nodes, each of which ends in two children for all its paths."""
+
+    tree: Int64[np.ndarray, " tests"]
+    node: Int64[np.ndarray, " tests"]
+    """The first node of each."""
+    child: Int64[np.ndarray, " tests"]
+    """The left child of its last ones."""
+    missing_left: Bool[np.ndarray, " tests"]
+    """Whether a missing value goes left."""
+    within: Bool[np.ndarray, "trees nodes"]
+    """The nodes that are theirs but not the first."""
+    of: Int64[np.ndarray, " pieces"]
+    """The test of each piece of the numbers: for each last node one, in their order, test after test."""
+    below: Int64[np.ndarray, " pieces"]
+    """The key below the piece's."""
+    cut: Int64[np.ndarray, " pieces"]
+    """The last key of those that go left."""
+    last: Int64[np.ndarray, " pieces"]
+    """The last key of the piece, up to which it goes right."""
+
+
+def interval_tests(trees: Trees) -> IntervalTests | None:
+    """Return what `with_interval_tests` made of tests, as tests again; None where no nodes share children."""
+    n_nodes = trees.n_nodes
+    own = np.arange(trees.n_trees * n_nodes)
+    child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
+    inner = np.flatnonzero(child != own)
+    left = child[inner]
+    is_child = np.zeros(len(own), bool)
+    is_child[left] = is_child[left + 1] = True
+    if np.count_nonzero(is_child) == 2 * len(left):
+        return None
+    feature, threshold, missing_right = (
+        np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
+    )
+    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(own))
+    shared = np.maximum(n_parents[left], n_parents[left + 1]) > 1
+    found, rest = inner[shared], inner[~shared]
+    parent = np.full(len(own), -1)
+    parent[child[rest]] = parent[child[rest] + 1] = rest
+    # Where all paths from a node end, that test one column: last nodes know it, and those whose children agree.
+    end = np.full(len(own), -1)
+    end[found] = child[found]
+    above = [found[:0]]
+    while found.size:
+        node = np.unique(parent[found])
+        node = node[node >= 0]
+        left = child[node]
+        alike = (end[left] >= 0) & (end[left] == end[left + 1])
+        alike &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
+        found = node[alike]
+        end[found] = end[child[found]]
+        above.append(found)
+    above = np.sort(np.concatenate(above))
+    is_above = np.append(np.zeros(len(own), bool), False)
+    is_above[above] = True
+    tests = above[~is_above[parent[above]]]
+    # Down again, with the keys that come to each node.
+    pieces, node, low, high = (
+        [np.zeros((0, 4), np.int64)],
+        tests,
+        np.full(len(tests), _LEAST - 1, np.int64),
+        np.full(len(tests), _LARGEST),
+    )
+    of = np.arange(len(tests))
+    within = np.zeros(len(own), bool)
+    at = tests
+    while node.size:
+        cut = np.clip(threshold[node].astype(np.int64), low, high)
+        is_last = child[node] == end[node]
+        pieces.append(np.stack([of, low, cut, high], axis=1)[is_last])
+        node, of, low, cut, high = (part[~is_last] for part in (node, of, low, cut, high))
+        node = np.concatenate([child[node], child[node] + 1])
+        of, low, high = np.tile(of, 2), np.concatenate([low, cut]), np.concatenate([cut, high])
+        within[node] = True
+        at = np.where(child[at] == end[at], at, child[at] + missing_right[at])
+    piece = np.concatenate(pieces)
+    piece = piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))]
+    tree, place = np.divmod(tests, n_nodes)
+    return IntervalTests(
+        tree, place, end[tests] - tree * n_nodes, ~missing_right[at], within.reshape(trees.child.shape), *piece.T
+    )
+
+
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
     """Return the tests of intervals whose nodes share children, and which nodes are theirs but not the first.
 
     What `with_interval_tests` made of a node becomes one again, so that no node has two parents. Raises a ValueError if
     nodes share children in any other way.
     """
-    child = np.asarray(trees.child)
-    within = np.zeros(child.shape, bool)
-    tree, node = np.nonzero(reached_nodes(trees) & (child != np.arange(trees.n_nodes)))
-    left = tree * trees.n_nodes + child[tree, node]
-    number = np.bincount(np.concatenate([left, left + 1]), minlength=child.size).reshape(child.shape)
-    found = []
-    for t in np.flatnonzero(np.any(number > 1, axis=1)).tolist():
-        shared = _Shared(trees, t, node[tree == t], number[t])
-        found += [shared.read(left) for left in np.unique(shared.child[shared.inner][shared.is_shared]).tolist()]
-        within[t, list(shared.within)] = True
-    return found, within
+    found = interval_tests(trees)
+    if found is None:
+        return [], np.zeros(trees.child.shape, bool)
+    child = np.array(trees.child)
+    child[found.tree, found.node] = found.child
+    tree, node = np.nonzero(reached_nodes(child) & ~found.within & (child != np.arange(trees.n_nodes)))
+    left = child[tree, node]
+    n_parents = np.zeros(child.shape, np.int64)
+    np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
+    if np.any(n_parents > 1):
+        raise ValueError(
+            f"tree {np.argwhere(n_parents > 1)[0, 0]} has nodes with several parents that are no test of intervals of "
+            "one column, and other libraries have trees. Give each parent a copy of what is below."
+        )
+    # The intervals of each test: two of each piece, of which some are empty.
+    upper, goes_left = np.stack([found.cut, found.last], axis=1).ravel(), np.tile([True, False], len(found.of))
+    holds = upper > np.stack([found.below, found.cut], axis=1).ravel()
+    ends = np.searchsorted(found.of.repeat(2)[holds], np.arange(len(found.tree) + 1)).tolist()
+    upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
+    tests = []
+    for i, (start, end) in enumerate(pairwise(ends)):
+        own = Intervals(upper[start : end - 1], goes_left[start:end], bool(found.missing_left[i]))
+        tests.append(IntervalNode(int(found.tree[i]), int(found.node[i]), int(found.child[i]), _joined(own)))
+    return tests, found.within
 
 
-def reached_nodes(trees: Trees) -> Bool[np.ndarray, "trees nodes"]:
+class ColumnSets(NamedTuple):
+    """The distinct sets of one column's numbers that tests of intervals ask, by codes: how many borders are below."""
+
+    border: Int32[np.ndarray, " borders"]
+    """Order keys; a missing value's code is the largest."""
+    goes_right: Bool[np.ndarray, "sets codes"]
+    """Which codes each set sends right."""
+    tree: Int64[np.ndarray, " sets"]
+    """The first tree that tests each, in whose order they are."""
+    test: Int64[np.ndarray, " tests"]
+    """The tests of this column."""
+    number: Int64[np.ndarray, " tests"]
+    """The set of each."""
+
+
+def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
+    """Return the sets of some tests, all those of one column."""
+    number = np.full(len(tests.tree), -1)
+    number[test] = np.arange(len(test))
+    is_own = number[tests.of] >= 0
+    below, cut, last = tests.below[is_own], tests.cut[is_own], tests.last[is_own]
+    border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
+    of, first, end = (
+        number[tests.of[is_own]][holds],
+        *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
+    )
+    packed, step = [], max(1, _MOST_CELLS // len(border))
+    for start in range(0, len(test), step):
+        stop = min(start + step, len(test))
+        some = slice(*np.searchsorted(of, [start, stop]))
+        change = np.zeros((stop - start, len(border) + 2), np.int8)
+        change[of[some] - start, first[some]] += 1
+        change[of[some] - start, end[some]] -= 1
+        goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
+        goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
+        packed.append(np.packbits(goes_right, axis=1))
+    packed = np.concatenate(packed)
+    _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    goes_right = np.unpackbits(packed[at[order]], axis=1, count=len(border) + 1).astype(bool)
+    own = np.argsort(order)[number.ravel()]
+    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, own)
+
+
+def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
     """Return which nodes the roots lead to."""
-    child = np.asarray(trees.child)
     reached = np.zeros(child.shape, bool)
     tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
     while len(tree):
@@ -151,68 +294,3 @@ def reached_nodes(trees: Trees) -> Bool[np.ndarray, "trees nodes"]:
         flat = np.unique(tree[fresh] * child.shape[1] + node[fresh])
         tree, node = np.divmod(flat, child.shape[1])
     return reached
-
-
-class _Shared:
-    """One tree some of whose nodes share children."""
-
-    def __init__(self, trees: Trees, t: int, inner: np.ndarray, n_parents: np.ndarray):
-        arrays = trees.feature, trees.threshold, trees.child, trees.missing_right
-        self._feature, self._threshold, self.child, self._missing_right = (np.asarray(one[t]) for one in arrays)
-        self._t, self._n_parents, self.inner = t, n_parents, inner
-        self.is_shared = np.maximum(n_parents[self.child[inner]], n_parents[self.child[inner] + 1]) > 1
-        self._parent = np.zeros(len(self.child), np.int64)
-        for side in (0, 1):
-            self._parent[self.child[inner] + side] = inner
-        self.within: set[int] = set()
-
-    def read(self, left: int) -> IntervalNode:
-        """The test whose last nodes have this left child."""
-        last = self.inner[self.child[self.inner] == left].tolist()
-        if not self._n_parents[left] == self._n_parents[left + 1] == len(last):
-            raise self._refusal()
-        first, own = self._first(last)
-        self.within |= own - {first}
-        upper, goes_left = self._pieces(first, left, own)
-        node = first
-        while self.child[node] != left:
-            node = int(self.child[node] + self._missing_right[node])
-        test = Intervals(np.array(upper[:-1], np.int32), np.array(goes_left, bool), not self._missing_right[node])
-        return IntervalNode(self._t, first, left, _joined(test))
-
-    def _first(self, last: list[int]) -> tuple[int, set[int]]:
-        """The node that all paths to these lead through, and all nodes on these paths behind it."""
-        own, heads = set(last), [-node for node in last]
-        heapq.heapify(heads)
-        while len(heads) > 1:
-            # Children lie after parents: nothing that is still to be climbed lies below the one that comes last.
-            node = -heapq.heappop(heads)
-            if self._n_parents[node] != 1:
-                raise self._refusal()
-            if (parent := int(self._parent[node])) not in own:
-                own.add(parent)
-                heapq.heappush(heads, -parent)
-        return -heads[0], own
-
-    def _pieces(self, first: int, left: int, own: set[int]) -> tuple[list[int], list[bool]]:
-        """The intervals between the tests of these nodes: the last key of each, and whether it goes left."""
-        upper, goes_left, todo = [], [], [(first, _LEAST - 1, _LARGEST)]
-        while todo:
-            node, low, high = todo.pop()
-            if self._feature[node] != self._feature[first] or node not in own:
-                raise self._refusal()
-            cut = min(max(int(self._threshold[node]), low), high)
-            below = int(self.child[node])
-            if below == left:
-                upper += [cut, high]
-                goes_left += [True, False]
-            else:
-                todo += [(below + 1, cut, high), (below, low, cut)]
-        kept = [i for i, end in enumerate(upper) if end > (upper[i - 1] if i else _LEAST - 1)]
-        return [upper[i] for i in kept], [goes_left[i] for i in kept]
-
-    def _refusal(self) -> ValueError:
-        return ValueError(
-            f"tree {self._t} has nodes with several parents that are no test of intervals of one column, and other "
-            "libraries have trees. Give each parent a copy of what is below."
-        )

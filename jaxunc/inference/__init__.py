@@ -20,6 +20,8 @@ So an exit's number is a place at once. An instance (5, 2) leaves the top by exi
 there, and arrives at place 9, which is node 5.
 *Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
 cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
+*Word*: 31 sets of categories that trees test, a bit each, looked up by an instance's code once for all trees. Words are
+columns behind those of the data (`_plan.folded`); a node of a set reads one bit of one by a mask.
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 
@@ -50,14 +52,16 @@ from ._leaves import (
     refuse_average,
 )
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
+from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, Answering, HasColumns, OfForest, ReadOuts
 from ._walk import (
+    GAP_OF_CODES,
     Walk,
     are_few,
     block_size,
     by_column,
+    codes_of,
     default_walk,
     keys_of_one,
     look_up_together,

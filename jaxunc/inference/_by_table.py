@@ -23,6 +23,7 @@ from jaxunc.forest import Forest, Trees
 from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
 from ._fold import is_large, leaf_table, lifted_rows
 from ._packed_trees import MOST_NUMBERS, PackedTrees, Spec
+from ._plan import Folded, folded
 from ._walk import BLOCKS, Walk, are_few
 
 CHUNK_BLOCKS = 4
@@ -37,15 +38,18 @@ class ByTable(eqx.Module):
 
     forest: Forest
     packed: PackedTrees
+    own: Folded | None
+    """The trees that were packed, if not the forest's."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
         """Lift, and pack."""
+        own = _own(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
-            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk))
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), own)
         table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk))
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), own)
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
@@ -54,11 +58,12 @@ class ByTable(eqx.Module):
 
     def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        return ByTable(self.forest, self.packed.for_missing(self.forest.trees))
+        packed = self.packed.for_missing(self.own or Folded(self.forest.trees))
+        return ByTable(self.forest, packed, self.own)
 
     def on(self, trees: Trees) -> "ByTable":
         """Return the engine of the same trees by other columns: their leaf table is shared."""
-        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees))
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _own(trees))
 
     def call(self) -> "TableCall":
         """Look up what a call reads."""
@@ -74,6 +79,11 @@ class ByTable(eqx.Module):
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
         return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
+
+
+def _own(trees: Trees) -> Folded | None:
+    walked = folded(trees)
+    return None if walked.sets is None else walked
 
 
 class TableCall(NamedTuple):
@@ -112,7 +122,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
     """The shapes of calls for so many packed trees, in which an instance meets so many tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
-    columns = n_features * (1 + spec.missing if on_host else 2)
+    columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
     shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1

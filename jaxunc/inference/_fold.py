@@ -249,7 +249,7 @@ def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, value
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
-    packed = PackedTrees(plan, tables, scalars, totals, rows, spec)
+    packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
     return packed.results(packed.carried(x, mask))
 
 

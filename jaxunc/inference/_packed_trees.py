@@ -32,13 +32,14 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
-from ._plan import Plan, column_keys, make_plan, padded_plan, tall_top
+from ._plan import Folded, Plan, Sets, Top, column_keys, folded, make_plan, padded_plan, tall_top
 from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
 from ._walk import (
     Walk,
     are_few,
     block_size,
     by_column,
+    keys_and_words,
     keys_of_one,
     over_blocks,
     unrolled_depth,
@@ -54,7 +55,7 @@ STEPS = 5
 MOST_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
 """Numbers of wide planes that are merged in a call, and in a block on a CPU, and the fewest instances of a block."""
 
-_ARRAYS = ("plan", "tables", "scalars", "totals", "rows")
+_ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
 
 
 class Spec(NamedTuple):
@@ -65,6 +66,12 @@ class Spec(NamedTuple):
     walk: Walk
     depth: int
     """Number of levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
+    words: int = 0
+    """Words of sets that trees test, as further columns."""
+
+    def n_columns(self, n_features: int) -> int:
+        """Columns of keys: missing values have each column twice (`make_plan`)."""
+        return n_features * (1 + self.missing) + self.words
 
     @property
     def block(self) -> int:
@@ -96,17 +103,20 @@ class PackedTrees(eqx.Module):
     """The carry of those numbers over all trees."""
     rows: list[Array]
     """What wide planes look up, for all trees together (`jaxunc.inference._planes`)."""
+    sets: Sets | None
+    """The sets that trees test, for all together."""
     spec: Spec = eqx.field(static=True)
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
         """Pack trees with a leaf table (see `fold`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
-        spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
+        walked = folded(trees)
+        spec = Spec(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         totals = merge_scalars(layout.scalars, scalars)
-        plan = make_plan(trees, missing=missing, top=tall_top(trees))
-        tables, rows = pack_by_place(planes, plan, layout)
-        return cls(plan, tables, scalars, totals, rows, spec)
+        plan = _plan_of(walked, missing=missing)
+        tables, rows = pack_by_place(planes, plan, layout, walked.node)
+        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
@@ -115,15 +125,16 @@ class PackedTrees(eqx.Module):
         ``code`` has the row of each node. Rows are packed before they are spread over the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
-        spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
-        plan = make_plan(trees, missing=False, top=tall_top(trees))
-        tables, totals = _spread_by_place(columns, scalars, code, plan, layout)
-        return cls(plan, tables, scalars, totals, rows, spec)
+        walked = folded(trees)
+        spec = Spec(layout, False, walk, unrolled_depth(walk, walked.trees), walked.n_words)
+        plan = _plan_of(walked, missing=False)
+        tables, totals = _spread_by_place(columns, scalars, code, plan, layout, walked.node)
+        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All arrays, in the order of the fields; what is left is the structure."""
-        return self.plan, self.tables, self.scalars, self.totals, self.rows
+        return self.plan, self.tables, self.scalars, self.totals, self.rows, self.sets
 
     @property
     def n_trees(self) -> int:
@@ -152,8 +163,7 @@ class PackedTrees(eqx.Module):
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
         # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
         merging = spec.layout.planes if mask is None else spec.layout.both
-        # Missing values have each column twice (`make_plan`), which a block has to hold.
-        columns = X.shape[1] * (1 + spec.missing)
+        columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
@@ -185,7 +195,7 @@ class PackedTrees(eqx.Module):
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Scan over the trees in their order, carrying the merge."""
         # A row for each column: the walk reads the same column's neighbours for many instances of a block.
-        block, keys = len(keys), by_column(keys)
+        block, keys = len(keys), by_column(keys, self.sets, missing=self.spec.missing)
 
         def visit(tree):
             plan, tables, scalars, in_mask = tree
@@ -198,9 +208,10 @@ class PackedTrees(eqx.Module):
     def _few(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, then scan over the values of their leaves, in the order of the trees."""
         if len(keys) == 1:
+            keys = self._with_words(keys)
             found = [one[:, None] for one in walk_one(self.plan, keys, self.tables)[1]]
         else:
-            place = walk_few(self.plan, keys)
+            place = walk_few(self.plan, keys, self.sets, missing=self.spec.missing)
             found = [take(table.reshape(-1), place) for table in self.tables]
         return self._in_order(merging, carry, found, mask, len(keys))
 
@@ -218,13 +229,16 @@ class PackedTrees(eqx.Module):
     def _by_level(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, and merge them by one reduction."""
         # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
-        place = walk_levels(self.plan, keys, self.spec.depth)
+        place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
         if self.spec.layout.is_wide:  # rows of all trees at once would be the tensor of instances, trees and classes
             found = [take(table.reshape(-1), place).T for table in self.tables]
             return self._in_order(merging, carry, found, mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)
+
+    def _with_words(self, keys):
+        return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
     def _values(self, merging: Merging, tables, scalars, place, mask):
         """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
@@ -278,14 +292,16 @@ class PackedTrees(eqx.Module):
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def for_missing(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
+    def for_missing(self, walked: Folded) -> "PackedTrees":
+        """Return the same packed trees for data with missing values; ``walked`` are those that were packed."""
         spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=make_plan(trees, missing=True, top=self.plan.top), spec=spec)
+        return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
         """Return the same packed trees with other numbers of columns, which ``trees`` have."""
-        return dataclasses.replace(self, plan=make_plan(trees, missing=self.spec.missing, top=self.plan.top))
+        walked = folded(trees)
+        plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
+        return dataclasses.replace(self, plan=plan, sets=walked.sets)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
@@ -319,20 +335,38 @@ class PackedTrees(eqx.Module):
         vars(self).update(state | arrays)
 
 
+def _plan_of(walked: Folded, *, missing: bool, top: Top | None = None) -> Plan:
+    return make_plan(walked.trees, missing=missing, top=top or tall_top(walked.trees), bit=walked.bit)
+
+
 @jit(static_argnums=2)
-def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> tuple[list[Array], list[Array]]:
-    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones."""
-    columns, rows = columns_of_planes(planes, layout)
+def pack_by_place(
+    planes: list[Array], plan: Plan, layout: Layout, node: Int32[Array, "trees kept"] | None = None
+) -> tuple[list[Array], list[Array]]:
+    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones.
+
+    ``node``: the nodes that the plan has, if not all (`Folded`).
+    """
+    columns, rows = columns_of_planes([_of_kept(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
 @jit(static_argnums=4)
 def _spread_by_place(
-    columns: list[Array], scalars: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout
+    columns: list[Array],
+    scalars: list[Array],
+    code: Int32[Array, "trees nodes"],
+    plan: Plan,
+    layout: Layout,
+    node: Int32[Array, "trees kept"] | None,
 ) -> tuple[list[Array], list[Any]]:
     """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has; and totals."""
-    rows = plan.by_place(code)
+    rows = plan.by_place(_of_kept(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)], merge_scalars(layout.scalars, scalars)
+
+
+def _of_kept(table: Array, node: Int32[Array, "trees kept"] | None) -> Array:
+    return table if node is None else table[jnp.arange(len(table))[:, None], node]
 
 
 @jit(static_argnums=0)

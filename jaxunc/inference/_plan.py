@@ -5,8 +5,8 @@ A walk goes by *places*, as `jaxunc.inference` draws them: first those of the ex
 The top holds the tallest inner nodes of a tree, which hang together, since a parent is taller than its children
 (`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
 that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
-to a node: tests of one category against the others have children in common. Such nodes, and all below them, are left
-to the walk.
+to a node, where tests of intervals are binary ones (`jaxunc.forest`). Such nodes, and all below them, are left to the
+walk. Bound forests are `folded` before: there a test of intervals is one node again.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int32, Int64, Shaped
+from jaxtyping import Array, Bool, Float, Int32, Int64, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, KeptWhileAlive, jit, order_key, pair_bits, split_bits, take
-from jaxunc.forest import Trees
+from jaxunc._numerics import (
+    NAN_FIRST,
+    NAN_LAST,
+    KeptWhileAlive,
+    ceil_div,
+    jit,
+    multiple_of,
+    order_key,
+    pair_bits,
+    power_of_two,
+    split_bits,
+    take,
+)
+from jaxunc.forest import ColumnSets, IntervalTests, Trees, column_sets, interval_tests, reached_nodes
+
+MOST_WORDS, MOST_ENTRIES = 320, 100_000
+"""Words of sets, and numbers that are looked up for them, so that the keys of small blocks stay in the cache. Sets of
+further trees are walked as intervals."""
+
+BITS, WHOLE = 31, 31
+"""Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
 
 MOST_TESTS = 31
 """One less than the bits of a word: the exits that are left."""
+
+
+PIECE = 16
+"""Borders that are counted at a time."""
 
 
 class Top(NamedTuple):
@@ -39,12 +62,69 @@ class Top(NamedTuple):
     """Tests on the longest path below."""
 
 
+class Borders(NamedTuple):
+    """Sorted order keys by which values become codes: how many are below. `PIECE` of one row are counted at a time."""
+
+    column: Int32[Array, "rows"]
+    """The column that each row of codes is of; rows that pad them have no borders."""
+    row: Int32[Array, "pieces"]
+    """The row that each piece counts for."""
+    border: Int32[Array, "pieces {PIECE}"]
+    """Beyond the last border of a row what no value exceeds."""
+    number: Int32[Array, ""]
+    """How many pieces there are; those beyond pad them to a common shape."""
+
+    @classmethod
+    def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
+        """Cut borders, sorted by their rows and sizes, into pieces; ``column`` is that of each row."""
+        rows = np.zeros(power_of_two(len(column)), np.int32)
+        rows[: len(column)] = column
+        sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
+        number, first = int(sizes.sum()), np.cumsum(sizes) - sizes
+        place = np.arange(len(row)) - np.searchsorted(row, row)
+        of_piece = np.zeros(power_of_two(number), np.int32)
+        of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
+        pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
+        pieces[first[row] + place // PIECE, place % PIECE] = border
+        on_device = [jnp.asarray(part, np.int32) for part in (rows, of_piece, pieces, number)]
+        return cls(*on_device)
+
+
+class Sets(NamedTuple):
+    """The sets of values that nodes test, `BITS` of one column in a word, for all trees together."""
+
+    borders: Borders
+    """What lies between two neighbours of them is in the same sets."""
+    row: Int32[Array, "words"]
+    """The row of codes that each word is looked up by; words that pad them are zeros."""
+    start: Int32[Array, "words"]
+    """Where its numbers begin, one for each code; behind them the one of missing values."""
+    table: Int32[Array, "entries"]
+    """Which of its sets send each code right, a bit each."""
+
+
+class Folded(NamedTuple):
+    """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
+
+    trees: Trees
+    node: Int32[Array, "trees kept"] | None = None
+    """The nodes that are left, by their numbers before; None where all are."""
+    bit: Int32[Array, "trees kept"] | None = None
+    """The bit of the node's set in its word; `WHOLE` in other nodes, None without sets."""
+    sets: Sets | None = None
+
+    @property
+    def n_words(self) -> int:
+        """Columns behind the others."""
+        return 0 if self.sets is None else len(self.sets.row)
+
+
 class Plan(NamedTuple):
     """Arrays that a walk reads, trees along the leading axis of each: a slice of it is a plan of fewer trees."""
 
     nodes: Int64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(places) | place of the left child``."""
+    ``feature << log2(places) | place of the left child``. With sets the feature has 5 more bits below: the set's."""
     feature: Int32[Array, "trees places"] | None
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
@@ -55,6 +135,8 @@ class Plan(NamedTuple):
     """Their features."""
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
+    top_mask: Int32[Array, "trees tests"] | None = None
+    """What they read of a word, where nodes test sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
@@ -81,13 +163,14 @@ def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
-def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
+def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array | None = None) -> Plan:
     """Pack trees for data with or without missing values; the top is the first two levels, if no other is given.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
+    ``bit``: that of `Folded` trees.
     """
-    return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
+    return _make_plan(*_arrays(trees), top, bit, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -115,6 +198,84 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 """By the arrays of children: combiners are bound to one forest one after the other."""
 
 
+def folded(trees: Trees) -> Folded:
+    """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
+    if not is_concrete(trees) or trees.forks is not None:
+        return Folded(trees)
+    made = _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
+    return Folded(trees) if made is None else made
+
+
+_FOLDED: KeptWhileAlive[Folded | None] = KeptWhileAlive()
+"""None of trees that are walked as they are: they must not be kept alive."""
+
+
+def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
+    if tests is None or not len(tests.tree):
+        return None
+    feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
+    bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
+    columns = np.unique(column)
+    sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
+    kept = _sets_kept(sets, trees.n_trees)
+    if not any(kept):
+        return None
+    tables = [_words(own.goes_right[:number]) for own, number in zip(sets, kept, strict=True)]
+    first_word = np.cumsum([0, *map(len, tables)])
+    for own, number, first in zip(sets, kept, first_word[:-1].tolist(), strict=True):
+        is_kept = own.number < number
+        test, (word, place) = own.test[is_kept], np.divmod(own.number[is_kept], BITS)
+        at = tests.tree[test], tests.node[test]
+        feature[at], bit[at], child[at] = trees.n_features + first + word, place, tests.child[test]
+        threshold[at], missing_right[at] = 0, False
+    # What no path leads to any more is left out: what is walked stays together.
+    reached = reached_nodes(child)
+    node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
+    child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
+    used, own = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
+    parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (bit, WHOLE)
+    kept_parts = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
+    feature, threshold, child, missing_right, bit = (
+        part.astype(bool if part.dtype == bool else np.int32) for part in kept_parts
+    )
+    arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
+    node, bit = jax.device_put((node.astype(np.int32), bit))
+    words = _together(columns, [own.border for own in sets], tables)
+    return Folded(Trees(*arrays, columns=trees.columns), node, bit, words)
+
+
+def _sets_kept(sets: list[ColumnSets], n_trees: int) -> list[int]:
+    """How many sets of each column the first trees test, of so many trees as their words are not too many."""
+    last = np.arange(n_trees)
+    n_words = np.array([-(-np.searchsorted(own.tree, last, "right") // BITS) for own in sets])
+    n_entries = np.array([own.goes_right.shape[1] for own in sets]) @ n_words
+    n_kept = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
+    return [int(np.searchsorted(own.tree, n_kept)) for own in sets]
+
+
+def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
+    """The sets of each code, `BITS` in a word."""
+    n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
+    bits = np.zeros((n_words * BITS, n_codes), np.int32)
+    bits[: len(goes_right)] = goes_right
+    return np.bitwise_or.reduce(
+        bits.reshape(n_words, BITS, n_codes) << np.arange(BITS, dtype=np.int32)[:, None], axis=1
+    )
+
+
+def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
+    """The words of all columns, and padding."""
+    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    sizes = np.array([table.shape[1] for table in tables])[row]
+    more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
+    row, start = (np.pad(part, (0, more)).astype(np.int32) for part in (row, np.cumsum(sizes) - sizes))
+    entries = np.zeros(power_of_two(n_entries), np.int32)
+    entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
+    border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
+    row, start, entries = jax.device_put((row, start, entries))
+    return Sets(border, row, start, entries)
+
+
 def _two_levels(child, depth) -> Top:
     """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
     root = jnp.zeros((len(child), 1), jnp.int32)
@@ -130,23 +291,28 @@ def _two_levels(child, depth) -> Top:
 
 
 @jit(static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, *, n_features, missing) -> Plan:
+def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing) -> Plan:
     top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
     first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
-    narrow = n_features * (2 if missing else 1) <= 2 ** (32 - place_bits)
+    n_columns, field = n_features * (2 if missing else 1), column
+    if bit is not None:
+        column = jnp.where(feature < n_features, column, feature + (n_columns - n_features))
+        n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
+    narrow = n_columns <= 2 ** (32 - place_bits)
     word = (child + first).astype(jnp.uint32)
     if narrow:
-        word |= column.astype(jnp.uint32) << jnp.uint32(place_bits)
+        word |= field.astype(jnp.uint32) << jnp.uint32(place_bits)
     return Plan(
         nodes=_by_place(top.entry, pair_bits(threshold, word)),
-        feature=None if narrow else _by_place(top.entry, column),
+        feature=None if narrow else _by_place(top.entry, field),
         depth=depth,
         top=top,
         top_feature=jnp.take_along_axis(column, top.tests, axis=1),
         top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
+        top_mask=None if bit is None else mask_of(jnp.take_along_axis(bit, top.tests, axis=1)),
     )
 
 
@@ -158,9 +324,10 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     """The plan with so many trees behind the others that are one leaf each, at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
+    mask = None if plan.top_mask is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
-    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
+    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
     spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))  # noqa: E731
     longer = lambda array, value: jnp.concatenate([array, spread(array, value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
@@ -183,6 +350,7 @@ def descend(
     place: Int32[Array, "..."],
     key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
     *,
+    with_sets: bool = False,
     for_child: Int64[Array, "places"] | None = None,
     for_column: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
@@ -200,7 +368,15 @@ def descend(
     else:
         column, child = take(feature, place), of(for_child)
     # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
-    return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
+    if not with_sets:
+        return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
+    return as_integer(child) + ((key_of(column >> 5) & mask_of(column & 31)) > threshold).astype(jnp.int32)
+
+
+def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
+    """The mask of a bit; of `WHOLE`, the sign's, all of them."""
+    own = jnp.int32(1) << bit
+    return own | (own >> 31)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -13,10 +13,10 @@ from jax import lax
 from jaxtyping import Array, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import take
+from jaxunc._numerics import take, take_rows
 from jaxunc.forest import Trees
 
-from ._plan import Plan, column_keys, descend
+from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
 
 BLOCKS = (2048, 1024, 512, 256)
 """Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
@@ -38,6 +38,9 @@ than to walk 100 trees."""
 GAP = 16
 """Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
 eight of them: the tests at the top took twice as long."""
+
+GAP_OF_CODES = 64
+"""The same between rows of codes, of which some are bytes."""
 
 DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
@@ -75,11 +78,65 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
     return min(size, n_instances)
 
 
-def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"]:
-    """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances."""
+def by_column(
+    keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
+) -> Int32[Array, "rows row"]:
+    """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances.
+
+    Behind them the words of sets.
+    """
     # Turned by itself and written into its room: a pad, or what the compiler makes one, took twice as long.
-    room = lax.optimization_barrier(jnp.zeros((keys.shape[1], len(keys) + GAP), keys.dtype))
-    return lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
+    n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
+    room = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
+    rows = lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
+    return rows if sets is None else _with_words(rows, keys.shape[1], len(keys), sets, missing=missing)
+
+
+def keys_and_words(
+    keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
+) -> Int32[Array, "block columns_and_words"]:
+    """The keys of a block, and behind them the words of sets, where instances do not come tree by tree."""
+    (block, n), n_words = keys.shape, len(sets.row)
+    room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
+    together = n_words if block > 1 else 4
+    return _with_words(room, n, block, sets, missing=missing, together=together).T
+
+
+def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
+    """Write what sets have of each instance's codes into the rows behind those of columns, some at a time."""
+    # Of the two keys of a missing value it is the larger one that is beyond all borders.
+    borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
+    codes, none = codes_of(rows, block, borders), jnp.uint32(0)
+
+    def write(i, rows):
+        start, number = (
+            lax.dynamic_slice_in_dim(sets.start, i * together, together),
+            i * together + jnp.arange(together),
+        )
+        own = sets.row[i].astype(jnp.uint32)
+        code = (
+            lax.dynamic_slice(codes, (own, none), (1, block))
+            if together == 1
+            else take_rows(codes, take(sets.row, number))[:, :block]
+        )
+        return lax.dynamic_update_slice(rows, take(sets.table, start[:, None] + code), (n_columns + i * together, 0))
+
+    return lax.fori_loop(0, len(sets.row) // together, write, rows)
+
+
+def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows places"]:
+    """How many borders of each row are below the values of a block, in words as wide as the keys that are compared."""
+    none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end
+    column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
+
+    def count(i, codes):
+        own = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
+        below = lax.dynamic_slice(codes, (row[i], none), (1, block))
+        for j in range(PIECE):
+            below = below + (own > borders.border[i, j]).astype(jnp.int32)
+        return lax.dynamic_update_slice(codes, below, (row[i], none))
+
+    return lax.fori_loop(0, borders.number, count, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
@@ -99,26 +156,30 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
+    with_sets = tree.top_mask is not None
     key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
-    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
+    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
 
 
-def walk_few(plan: Plan, keys: Int32[Array, "block columns"]) -> Int32[Array, "trees block"]:
+def walk_few(
+    plan: Plan, keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
+) -> Int32[Array, "trees block"]:
     """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
 
     All trees go down together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree.
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
-    rows = by_column(keys)
+    rows = by_column(keys, sets, missing=missing)
     nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
+    with_sets = plan.top_mask is not None
     instance = jnp.arange(block, dtype=jnp.int32)
     key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
-    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
+    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)  # noqa: E731
     entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
     return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), one, entered)
 
@@ -134,11 +195,12 @@ def walk_one(
     of a node are read from two values, else the larger one is read apart, and split.
     """
     n_trees, n_places = plan.nodes.shape
-    n_groups = -(-n_trees // CHEAP_TREES)
+    n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
     size = -(-n_trees // n_groups)
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
+    with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, column)  # noqa: E731
     flat = [table.reshape(-1) for table in tables]
 
@@ -148,7 +210,9 @@ def walk_one(
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
 
         def down(state):
-            below = descend(nodes, feature, n_places, state[:size], key_of, for_child=again, for_column=again)
+            below = descend(
+                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=again, for_column=again
+            )
             return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
 
         roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
@@ -179,6 +243,7 @@ def look_up_together(
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
+    with_sets = plan.top_mask is not None
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     start, lanes = jnp.repeat(tree * n_places, block), number * block
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
@@ -190,7 +255,9 @@ def look_up_together(
         entered = lax.map(lambda t: _enter(jax.tree.map(lambda array: array[t], tops), keys), tree).reshape(-1)
 
     def down(state):
-        below = descend(nodes, feature, n_places, state[:lanes], key_of, for_child=again, for_column=again)
+        below = descend(
+            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=again, for_column=again
+        )
         return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
 
     roots = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
@@ -211,6 +278,8 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
         row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
+        if tree.top_mask is not None:
+            row = row & tree.top_mask[i]
         left = left & jnp.where(row > tree.top_key[i], tree.top.exits[i], -1)
     return lax.clz(left)
 
@@ -227,12 +296,15 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
+    with_sets = plan.top_mask is not None
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
     def one(place):
-        return lax.optimization_barrier(descend(nodes, feature, n_places, start + place, key_of, for_column=again))
+        return lax.optimization_barrier(
+            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=again)
+        )
 
     place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
     if depth < 0:
@@ -254,10 +326,11 @@ def walk_pairs(
     n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
+    with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
 
     def one(carry):
-        below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of)
+        below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of, with_sets=with_sets)
         # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 

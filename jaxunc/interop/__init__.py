@@ -15,7 +15,7 @@ from .onnx import from_onnx, to_onnx
 
 if TYPE_CHECKING:
     from ._sklearn import from_sklearn, is_read, way_round
-    from ._sklearn_values import from_sklearn_values
+    from ._sklearn_values import from_sklearn_values, grown_leaves
 
 __all__ = [
     "UntestedVersionWarning",
@@ -34,7 +34,7 @@ __all__ = [
 
 # scikit-learn is slow to import, and files of other libraries are read without it.
 _LATER = {"from_sklearn": "_sklearn", "is_read": "_sklearn", "way_round": "_sklearn"}
-_LATER |= {"from_sklearn_values": "_sklearn_values"}
+_LATER |= {"from_sklearn_values": "_sklearn_values", "grown_leaves": "_sklearn_values"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 

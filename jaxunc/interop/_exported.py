@@ -89,11 +89,11 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     ``wide`` says whether numbers are compared as they are in float64. Then those of columns that have cuts are compared
     with these, and others with the largest number that rounds to the threshold in float32, or below.
     """
-    tests, within = interval_nodes(trees)
+    tests, _ = interval_nodes(trees)
     child = np.array(trees.child)
     for test in tests:
         child[test.tree, test.node] = test.child
-    tree, node = np.nonzero(reached_nodes(trees) & ~within)
+    tree, node = np.nonzero(reached_nodes(child))
     inner = child[tree, node] != node
     feature = np.where(inner, np.asarray(trees.feature)[tree, node], 0).astype(np.int64)
     key = np.where(inner, np.asarray(trees.threshold)[tree, node].astype(np.int64), 0)

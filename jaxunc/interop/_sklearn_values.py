@@ -1,12 +1,13 @@
 """Importer of scikit-learn's models whose leaves hold values: boosting, trees and forests of regressors."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    BaggingRegressor,
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -19,6 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.additive import AdditiveTrees
+from jaxunc.forest import Trees
 from jaxunc.tables import Columns, Levels
 
 from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
@@ -93,6 +95,51 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     columns, share = columns_of(model, [(member, None) for member in members]), 1 / len(members)
     trees = [tree_of(model, columns, member, None, member.tree_.value[:, :, 0] * share) for member in members]
     return ensemble_of(trees, columns, np.zeros(trees[0].leaf_values.shape[1]), "identity", averaged=True)
+
+
+class GrownLeaves(NamedTuple):
+    """What scikit-learn's regression trees hold of the rows that grew them, float64 ``[trees nodes]``."""
+
+    trees: Trees
+    size: np.ndarray
+    """Weight of the rows, each as often as it was drawn."""
+    value: np.ndarray
+    """What the leaf answers."""
+    impurity: np.ndarray
+    """The criterion's: of squared errors the variance."""
+
+
+def grown_leaves(model: Any) -> GrownLeaves:
+    """Return the leaves of a fitted tree, forest or bag of trees that predicts one number.
+
+    Raises a TypeError or a ValueError for others, as `from_sklearn_values`, and for several outputs.
+    """
+    name = type(model).__name__
+    if not isinstance(model, (*_FORESTS, BaggingRegressor, DecisionTreeRegressor)):
+        raise TypeError(f"model is a {name}; expected a forest, bag or tree of scikit-learn that predicts numbers.")
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    members = list(getattr(model, "estimators_", [model]))
+    if wrong := [type(member).__name__ for member in members if not isinstance(member, DecisionTreeRegressor)]:
+        raise TypeError(
+            f"model is a {name} of {wrong[0]}; expected one of DecisionTreeRegressor or ExtraTreeRegressor."
+        )
+    if members[0].tree_.value.shape[1] > 1:
+        raise ValueError(f"model predicts {members[0].tree_.value.shape[1]} numbers; fit one model for each.")
+    given = [member.tree_ for member in members]
+    warn_if_missing_is_lost(model, given)
+    kept = getattr(model, "estimators_features_", [None] * len(members))
+    columns = columns_of(model, list(zip(members, kept, strict=True)))
+    # Leaves hold their own numbers, which float32 has up to 2^24, to tell where each one went.
+    numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in given]
+    made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
+    whole = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
+    place = np.asarray(whole.values)[:, :, 0].astype(np.int64)
+    parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in given]
+    each = [np.stack([part[i][own] for part, own in zip(parts, place, strict=True)]) for i in range(3)]
+    return GrownLeaves(whole.trees, *each)
 
 
 def _boosted(model: Any) -> AdditiveTrees:

@@ -5,6 +5,7 @@ from ._calibration import ReliabilityCurve, calibration_error, reliability_curve
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
 from ._intervals import interval_auc, interval_brier, interval_log_loss
 from ._losses import accuracy, brier_score, log_loss, log_loss_from_logs
+from ._numbers import crps, interval_score, pinball_loss
 from ._rejection import (
     RejectionCurve,
     RiskCoverageCurve,
@@ -21,10 +22,13 @@ __all__ = [
     "auc_reliability",
     "brier_score",
     "calibration_error",
+    "crps",
     "determinacy",
     "discounted_utility",
     "interval_brier",
+    "interval_score",
     "log_loss",
+    "pinball_loss",
     "reliability_curve",
     "single_set_accuracy",
 ]

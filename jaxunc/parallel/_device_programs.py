@@ -34,8 +34,8 @@ class Placed(NamedTuple):
 
     arrays: tuple
     """Plan, leaf tables and numbers per tree, all trees in front, distributed along 'tree'."""
-    shared: tuple[list, list]
-    """The carry of the numbers per tree over all trees, and the rows of wide planes: on every device."""
+    shared: tuple[list, list, Any]
+    """The carry of the numbers per tree over all trees, the rows of wide planes, and sets: on every device."""
     spec: Spec
 
 
@@ -68,7 +68,7 @@ def place(grid: Grid, packed: PackedTrees) -> Placed:
         ]
         # Rows may be large: they are put there once, not by each call.
         rows = [_spread(grid, rows) for rows in packed.rows]
-    shared = on_every_device(grid, packed.totals), rows
+    shared = on_every_device(grid, packed.totals), rows, on_every_device(grid, packed.sets)
     return Placed(jax.tree.unflatten(structure, placed), shared, packed.spec)
 
 

@@ -19,7 +19,6 @@ from jaxunc.inference import (
     BoundForest,
     ByRows,
     ByTable,
-    PackedTrees,
     Part,
     ReadOuts,
     as_mask,
@@ -132,10 +131,9 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
         self.combiner: Combiner[AnswerT] = bound.combiner
-        packed = _packed_of(bound)
-        self._grid, self._packed = grid, packed
+        self._grid, self._engine = grid, _engine_of(bound)
         self._combiner = on_every_device(grid, bound.combiner)
-        self._placed: dict[bool, Placed] = {False: place(grid, packed)}
+        self._placed: dict[bool, Placed] = {False: place(grid, self._engine.packed)}
 
     @property
     def forest(self) -> Forest:
@@ -233,15 +231,16 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
         """Cut so many instances of one device into parts."""
-        spec = self._packed.spec._replace(missing=missing)
-        n_trees = trees_per_shard(self._grid, self._packed.n_trees)
+        packed = self._engine.packed
+        spec = packed.spec._replace(missing=missing)
+        n_trees = trees_per_shard(self._grid, packed.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
 
     def _for(self, missing: bool) -> Placed:
         if missing not in self._placed:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
-                self._placed[missing] = place(self._grid, self._packed.for_missing(trees))
+                self._placed[missing] = place(self._grid, self._engine.for_missing().packed)
         return self._placed[missing]
 
     def __repr__(self) -> str:
@@ -249,7 +248,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return f"ShardedForest({forest!r}, {combiner}, data={self._grid.n_data}, tree={self._grid.n_tree})"
 
 
-def _packed_of(bound: BoundForest) -> PackedTrees:
+def _engine_of(bound: BoundForest) -> ByTable:
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(
@@ -257,7 +256,7 @@ def _packed_of(bound: BoundForest) -> PackedTrees:
             "forest.with_empty_leaves('parent') or 'zeros', whose leaves have counts."
         )
     if isinstance(engine, ByTable):
-        return engine.packed
+        return engine
     # A leaf table that is large for one device is less for each of several.
     walk = engine.walk if isinstance(engine, ByRows) else default_walk()
-    return ByTable.of(forest, bound.combiner, walk).packed
+    return ByTable.of(forest, bound.combiner, walk)

@@ -12,7 +12,8 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
     {"tuple" | "list": [NODE, …]}              {"dict": {KEY: NODE, …}}
     {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
     {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
-    {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners; an own class as "module:Name"
+    {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners, moments, bins and laws of numbers;
+                                               an own class as "module:Name"
     {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one; {"scorer": NAME} as it is
     {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`
     {"estimator": NAME, "params": {…}, "fitted": {…}}     with "transformers" of a pipeline: an archive of skops

@@ -25,10 +25,11 @@ from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.combiners import Combiner, LearnedPool
 from jaxunc.forest import OWN, CountSet, Forest, Trees, check_forest, check_trees
 from jaxunc.inference import BoundForest, bind
+from jaxunc.regression import LeafMoments, LeafTable, NumberLaw, TargetBins, check_bins, check_law
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
-from ._names import ESTIMATORS, classes, find, scorer_names
+from ._names import ESTIMATORS, REGRESSOR, classes, find, scorer_names
 
 DEEPEST = 64
 """Largest depth of nodes within nodes."""
@@ -46,7 +47,9 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
 """Defaults of fields that files of the first versions lack."""
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
 """Names of attributes that are NumPy arrays."""
-KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
+OF_NUMBERS = {"moments_": LeafMoments, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
+"""Names of attributes of a regressor, and what they are."""
+KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
 """Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
 learning went: no answer reads them."""
 
@@ -188,7 +191,8 @@ class Decoder:
     def _estimator(self, node: Any, depth: int) -> Any:
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
         takes_raw = "transformers" in fitted  # which needs scikit-learn to answer
-        if self._classifier is not None and name in ESTIMATORS and has_forest(name) and not takes_raw:
+        answers = name in ESTIMATORS and has_forest(name) and name != REGRESSOR
+        if self._classifier is not None and answers and not takes_raw:
             return StoredClassifier(name, fitted, self._classifier)
         # Here, since it takes scikit-learn.
         from ._estimators import restored
@@ -210,6 +214,8 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if isinstance(made, type) and issubclass(made, Levels):
         return _levels(made, fields)
+    if made in (LeafMoments, NumberLaw, TargetBins):
+        return _of_numbers(made, fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
@@ -218,15 +224,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
         fields["reads"] = (OWN, "oob") if fields.pop("both") else (OWN,)
     if made is Forest:
         fields = _own_and_further(fields)
-    if set(fields) != names:
-        raise ValueError(
-            f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
-            "by a version in which the class was another?"
-        )
-    for name, hint in typing.get_type_hints(made).items() if made.__module__.startswith("jaxunc") else ():
-        fields |= {name: _of_jax(fields[name], hint)} if name in fields else {}
-        if name in fields and not _suits(fields[name], hint):
-            raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
+    fields = _suiting(made, fields, names, typing.get_type_hints(made) if made.__module__.startswith("jaxunc") else {})
     if made is Columns:
         return _columns(fields)
     # Past the constructor, which may take other arguments than the fields. What it would have checked is checked
@@ -241,6 +239,30 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if isinstance(value, AdditiveTrees):
         check_additive(value)
     return value
+
+
+def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields if they are those of the class, of their types; a ValueError for others."""
+    if set(fields) != names:
+        raise ValueError(
+            f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
+            "by a version in which the class was another?"
+        )
+    fields = {name: _of_jax(part, hints.get(name)) for name, part in fields.items()}
+    for name, hint in hints.items():
+        if name in fields and not _suits(fields[name], hint):
+            raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
+    return fields
+
+
+def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
+    """Return moments, bins or a law; a ValueError for what is none."""
+    kind: Any = LeafTable if made is LeafMoments else made
+    kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
+    if made is LeafMoments:
+        return LeafMoments.of(kept)
+    (check_law if made is NumberLaw else check_bins)(kept)
+    return kept
 
 
 def _of_jax(part: Any, hint: Any) -> Any:
@@ -385,6 +407,25 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
         forest = fitted["forest_"]
         if (forest.n_features != number and not raw) or tuple(classes.tolist()) != forest.class_labels:
             raise broken(name, "classes_ and n_features_in_")
+    return fitted
+
+
+def checked_numbers(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return fitted attributes of a regressor that belong together; raises a ValueError for others."""
+    kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
+    if unknown := sorted(set(fitted) - set(kinds)):
+        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
+    for attribute in sorted((set(kinds) - {"forest_", "feature_names_in_"}) | set(fitted)):
+        if not isinstance(fitted.get(attribute), kinds[attribute]):
+            raise broken(name, attribute)
+    trees, n_bins, forest = fitted["moments_"].kept.trees, fitted["bins_"].n_bins, fitted.get("forest_")
+    number, names = fitted["n_features_in_"], fitted.get("feature_names_in_")
+    if isinstance(number, bool) or trees.n_features != number or (names is not None and names.shape != (number,)):
+        raise broken(name, "n_features_in_ and feature_names_in_")
+    if (forest is None) != (n_bins == 1) or (
+        forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != number)
+    ):
+        raise broken(name, "forest_ and bins_")
     return fitted
 
 

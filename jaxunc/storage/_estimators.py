@@ -11,16 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
 from jaxunc.additive import AdditiveTrees
-from jaxunc.combiners import Combiner
+from jaxunc.combiners import Combiner, Mean
 from jaxunc.estimators import opened
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.interop import library_of
+from jaxunc.regression import BoundLaw
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from . import _transformers
-from ._decode import KEPT, broken, checked
-from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklearn_class
+from ._decode import KEPT, broken, checked, checked_numbers
+from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, REGRESSOR, SKLEARN, sklearn_class
 
 
 def is_estimator(value: Any) -> bool:
@@ -40,9 +41,13 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
-    check_is_fitted(value, ("classes_", "bound_"))  # the first alone where `fit` broke off
+    # A part alone where `fit` broke off.
+    check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
+    if "law_" in fitted:
+        fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # of the rows of the fit
+        return {"params": params, "fitted": fitted}
     fitted["chosen"] = value._chosen
     if steps and getattr(value, "_steps", ()):
         fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
@@ -96,6 +101,12 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], given: I
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     """Give the estimator what was fitted; raises a ValueError if that does not belong together, or to it."""
+    if name == REGRESSOR:
+        _check_parameters(name, model)
+        vars(model).update({"forest_": None} | checked_numbers(name, fitted))
+        own = None if model.forest_ is None else bind(model.forest_, Mean())
+        model.bound_ = BoundLaw(model.moments_, model.bins_, own, model.law_)
+        return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
         chosen = {FORMER_PARAMETERS.get(key, key): part for key, part in chosen.items()}
@@ -109,10 +120,17 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
         model._hold(_sample_of(name, sample, fitted["classes_"]), fitted.get("combiner_"), chosen)
 
 
-def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """Return the choices that the model made when it was fitted, checked like the parameters."""
+def _check_parameters(name: str, model: Any) -> None:
     try:
         model._check_parameters()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"the file's {name} has a parameter that it does not take: {error}") from error
+
+
+def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
+    """Return the choices that the model made when it was fitted, checked like the parameters."""
+    _check_parameters(name, model)
+    try:
         now = model._choices()
         if not isinstance(chosen, dict) or set(chosen) != set(now):
             raise broken(name, "choices")

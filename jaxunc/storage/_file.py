@@ -11,6 +11,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save_file
 
+from ._names import REGRESSOR
+
 FORMAT_VERSION = 1
 """Version of the document's form that this version writes, and the last one that it reads."""
 LARGEST_DOCUMENT = 2**24
@@ -207,6 +209,9 @@ def describe(path: str | Path) -> Description:
     if (steps := _steps(fitted.get("transformers"))) is not None:
         raw = fitted.get("feature_names_in_")
         number, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
+    if _kind(root) == REGRESSOR:  # its classes are bins of a number
+        own = fitted.get("feature_names_in_")
+        names, labels = names or _entries(own.get("labels") if isinstance(own, dict) else None), None
     params = root.get("params")
     plain = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
     return Description(

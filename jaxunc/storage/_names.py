@@ -6,24 +6,26 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from jaxunc import combiners, decisions, scorers, smoothing
+from jaxunc import combiners, decisions, regression, scorers, smoothing
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf
 
+_SKLEARN_MODULES = {"Bagging": "ensemble", "DecisionTree": "tree", "ExtraTree": "tree", "ExtraTrees": "ensemble"}
+_SKLEARN_MODULES |= {"RandomForest": "ensemble"}
 SKLEARN = {
-    "BaggingClassifier": "sklearn.ensemble",
-    "DecisionTreeClassifier": "sklearn.tree",
-    "ExtraTreeClassifier": "sklearn.tree",
-    "ExtraTreesClassifier": "sklearn.ensemble",
-    "RandomForestClassifier": "sklearn.ensemble",
+    name + kind: f"sklearn.{module}"
+    for name, module in _SKLEARN_MODULES.items()
+    for kind in ("Classifier", "Regressor")
 }
 """Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
 
+REGRESSOR = "UncertainForestRegressor"
+"""The one that answers numbers."""
 ESTIMATORS = (
     *("CautiousForestClassifier", "CombinedForestClassifier"),
-    *("RandomDecisionTreesClassifier", "TransductiveTreeClassifier"),
+    *("RandomDecisionTreesClassifier", "TransductiveTreeClassifier", REGRESSOR),
 )
 
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
@@ -35,10 +37,11 @@ FORMER_VALUES = {"calibration": "held_out"}
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    rooms = (combiners, decisions, smoothing)
+    rooms = (combiners, decisions, regression, smoothing)
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
-    known = {part.__name__: part for part in arrays} | of_combiners
+    numbers = (regression.LeafMoments, regression.NumberLaw, regression.TargetBins)
+    known = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
     return known | {former: known[now] for former, now in FORMER_CLASSES.items()}
 
 

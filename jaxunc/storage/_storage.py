@@ -52,7 +52,8 @@ def save(path: str | Path, x: Any) -> None:
     depends on the machine (threads, the form) nothing is kept. The parameters of an estimator are kept, and what its
     answers read: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
     came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers, callbacks and
-    forests that are not scikit-learn's become None.
+    forests that are not scikit-learn's become None. So a regressor's mean, which scikit-learn's forest answered, comes
+    from its leaves: it differs by rounding of float32, some 1e-7 of the targets' range.
 
     Of an estimator with a **pipeline** the file holds the transformers, too, as skops writes them, which then has to be
     installed (``pip install "jaxunc[cli]"`` does). `load` reads them only if every type in them is scikit-learn's or

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from jaxunc._checks import check_collection
 from jaxunc.decisions import plain_costs
+from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
 from ._in_memory import table_of_columns, table_of_pandas
-from ._scoring import Scoring, check_lists, check_outputs, load_model
+from ._scoring import Scoring, check_lists, check_outputs, load_model, plain_levels
 from ._sources import state_of
 from ._stream import answered, checked_wanted, encoded_rows
 
@@ -31,7 +32,7 @@ class BatchPredictor:
     ----------
     path
         A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class
+    outputs, features, keep, s, confidence, costs, reject, coverage, quantiles, by_class
         As for `jaxunc.stream`.
     known
         As for `jaxunc.load`; classes and functions that can be pickled.
@@ -65,6 +66,7 @@ class BatchPredictor:
         costs: Any = None,
         reject: float | None = None,
         coverage: float | None = None,
+        quantiles: NumbersLike | None = None,
         by_class: bool = False,
         known: Sequence[Any] = (),
     ):
@@ -73,6 +75,7 @@ class BatchPredictor:
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
         decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
+        decisions |= {"quantiles": plain_levels(quantiles)}
         check_outputs(outputs, s, confidence, **decisions)
         check_lists(features=features, keep=keep)
         check_collection("known", known, "a list of classes and functions")

@@ -17,11 +17,11 @@ import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
 from jaxunc.decisions import plain_costs
-from jaxunc.tables import Encoded
+from jaxunc.tables import Encoded, NumbersLike
 
 from ._chunks import file_chunks, no_rows
 from ._run import Run, identity_of, locked, part_name, refuse_overlap
-from ._scoring import Scoring, load_model
+from ._scoring import Scoring, load_model, plain_levels
 from ._sources import Wanted, data_files, format_of
 from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
 
@@ -67,6 +67,7 @@ def predict_files(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
+    quantiles: NumbersLike | None = None,
     by_class: bool = False,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
@@ -87,7 +88,7 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class
+    outputs, features, keep, s, confidence, costs, reject, coverage, quantiles, by_class
         As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
@@ -133,6 +134,7 @@ def predict_files(
     refuse_overlap(Path(output), source, model)
     loaded, files = load_model(model, known=known), data_files(source)
     decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
+    decisions |= {"quantiles": plain_levels(quantiles)}
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence, **decisions)
     wanted = checked_wanted(scoring, features, keep)
     settings = {

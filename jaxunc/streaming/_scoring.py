@@ -36,6 +36,7 @@ from jaxunc.forest import Forest
 from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.intervals import Interval, check_strength
+from jaxunc.regression import BoundLaw, NumberAnswer, checked_levels
 from jaxunc.storage import Description, StoredClassifier, describe, load_answering
 from jaxunc.tables import Columns, Encoded
 
@@ -43,10 +44,12 @@ from ._in_memory import arrow_labels, arrow_numbers
 from ._sources import DataChunk
 
 OUTPUTS = (
-    *("class", "probability", "score", "uncertainty", "interval"),
-    *("set", "decision", "idm_interval", "cautious_set", "trees_polled", "explanation"),
+    *("mean", "std", "class", "probability", "score", "uncertainty", "interval"),
+    *("set", "decision", "idm_interval", "cautious_set", "trees_polled", "explanation", "quantile"),
 )
 """Names of the outputs that `stream` and `predict_files` write."""
+QUANTILES = (0.05, 0.5, 0.95)
+"""Levels of quantiles where none are named."""
 Named = dict[str, Any]
 """Arrays by the names of their columns."""
 Parts = dict[str | None, tuple[str, ...]]
@@ -60,8 +63,8 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     model = read_model_file(path).model
     if isinstance(model, AdditiveTrees) and model.class_labels is None:
         raise ValueError(
-            f"{path} holds a model that predicts numbers, and files are scored by models of classes: ask "
-            "jaxunc.from_any(path).predict(X)."
+            f"{path} holds a model that predicts numbers, without what they may be off by: ask "
+            "jaxunc.from_any(path).predict(X), or fit a jaxunc.estimators.UncertainForestRegressor to rows and save it."
         )
     return model
 
@@ -107,8 +110,16 @@ class Scoring:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
         self._model = model
-        deciding = _deciding(model, self.labels, **decisions)
-        self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding)
+        coverage, quantiles = decisions.get("coverage"), decisions.pop("quantiles", None)
+        if isinstance(answering_model, BoundLaw):
+            outputs = _numbers_asked(outputs, coverage, quantiles, decisions.get("by_class"))
+            answering_model = _asking(answering_model, outputs, coverage, quantiles)
+            deciding = HowDecided()
+        else:
+            _check_asked_of_classes(outputs, coverage, quantiles)
+            deciding = _deciding(model, self.labels, **decisions)
+        names = self.columns_read.names if self.raw_rows is None else None
+        self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding, names)
         self._models = {id(model): model for one in self.answerers for model in one.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
         self.blank = self.columns([one.read(blank) for one in self.answerers])
@@ -172,6 +183,40 @@ def _deciding(
     return HowDecided(cost_matrix(costs, labels), reject, least)
 
 
+def plain_levels(quantiles: Any) -> list[float] | None:
+    """Return levels as a list; raises what `checked_levels` does."""
+    return None if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
+
+
+def _numbers_asked(outputs: Sequence[str] | None, coverage: Any, quantiles: Any, by_class: Any) -> tuple[str, ...]:
+    """Return the outputs that are asked of a model that predicts numbers; a ValueError for others."""
+    if by_class:
+        raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
+    if outputs is None:
+        return ("mean", "std", "interval", "uncertainty", *("quantile",) * (quantiles is not None))
+    if others := sorted({*outputs} - {*NumberAnswer.outputs}):
+        raise ValueError(
+            f"outputs {others} are of models of classes, and this one predicts numbers: it has {NumberAnswer.outputs}."
+        )
+    if coverage is not None and "interval" not in outputs:
+        raise ValueError(f"coverage={coverage:g} would change nothing: ask for outputs=interval, or leave it out.")
+    return tuple(outputs)
+
+
+def _asking(model: BoundLaw, outputs: tuple[str, ...], coverage: Any, quantiles: Any) -> BoundLaw:
+    """Return the model that answers these alone: a conformal law has not all of them."""
+    coverage = (0.9 if coverage is None else coverage) if "interval" in outputs else None
+    return model.asking(coverage, (quantiles or QUANTILES) if "quantile" in outputs else None)
+
+
+def _check_asked_of_classes(outputs: Sequence[str] | None, coverage: Any, quantiles: Any) -> None:
+    """Raise a ValueError for what is asked of models of numbers alone, and for what changes nothing."""
+    if quantiles is not None:
+        raise ValueError("quantiles are of models that predict numbers, and this one names classes; leave them out.")
+    if coverage is not None and "set" not in (outputs or ()):
+        raise ValueError(f"coverage={coverage:g} would change nothing: ask for outputs=set, or leave it out.")
+
+
 def check_outputs(
     outputs: Any,
     s: Any,
@@ -180,6 +225,7 @@ def check_outputs(
     reject: Any = None,
     coverage: Any = None,
     by_class: Any = False,
+    quantiles: Any = None,
 ) -> None:
     """Raise a TypeError or a ValueError unless these are outputs and sound settings of them."""
     check_lists(outputs=outputs)
@@ -193,11 +239,14 @@ def check_outputs(
     if reject is not None:
         check_within("reject", reject, "[0, inf)", ": what a rejection costs")
     check_coverage(0.9 if coverage is None else coverage, by_class)
-    needed = {"costs": "decision", "reject": "decision", "coverage": "set"}
-    for name, value in {"costs": costs, "reject": reject, "coverage": coverage}.items():
-        if value is not None and needed[name] not in (outputs or ()):
+    if plain_levels(quantiles) == []:
+        raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
+    for name, value in {"costs": costs, "reject": reject}.items():
+        if value is not None and "decision" not in (outputs or ()):
             shown = value if isinstance(value, str | int | float) else "…"
-            raise ValueError(f"{name}={shown} would change nothing: ask for outputs={needed[name]}, or leave it out.")
+            raise ValueError(f"{name}={shown} would change nothing: ask for outputs=decision, or leave it out.")
+    if quantiles is not None and outputs is not None and "quantile" not in outputs:
+        raise ValueError("quantiles would change nothing: ask for outputs=quantile, or leave them out.")
     if by_class and coverage is None:
         raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 
@@ -274,7 +323,7 @@ def answering(model: Any) -> Answering:
     if isinstance(model, type) or not isinstance(found, Answering):
         raise TypeError(
             f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or "
-            "a fitted classifier of jaxunc."
+            "a fitted classifier or regressor of jaxunc."
         )
     return found
 
@@ -285,8 +334,12 @@ def answerers_of(
     s: float,
     confidence: float,
     deciding: HowDecided = HowDecided(),  # noqa: B008
+    column_names: tuple[str, ...] | None = None,
 ) -> tuple[Answerer, ...]:
-    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered."""
+    """Find who answers each of the outputs; raises a ValueError for those that cannot be answered.
+
+    ``column_names`` are for explanations: the model's forest may not know them.
+    """
     parts = _parts(model.blank_answer())
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
     of_probabilities = {"decision", *("set",) * (deciding.least is not None)} & {*outputs}
@@ -319,7 +372,7 @@ def answerers_of(
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
     if explained and model.forest is not None and model.combiner is not None:
-        answerers.append(Answerer(Explaining(model.forest, model.combiner), explained))
+        answerers.append(Answerer(Explaining(model.forest, model.combiner, column_names), explained))
     return tuple(one._replace(deciding=deciding) for one in answerers)
 
 
@@ -443,12 +496,13 @@ class Explained(eqx.Module):
 class Explaining(OfForest):
     """A forest and a combiner that answer with shares."""
 
-    def __init__(self, forest: Forest, combiner: Combiner):
-        self.forest, self.combiner = forest, combiner
+    def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
+        self.forest, self.combiner, self._names = forest, combiner, names
 
     def answer(self, X: Any) -> Explained:
         """Return the shares for instances."""
-        found = explain(self.forest, self.combiner, X).columns()
+        shares = explain(self.forest, self.combiner, X)
+        found = shares._replace(features=self._names or shares.features).columns()
         return Explained(tuple(found.values()), tuple(found))
 
     def blank_answer(self) -> Explained:
@@ -458,4 +512,4 @@ class Explaining(OfForest):
 
     def with_rule(self, combiner: Combiner) -> "Explaining":
         """Return the same of another combiner."""
-        return Explaining(self.forest, combiner)
+        return Explaining(self.forest, combiner, self._names)

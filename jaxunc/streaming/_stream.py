@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from jaxunc._checks import check_integer
-from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
+from jaxunc.tables import ArrowTable, Columns, Encoded, NumbersLike, encode_arrow
 
 from ._chunks import chunks_of
-from ._scoring import Named, Scoring, check_lists
+from ._scoring import Named, Scoring, check_lists, plain_levels
 from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
@@ -36,6 +36,7 @@ def stream(
     costs: Any = None,
     reject: float | None = None,
     coverage: float | None = None,
+    quantiles: NumbersLike | None = None,
     by_class: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[ArrowTable]:
@@ -45,7 +46,8 @@ def stream(
     ----------
     model
         What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library (of a pipeline, the source
-        holds its raw columns), or a forest (for which class frequencies are averaged).
+        holds its raw columns), a fitted `jaxunc.estimators.UncertainForestRegressor`, or a forest (for which class
+        frequencies are averaged).
     source
         A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a frame of pandas,
         Polars or another kind, a dictionary of columns, an array ``[instances features]``, or an iterable of such.
@@ -55,11 +57,13 @@ def stream(
         ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
         a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
         ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
-        the model's combiner answers (`jaxunc.explain`). Default: what the model's combiner answers. Where that has no
-        sets, they are the best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has no
-        intervals, they are those of the report, widened to hold its probability. Without probabilities, as of votes,
-        sets are the report's and the class of the row. So the columns of a row agree. Further combiners answer all
-        others, in the same pass through the trees.
+        the model's combiner answers (`jaxunc.explain`). Of a regressor: ``"mean"``; ``"std"``; ``"interval"``, its ends
+        ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``, a
+        column ``quantile_0.05`` for each level. Default: all of a regressor (quantiles if ``quantiles`` names some);
+        else what the model's combiner answers. Where that has no sets, they are the best of its probabilities
+        (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
+        hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
+        columns of a row agree. Further combiners answer all others, in the same pass through the trees.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -78,7 +82,9 @@ def stream(
         What a rejection costs. Default: nothing is rejected.
     coverage, by_class
         Sets that hold the truth as often as this (`jaxunc.decisions.conformal_sets`), by the rows that a classifier has
-        kept from its fit as ``calibration_``.
+        kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default.
+    quantiles
+        Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
     chunk_rows
         Rows of a chunk, ≥ 1. Answers do not depend on it.
 
@@ -108,6 +114,7 @@ def stream(
     """
     check_integer("chunk_rows", chunk_rows, 1)
     decisions = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class}
+    decisions |= {"quantiles": plain_levels(quantiles)}
     scoring = Scoring(model, outputs, s=s, confidence=confidence, **decisions)
     wanted = checked_wanted(scoring, features, keep)
     return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))

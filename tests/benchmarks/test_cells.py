@@ -137,5 +137,5 @@ def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
 
 def test_unknown_studies_are_refused():
     for argv in ([], ["nobody2020"]):
-        with pytest.raises(SystemExit, match="studies: boosted_counts, busch2021"):
+        with pytest.raises(SystemExit, match="studies: attributions, boosted_counts, busch2021"):
             command.main(argv)

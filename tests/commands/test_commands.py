@@ -61,6 +61,23 @@ def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     np.testing.assert_array_equal(found["class"], loaded.predict(pd.read_csv(iris)[list(loaded.feature_names_in_)]))
 
 
+@pytest.mark.exhaustive
+def test_what_the_usual_combiner_explains(iris, tmp_path):
+    """The learned pool of a random forest: the share of each column in what it divides."""
+    model, out = tmp_path / "model.safetensors", tmp_path / "out"
+    fit(iris, model, "--forest", "random-forest", "--trees", "50")
+    main(["predict", str(model), str(iris), "--output", str(out), "--outputs", "explanation", "--quiet"])
+    found, loaded = pd.read_parquet(out), ju.load(model)
+    bound, X = loaded.bound_, pd.read_csv(iris)[list(loaded.feature_names_in_)]
+    assert isinstance(bound.combiner, ju.LearnedPool)
+    expected = ju.explain(bound.forest, bound.combiner, X)
+    assert (expected.of, len(found.columns)) == ("pooled shares", 3 * 5)
+    for s, label in enumerate(expected.names):
+        assert (found[f"explanation_{label}_base"] == found[f"explanation_{label}_base"][0]).all()
+        for i, column in enumerate(X):
+            np.testing.assert_allclose(found[f"explanation_{label}_{column}"], expected.values[:, i, s], atol=1e-4)
+
+
 def test_forests_of_scikit_learn(iris, tmp_path, capsys):
     data = pd.read_csv(iris)
     fitted = RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(data.iloc[:, :4], data.species)
@@ -179,3 +196,68 @@ def test_texts_of_many_values_are_named(path, tmp_path, capsys):
     assert "id" in ju.load(tmp_path / "m").feature_names_in_
     main([*fit, "--drop", "id"])
     assert "id" not in ju.load(tmp_path / "m").feature_names_in_
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    area, town = rng.uniform(30, 200, 200).round(), rng.choice(["Bath", "Ely", "Ripon"], 200)
+    price = 1000.5 * area + 30000 * (town == "Bath") + rng.normal(size=200) * area * 100
+    path = tmp_path_factory.mktemp("prices") / "prices.csv"
+    age = rng.integers(0, 60, 200)
+    pd.DataFrame({"area": area, "town": town, "price": price.round(2), "age": age}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        pytest.param(["--law", "conformal", "--forest", "extra-trees"], marks=pytest.mark.exhaustive),
+        pytest.param(["--estimator", "uncertain", "--forest", "single-tree"], marks=pytest.mark.exhaustive),
+    ],
+    ids=["default", "conformal", "single-tree"],
+)
+def test_numbers(options, prices, tmp_path, capsys):
+    """A target of fractions is a number; words are looked up by all."""
+    model, out = tmp_path / "model.safetensors", tmp_path / "out"
+    trees = [] if "single-tree" in options else ["--trees", "20"]
+    main(["fit", str(prices), "--target", "price", "--drop", "age", "--output", str(model), *trees, *options])
+    told = capsys.readouterr()
+    assert "UncertainForestRegressor; 2 columns, numbers from" in told.out
+    assert ("'price' is a number of 200 different values, so a regressor is fitted" in told.err) == (options == [])
+    more = ["--quantiles", "0.5", "0.9", "--coverage", ".8", "--keep", "price", "--format", "csv", "--quiet"]
+    main(["predict", str(model), str(prices), "--output", str(out), *more])
+    found = pd.concat(pd.read_csv(part) for part in out.glob("*.csv"))
+    assert list(found)[:3] == ["price", "mean", "std"]
+    assert list(found)[-4:] == ["lower", "upper", "quantile_0.5", "quantile_0.9"]
+    assert ((found["lower"] <= found["price"]) & (found["price"] <= found["upper"])).mean() > 0.7
+    loaded, rows = ju.load(model), pd.read_csv(prices)[["area", "town"]]
+    np.testing.assert_allclose(found[["lower", "upper"]], loaded.predict_interval(rows, 0.8), rtol=1e-9)
+    np.testing.assert_allclose(found["mean"], loaded.predict(rows), rtol=1e-9)
+    np.testing.assert_array_equal(loaded.predict_interval(rows[3:4]), loaded.predict_interval(rows)[3:4])
+    main(["inspect", str(model)])
+    told = capsys.readouterr().out
+    assert "UncertainForestRegressor" in told
+    assert "area, town" in told
+    assert "classes" not in told
+    assert "whole and well-formed" in told
+
+
+@pytest.mark.exhaustive
+def test_integers_are_classes_or_numbers(prices, tmp_path, capsys):
+    """Those of few values, and of many that repeat, are classes, as for `jaxunc compare`."""
+    frame = pd.read_csv(prices)
+    age = np.arange(200) % 30
+    for name, target, said, told in [
+        ("few", age % 5, "CombinedForestClassifier", ""),
+        ("some", age, "CombinedForestClassifier", "'few' holds 30 different integers, which are taken for classes"),
+        ("many", np.arange(200) % 50, "UncertainForestRegressor", "'few' is a number of 50 different values"),
+        ("all", np.arange(200), "UncertainForestRegressor", "'few' is a number of 200 different values"),
+    ]:
+        frame[["area", "town"]].assign(few=target).to_csv(tmp_path / f"{name}.csv", index=False)
+        more = ["--trees", "10", "--leaf-size", "3", "--output", str(tmp_path / "m")]
+        main(["fit", str(tmp_path / f"{name}.csv"), "--target", "few", *more])
+        printed = capsys.readouterr()
+        assert said in printed.out
+        assert told in printed.err

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.commands import _training
+from jaxunc.estimators import UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, table
 from tests.conftest import TYPED
 
@@ -222,6 +223,20 @@ IGNORED = [
     ("FIT --s 2", "--s would change nothing with --estimator combined"),
     ("FIT --forest single-tree --trees 5", "--trees would change nothing with --forest single-tree"),
     ("FIT --trust", "--trust changes nothing without --import"),
+    *each(
+        "FIT --estimator uncertain", "{0} would change nothing with --estimator uncertain", "--s 2", "--combiner mean"
+    ),
+    ("FIT --law bins --combiner mean", "--combiner would change nothing with --estimator uncertain"),
+    ("FIT --estimator cautious --law bins", "--law would change nothing with --estimator cautious"),
+    ("TAKE --law bins", "--estimator uncertain has none; take combined or cautious"),
+    ("PREDICT --quantiles .5", "quantiles are of models that predict numbers"),
+    ("PREDICT --outputs class --quantiles .5", "quantiles would change nothing: ask for --outputs quantile"),
+    ("PREDICT --outputs mean", "outputs .'mean'. are not what"),
+    ("predict numbers good.csv --output p --outputs class", "outputs .'class'. are of models of classes"),
+    ("predict numbers good.csv --output p --s 2", "--s would change nothing: MODEL predicts numbers"),
+    ("predict numbers good.csv --output p --outputs mean --coverage .9", "ask for --outputs interval"),
+    ("predict numbers good.csv --output p --quantiles .5 2", "--quantiles .0.5, 2.0. must be numbers in"),
+    ("predict numbers good.csv --output p --quantiles x", "--quantiles: 'x' is no number"),
     ("FIT --counts oob --forest single-tree", "--counts oob needs .*--forest single-tree .*--counts held_out"),
     ("FIT --counts oob --forest extra-trees", "--counts oob needs .*--forest random-forest"),
     ("FIT --estimator cautious --forest single-tree", "--counts oob .the default of cautious. needs"),
@@ -332,7 +347,14 @@ DATA = [
     ("FIT --drop a b c", "good.csv has no column besides the target"),
     *[(f"FIT --drop a b c {other}", "no column besides the target") for other in OTHERS],
     ("fit single.csv --target kind --output o --estimator random-trees", "one class alone"),
-    ("fit quantity.csv --target kind --output o", "holds fractions: a quantity.*cut this one into ranges"),
+    *[
+        (f"fit quantity.csv --target kind --output o {other}", "holds fractions: a quantity.*cut this one into ranges")
+        for other in ("--estimator combined", "--combiner mean", *OTHERS)
+    ],
+    ("FIT --estimator uncertain", "holds (str|object) and no numbers; --estimator uncertain predicts numbers"),
+    ("FIT --law learned", "no numbers; --estimator uncertain predicts numbers"),
+    ("fit quantity.csv --target kind --output o --law lernt", "--law lernt is unknown. Did you mean 'learned'"),
+    ("fit quantity.csv --target kind --output o --estimator uncertain --counts inbag", "--counts inbag is unknown"),
     ("fit huge.csv --target kind --output o", "column 'a' of huge.csv .*beyond float32"),
     ("fit words.csv --target kind --output o --words a", "--words names 'a', which of .*words.csv are no texts"),
     *[(f"fit dates.parquet --target kind --output o {other}", DATES) for other in ("", *OTHERS)],
@@ -427,6 +449,7 @@ def _models(here, good, X, y):
         "votes": ju.voting.bind_vote(named),
         "nameless": ju.bind(nameless, ju.Mean()),
         "rule": ju.Mean(),
+        "numbers": UncertainForestRegressor(RandomForestRegressor(9, random_state=0)).fit(good[list("abc")], X[:, 0]),
     }
     for name, model in saved.items():
         ju.save(here / name, model)

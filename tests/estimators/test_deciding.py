@@ -96,7 +96,7 @@ def test_costs_are_those_of_the_function(model, labels):
 
 @pytest.mark.parametrize("labels", [Y, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", ["learned", "out of bag", "cautious, out of bag", "held out"])
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_sets_from_rows_that_were_kept(name, labels, tmp_path):
     """The function's, of the probabilities that the rows have without themselves; files keep them."""
     model = KINDS[name]().fit(X, labels)

@@ -118,6 +118,13 @@ SUMS = {
     "entropy": (ju.UncertaintyDecomposition(), 3, "uncertainty"),
     "weighted": (ju.Weighted(ju.Mean(), [1.0, 0.0, 2.5]), 3, "probability"),
     "pooling": (ju.Pooling(), 3, "pooled counts"),
+    "learned pool": (ju.LearnedPool([0.2, 0.3, 0.5], size_power=0.6, strength=1.5), 3, "pooled shares"),
+    "learned powers": (ju.LearnedPool([0.4, 0.6], size_power=-0.3, mean_power=0.5), 2, "pooled shares"),
+    "weighted pool": (
+        ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]),
+        2,
+        "pooled shares",
+    ),
 }
 
 
@@ -130,14 +137,26 @@ def answered(forest, combiner, of, names, X) -> np.ndarray:
         return np.asarray(bound(X))
     if of == "pooled counts":
         return np.asarray(ju.leaf_counts(forest, X)).sum(axis=1)
+    if of == "pooled shares":
+        return pooled_shares(combiner, np.asarray(ju.leaf_counts(forest, X), float))[0]
     answer = bound.answer(X)
     if of == "uncertainty":
         return np.stack([np.asarray(getattr(answer, name)) for name in names], axis=1)
     return np.concatenate([np.asarray(answer.lower), np.asarray(answer.upper)], axis=1)
 
 
+def pooled_shares(combiner, counts) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over trees of (N + m)^α p^q, and of (N + m)^α, of counts ``[instances trees classes]``."""
+    tree = np.asarray(getattr(combiner, "weights", np.ones(counts.shape[1])), float)[:, None]
+    rule = getattr(combiner, "rule", combiner)
+    prior, m, a, q = (np.asarray(x, float) for x in (rule.prior, rule.strength, rule.size_power, rule.mean_power))
+    size = counts.sum(axis=2, keepdims=True) + m
+    weight = tree * size**a
+    return (weight * ((counts + m * prior) / size) ** q).sum(axis=1), weight.sum(axis=1)
+
+
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.exhaustive(keep=6)
+@pytest.mark.exhaustive(keep=3)
 def test_values_are_those_of_the_definition(name):
     combiner, n_classes, of = SUMS[name]
     forest = small(n_classes)
@@ -153,6 +172,36 @@ def test_values_are_those_of_the_definition(name):
     scale = max(1.0, np.abs(table).max())
     np.testing.assert_allclose(found.values[0], shares, rtol=0, atol=LIMIT * scale)
     np.testing.assert_allclose(found.base, base + said.constant, rtol=0, atol=LIMIT * scale)
+
+
+@pytest.mark.parametrize("q", [1.0, 0.5])
+@pytest.mark.exhaustive(keep=1)
+def test_a_learned_pool_answers_with_the_ratio_of_what_is_explained(q):
+    forest, X = small(3), instances(3)
+    numbers = {"size_power": 0.4, "strength": 2.0, "scale": [1.0, 1.5, 0.5], "bias": [0.0, 0.2, -0.1], "noise": 0.1}
+    pool = ju.LearnedPool([0.2, 0.3, 0.5], mean_power=q, **numbers)
+    found = ju.explain(forest, pool, X)
+    weight = pooled_shares(pool, np.asarray(ju.leaf_counts(forest, X), float))[1]
+    shares = (np.asarray(found.values, float).sum(axis=1) + found.base) / weight
+    answer = shares ** (np.array(numbers["scale"]) / q) * np.exp(numbers["bias"])
+    answer = 0.9 * answer / answer.sum(axis=1, keepdims=True) + 0.1 / 3
+    np.testing.assert_allclose(answer, ju.bind(forest, pool).probability(X), rtol=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_a_learned_pool_of_two_countings():
+    """In-bag counts weighed, out-of-bag ones added; the forest's own ones are the cover."""
+    X, y = toy_data(3)
+    forest, given = small(3), instances(3, 2)
+    forest = forest.with_count_set("oob", ju.count_leaves(forest, X[:70], y[:70]))
+    pool = ju.LearnedPool([0.2, 0.3, 0.5], reads=("own", "oob"), size_power=0.5, strength=1.0, inbag_weight=0.25)
+    counts = 0.25 * np.asarray(forest.counts, float) + np.asarray(forest.of_counting("oob").counts, float)
+    size = counts.sum(axis=2, keepdims=True) + 1
+    table = size**0.5 * (counts + np.array([0.2, 0.3, 0.5])) / size
+    found = ju.explain(forest, pool, given)
+    agree(
+        found, [definition(6, by_cover(forest.trees, cover_of(forest), table, x)) for x in given], np.abs(table).max()
+    )
 
 
 def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarray]:
@@ -260,8 +309,9 @@ def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
 
 
 REFUSED = {
-    "no sum": (lambda f: ju.explain(f, ju.Median(), X), TypeError, "Median cannot be explained"),
+    "no sum": (lambda f: ju.explain(f, ju.Median(), X), TypeError, "Median cannot be explained.*explain Mean of"),
     "a minimum": (lambda f: ju.explain(f, ju.CautiousRule(), X), TypeError, "explain DempsterRule"),
+    "a mixture": (lambda f: ju.explain(f, ju.GeneralizedMixture(), X), TypeError, "explain Mean of the same forest"),
     "calibrated": (lambda f: ju.explain(f, ju.Calibrated(ju.Mean()), X), TypeError, "its rule"),
     "several": (lambda f: ju.explain(f, {"a": ju.Mean()}, X), TypeError, "Together cannot be explained"),
     "an area": (lambda f: ju.explain(f, ju.BetaAggregation(), X), ValueError, r"explain BetaAggregation\('exact'\)"),
@@ -305,7 +355,11 @@ REFUSED = {
         ValueError,
         "tree_mask has shape",
     ),
-    "traced": (lambda f: jax.jit(lambda x: ju.explain(f, ju.Mean(), x).values)(jnp.asarray(X)), TypeError, "traced"),
+    "a traced forest": (
+        lambda f: jax.jit(lambda f: ju.explain(f, ju.Mean(), X).values)(f),
+        TypeError,
+        "only X and tree_mask may be",
+    ),
 }
 X = instances(2)
 
@@ -321,6 +375,25 @@ def boosted():
 def test_refusals(name):
     call, error, said = REFUSED[name]
     refuses(error, said, call, small(2))
+
+
+@pytest.mark.parametrize("background", [None, "rows"])
+@pytest.mark.parametrize("combiner", [ju.Mean(), ju.Weighted(ju.Pooling(), np.arange(1.0, 4.0))])
+@pytest.mark.exhaustive(keep=1)
+def test_within_programs(combiner, background, rng):
+    """What is traced is answered as what is known, and nothing of the program is kept for the calls after it."""
+    forest, rows = small(2), np.repeat(instances(2), 3, axis=0)
+    rows[::4, 1] = np.nan
+    mask, sample = rng.random((9, 3)) < 0.7, None if background is None else instances(2)
+    answer = lambda x, mask=None: ju.explain(forest, combiner, x, background=sample, tree_mask=mask)[:2]
+    alone = jax.vmap(lambda x: answer(x[None]))(rows)
+    within, masked = jax.jit(answer)(rows), jax.jit(answer)(rows, mask)
+    expected, expected_masked = answer(rows), answer(rows, mask)
+    for found, known in zip(
+        (*within, *masked, alone[0][:, 0]), (*expected, *expected_masked, expected[0]), strict=True
+    ):
+        assert found.dtype == known.dtype
+        np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-6)
 
 
 def test_names_of_columns_and_columns_of_files():

@@ -65,6 +65,7 @@ SIZES = (0, 1, 7, 64, 65, 300)
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.once
+@pytest.mark.exhaustive(keep=2)
 def test_numbers_of_rows_and_engines(walk, by_rows):
     forest, X = sparse_forest(3), sparse_data()
     rule = ju.EvidenceAccumulation(forest.prior)

@@ -209,7 +209,7 @@ EMPTY = [[0, 0]]
 
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_degenerate_fits(method, is_traced):
     """Their priors, and under a trace that no gradient is infinite or NaN."""
     if is_traced and method not in DIFFERENT:

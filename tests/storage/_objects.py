@@ -4,10 +4,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.estimators import RandomDecisionTreesClassifier
+from jaxunc.estimators import RandomDecisionTreesClassifier, UncertainForestRegressor
 
 
 def table(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -32,4 +33,5 @@ def small_objects() -> dict[str, Any]:
         "rule": ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])),
         "bound": ju.bind(forest, ju.EvidenceAccumulation(forest.prior)),
         "estimator": grown,
+        "regressor": UncertainForestRegressor(RandomForestRegressor(8, random_state=0)).fit(X, X[:, 0] + y),
     }

@@ -8,10 +8,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.estimators import CautiousForestClassifier
+from jaxunc.estimators import CautiousForestClassifier, UncertainForestRegressor
 from jaxunc.forest import check_forest, check_trees
 from tests.storage._mutations import MUTATIONS, joined, split
 from tests.storage._objects import small_objects
@@ -68,6 +68,10 @@ def _check_well_formed(value) -> None:
         check_forest(value.forest)
     elif isinstance(value, ju.estimators.RandomDecisionTreesClassifier):
         check_forest(value.forest_)
+    elif isinstance(value, UncertainForestRegressor):
+        check_trees(value.moments_.bound.forest.trees)
+        found = value.predict(np.zeros((1, value.n_features_in_)), quantiles=[0.4, 0.6])
+        assert found.shape == (1, 2)
 
 
 def _peak() -> int:
@@ -145,3 +149,82 @@ def test_what_conformal_sets_rank_is_checked(tmp_path):
         ju.save(tmp_path / "model", model)
         with pytest.raises(ValueError, match="has no calibration_ that fits"):
             ju.load(tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory) -> bytes:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    model = UncertainForestRegressor(RandomForestRegressor(8, random_state=0)).fit(X, X[:, 0] + rng.normal(size=60))
+    ju.save(tmp_path_factory.mktemp("numbers") / "x", model)
+    return (tmp_path_factory.getbasetemp() / "numbers0" / "x").read_bytes()
+
+
+def _with(name, change):
+    """A change of an array of the file."""
+
+    def changed(header, arrays):
+        start, end = header[name]["data_offsets"]
+        kind = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}[header[name]["dtype"]]
+        array = np.frombuffer(bytes(arrays[start:end]), kind).reshape(header[name]["shape"]).copy()
+        change(array)
+        return arrays[:start] + array.tobytes() + arrays[end:]
+
+    return changed
+
+
+def _set(place, value):
+    return lambda array: array.__setitem__(place, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("moments_.table", _set((0, 1), -0.5), "means or variances beyond the scale"),
+        ("moments_.table", _set((0, 0), np.nan), "means or variances beyond the scale"),
+        ("moments_.table", _set((0, 0), 7), "means or variances beyond the scale"),
+        ("moments_.trees.child", _set((0, 0), 10**6), "make no valid"),
+        ("forest_.code", _set((0, 0), 10**6), "make no valid forest"),
+        ("law_.residuals", _set(0, 99.0), "ascending order"),
+        ("law_.residuals", _set(-1, np.inf), "no|not finite"),
+        ("bins_.edges", _set(0, 99.0), "not in their order"),
+        ("bins_.table", _set((0, 3), -99.0), "not in their order"),
+        ("bins_.table", _set((0, 3), np.nan), "no finite numbers"),
+        ("bins_.means", _set(0, 99.0), "not in their order"),
+    ],
+)
+def test_arrays_of_a_regressor(name, change, match, numbers, tmp_path):
+    header, arrays = split(numbers)
+    (tmp_path / "x").write_bytes(joined(header, _with(name, change)(header, arrays)))
+    with pytest.raises(ValueError, match=match):
+        ju.load(tmp_path / "x")
+
+
+def _fitted(name, **fields):
+    return lambda d: d["object"]["fitted"][name]["fields"].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (_fitted("law_", weight=1.5), "weight=1.5"),
+        (_fitted("law_", weight=True), "a weight that is True"),
+        (_fitted("law_", added=-1.0), "added=-1.0"),
+        (_fitted("law_", least={"float": "nan"}), "least=nan"),
+        (_fitted("law_", is_by_rank=1), "is_by_rank"),
+        (_fitted("moments_", scale=0.0), "scale=0.0"),
+        (_fitted("moments_", centre={"float": "inf"}), "centre=inf"),
+        (_fitted("moments_", table=None), "a table that is None"),
+        (lambda d: d["object"]["fitted"].pop("law_"), "no law_"),
+        (lambda d: d["object"]["fitted"].pop("forest_"), "no forest_ and bins_"),
+        (lambda d: d["object"]["fitted"].update(n_features_in_=3), "no n_features_in_"),
+        (lambda d: d["object"]["fitted"].update(_reads_given=1), "no _reads_given"),
+        (lambda d: d["object"]["fitted"].update(classes_=1), "which it does not have"),
+        (lambda d: d["object"]["params"].update(law="of gravity"), "does not take: law='of gravity'"),
+        (lambda d: d["object"]["params"].update(more=1), "the parameters \\['more'\\]"),
+    ],
+)
+def test_documents_of_a_regressor(change, match, numbers, tmp_path):
+    (tmp_path / "x").write_bytes(_changed(numbers, change))
+    with pytest.raises(ValueError, match=match):
+        ju.load(tmp_path / "x")

@@ -10,10 +10,10 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier
+from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
 from jaxunc.streaming import OUTPUTS, reads_s
 from jaxunc.tables import encode_arrow, encode_instances
 from tests._exhaustive import a_few_of
@@ -145,7 +145,7 @@ def test_all_outputs_at_once():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
-    outputs = [name for name in OUTPUTS if name != "explanation"]  # which a learned pool has not
+    outputs = [name for name in OUTPUTS if name not in {"mean", "std", "quantile"}]  # of numbers
     found = whole(ju.stream(model, X, outputs=outputs, s=2.0))
     np.testing.assert_array_equal(found["class"], model.predict(X))
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
@@ -159,6 +159,9 @@ def test_all_outputs_at_once():
     heard = ju.predict_until_settled(model.forest_, X)
     np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
     np.testing.assert_array_equal(found["settled"], heard.settled)
+    expected = ju.explain(model.bound_.forest, model.bound_.combiner, X).columns()  # of a learned pool
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.exhaustive
@@ -327,3 +330,66 @@ def test_what_reads_s(rng):
     assert [reads_s(model, ["set"]) for model in (vote, spread, mean)] == [True, True, False]
     assert [reads_s(model, ["interval"]) for model in (vote, spread, mean)] == [True, True, True]
     assert not reads_s(vote, ["class"])
+
+
+@pytest.fixture(scope="module")
+def numbers(frame):
+    y = frame.length + 0.2 * np.random.default_rng(0).normal(size=len(frame))
+    return UncertainForestRegressor(RandomForestRegressor(12, random_state=0)).fit(frame[["length", "count"]], y)
+
+
+def test_numbers(numbers, frame, tmp_path):
+    """Of a stream, of files and of batches: what the regressor says, for chunks of any size."""
+    X = frame[["length", "count"]]
+    found = whole(ju.stream(numbers, X, quantiles=[0.05, 0.5], coverage=0.8, chunk_rows=77))
+    names = ["mean", "std", "aleatoric", "epistemic", "lower", "upper", "quantile_0.05", "quantile_0.5"]
+    assert list(found) == names
+    mean, std = numbers.predict(X, return_std=True)
+    np.testing.assert_allclose(found["mean"], mean, atol=1e-6)
+    doubt = numbers.predict_uncertainty(X)
+    expected = [std, doubt.aleatoric, doubt.epistemic, numbers.predict_interval(X, 0.8)]
+    expected += [numbers.predict(X, quantiles=[0.05, 0.5])]
+    np.testing.assert_array_equal(found[names[1:]], np.column_stack(expected))
+    assert list(ju.stream(numbers, X[:0])) == []
+    assert list(whole(ju.stream(numbers, X[:1]))) == names[:6]
+    ju.save(tmp_path / "model", numbers)
+    frame.to_parquet(tmp_path / "data.parquet")
+    asked = {"outputs": ["interval", "mean", "quantile"], "quantiles": np.array([0.1]), "chunk_rows": 50}
+    manifest = ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
+    assert manifest["settings"]["quantiles"] == [0.1]
+    of_files = pq.read_table(tmp_path / "out").to_pandas()
+    assert list(of_files) == ["mean", "lower", "upper", "quantile_0.1"]
+    np.testing.assert_array_equal(of_files["upper"], numbers.predict_interval(X)[:, 1])
+    batches = ju.streaming.BatchPredictor(tmp_path / "model", outputs=asked["outputs"], quantiles=[0.1])
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(batches))(X).reset_index(drop=True), of_files)
+    alone = whole(ju.stream(numbers, X, outputs=["quantile"]))
+    assert list(alone) == ["quantile_0.05", "quantile_0.5", "quantile_0.95"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"outputs": ["class", "mean"]}, r"outputs \['class'\] are of models of classes"),
+        ({"outputs": ["decision"], "costs": "a:b=1"}, r"outputs \['decision'\] are of models of classes"),
+        ({"outputs": ["mean"], "coverage": 0.9}, "coverage=0.9 would change nothing: ask for outputs=interval"),
+        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\)"),
+        ({"coverage": 0.5, "by_class": True}, "by_class=True is of models of classes"),
+        ({"outputs": ["mean"], "quantiles": [0.5]}, "quantiles would change nothing: ask for outputs=quantile"),
+        ({"quantiles": [0.5, 1.5]}, r"quantiles=\[0.5, 1.5\] must be numbers in \[0, 1\]"),
+        ({"quantiles": []}, r"quantiles=\[\] names nothing"),
+        ({"quantiles": [0.5, 0.5]}, "names a level twice"),
+        ({"keep": ["mean"]}, r"keep holds \['mean'\]"),
+    ],
+)
+def test_numbers_that_are_refused(asked, match, numbers, frame):
+    with pytest.raises(ValueError, match=match):
+        list(ju.stream(numbers, frame, **asked))
+
+
+def test_classes_have_no_numbers(model, frame):
+    refuses(ValueError, r"outputs \['mean'\] are not what", lambda: list(ju.stream(model, frame, outputs=["mean"])))
+    refuses(
+        ValueError,
+        "quantiles are of models that predict numbers",
+        lambda: list(ju.stream(model, frame, quantiles=[0.5])),
+    )

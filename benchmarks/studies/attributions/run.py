@@ -1,0 +1,77 @@
+"""Which column makes the doubt: how often is a planted one named first, and when can the answer be trusted?
+
+    python -m benchmarks attributions [--parts DESIGN ...]
+
+A column makes labels noise where it is large, and another has a range without rows. `ju.explain` of the uncertainty of
+leaves, permutation of the column and the SHAP values of the mean say which column comes first, for forests of 20 trees,
+at ten seeds: `methods`.
+
+A cell (`benchmarks.cells`) is a setting with all its seeds.
+"""
+
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+import jaxunc as ju
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, named_first
+from benchmarks.studies.attributions.page import page
+
+N_SEEDS = 10
+TAKES = "no data; 24 settings of ten seeds each"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """A setting: a design, a learner and its least leaf, training rows, and whether columns have copies."""
+
+    data: str
+    learner: str
+    leaf: int
+    rows: int
+    copies: int
+
+
+SETTINGS = (
+    *((learner, leaf, 1000, 0) for learner in ("forest", "extra trees") for leaf in (5, 1)),
+    ("forest", 5, 3000, 0),
+    ("forest", 5, 1000, 1),
+)
+
+
+def run_cell(cell: Cell, _: object = None) -> dict:
+    """{cause: {method: [of each seed: [planted first, its copy first]]}}, shares of the instances."""
+    design = DESIGNS[cell.data]._replace(copies=bool(cell.copies))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
+        return named_first(design, cell.learner, cell.leaf, cell.rows, N_SEEDS)
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a design."""
+    sound = lambda record, cell: all(  # noqa: E731
+        len(of) == 1 + cell.copies for cause in CAUSES for name in METHODS for of in record[cause][name]
+    )
+    return Journal(out, None, [Cell(name, *setting) for setting in SETTINGS], sound)
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in DESIGNS for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, parts=DESIGNS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    run_missing({name: journal(args.out, name) for name in args.parts}, lambda name: None, run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,518 @@
+"""A forest of regression trees that tells how sure it is: quantiles, intervals, and doubt of two kinds."""
+
+from typing import Any, NamedTuple, cast
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, check_within, warn
+from jaxunc._numerics import Pickled
+from jaxunc.combiners import Mean
+from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bags, oob_mask, rows_together
+from jaxunc.forest import Forest, Trees
+from jaxunc.inference import BoundForest, bind
+from jaxunc.regression import (
+    LAWS,
+    SCORES,
+    BoundLaw,
+    LeafMeans,
+    LeafMoments,
+    Moments,
+    checked_levels,
+    checked_target,
+    fit_law,
+    interval_levels,
+    leaf_means,
+    target_bins,
+)
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
+
+from ._classifier import validated
+from ._pipelines import n_rows, rounds
+
+COUNTS = ("oob", "held_out")
+FOLDS = 5
+"""Parts of the rows that are counted in the leaves of a forest that has seen none of them."""
+
+
+class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
+    r"""A forest that predicts numbers, and with each how sure it is.
+
+    Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
+    :math:`s^2` the mean variance in the leaves, the variance of the leaves' means and a floor, z the standardised
+    residuals of training rows, each from trees that have not seen it, and b the quantiles of the leaves' own targets.
+
+    Parameters
+    ----------
+    estimator
+        The forest to fit: scikit-learn's ``RandomForestRegressor`` (the default), ``ExtraTreesRegressor``, a bag of
+        regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. A fitted one
+        is kept as it is in a ``FrozenEstimator``; so comes an `AdditiveTrees` that is a forest, too.
+    law
+        ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
+        learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
+        ranks of conformal prediction.
+    counts
+        Whose residuals these are. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
+        forest has not seen; a part of the data, or all of them if the forest comes fitted.
+    n_bins
+        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`.
+    learn_by
+        The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    shrinkage
+        Rows of the forest's own variance that each leaf gets beside its own: see `jaxunc.regression.LeafMoments`.
+    held_out_size
+        The share that is held out, in (0, 1).
+    random_state
+        Of the forest (where it has one) and of the split; None leaves the forest's own.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted forest.
+    moments_
+        Its `LeafMoments`.
+    bins_, forest_
+        The bins of the target, and the `Forest` that counts them.
+    law_
+        The law: its ``weight`` w, what is ``added`` to the variance, and the sorted ``residuals`` z.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are not finite; rows that
+        a frozen forest was not grown on, out of bag, or no row that some tree has not seen.
+
+    Notes
+    -----
+    **What is promised.** ``law="conformal"`` with ``counts="held_out"``: if rows are exchangeable (drawn alike), an
+    interval holds the target at least as often as asked, in the mean over rows and draws, whatever n is. That holds for
+    forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a row at hand or
+    for a group of rows. **What is not.** Out of bag there is no such proof: training rows are answered by a third of
+    the trees. The learned law chooses two numbers by the rows that it then ranks. Both hold in the limit of many rows.
+
+    ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
+    and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
+    bag once in the bins, by its sample weight. Residuals of rows that weigh more than 0 count alike. Rows that every
+    tree has seen are left out of the law; where there are no others, the learned law is the bins', with a warning.
+
+    Missing values go as far as the forest's own support for them.
+
+    References
+    ----------
+    Meinshausen 2006, "Quantile regression forests"; Johansson et al. 2014, "Regression conformal prediction with random
+    forests"; Zhang et al. 2020, "Random forest prediction intervals".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from jaxunc.estimators import UncertainForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = UncertainForestRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> ends = model.predict_interval(X[300:], coverage=0.9)
+    >>> ends.shape, bool(0.8 < ((ends[:, 0] <= y[300:]) & (y[300:] <= ends[:, 1])).mean() < 1)
+    ((142, 2), True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        law="learned",
+        counts="oob",
+        n_bins=20,
+        learn_by="interval_score",
+        shrinkage=0.0,
+        held_out_size=0.2,
+        random_state: Any = None,
+    ):
+        self.estimator = estimator
+        self.law = law
+        self.counts = counts
+        self.n_bins = n_bins
+        self.learn_by = learn_by
+        self.shrinkage = shrinkage
+        self.held_out_size = held_out_size
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: InstancesLike,
+        y: NumbersLike | None = None,
+        sample_weight: NumbersLike | None = None,
+        groups: LabelsLike | None = None,
+    ) -> "UncertainForestRegressor":
+        """Fit the forest, read its leaves, and fit the law.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``. Of a frozen forest, out of bag, those that it was fitted to, in their
+            order; with ``counts="held_out"`` others, all of which it must not have seen.
+        y
+            Their targets ``[instances]``, finite numbers.
+        sample_weight
+            Weights of the instances ``[instances]``, ≥ 0.
+        groups
+            A label for each instance, such as the patient that it is of: those of one group are out of bag, or held
+            out, only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, with a warning.
+
+        Returns
+        -------
+        self
+            The fitted regressor.
+        """
+        model, frozen = self._model()
+        self._check_parameters(model, frozen)
+        values, target = self._validated(X, y)
+        weight = None if sample_weight is None else as_weights(sample_weight, len(target))
+        if weight is not None and not weight.any():
+            raise ValueError("the weights of all instances are zero; there is nothing to fit.")
+        if len(target) < 2:
+            raise ValueError("X has n_samples = 1; a law of residuals needs two or more instances.")
+        rows = encode_rows(values, Columns(values.shape[1])).values
+        together = rows_together(rows, np.unique(target, return_inverse=True)[1], groups)
+        # A frozen forest may read names, or more digits than are checked here.
+        self._reads_given = frozen
+        sample = _Sample(X if frozen else values, target, weight, together)
+        if weight is not None and self.counts != "oob":
+            sample = sample.part(np.flatnonzero(weight > 0))  # bags are known by positions
+        if self.counts == "oob":
+            calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
+        elif frozen:
+            calibration = self._cross_counted(model, sample)
+        else:
+            fitted, held_out = self._split(sample)
+            calibration = self._held_out(self._grown(model, fitted), fitted, held_out)
+        moments, truth, p = calibration
+        own = lambda levels: self.bins_.quantile(p, levels)  # noqa: E731
+        self.law_ = fit_law(
+            self.law if len(truth) else "bins", moments, truth, own, self.moments_.spread, score=self.learn_by
+        )
+        self.bound_.law = self.law_
+        return self
+
+    def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
+        """Return the forest's own mean, quantiles, or the mean and the standard deviation.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``.
+        quantiles
+            Levels in [0, 1]: one, or several.
+        return_std
+            Whether to return the standard deviation, too: √(aleatoric + epistemic).
+
+        Returns
+        -------
+        numpy.ndarray or tuple
+            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the ``moments_``' mean.
+            With quantiles these, ``[instances]`` of one level, ``[instances levels]`` of several, in their order. With
+            ``return_std`` both ``[instances]``.
+
+        Raises
+        ------
+        ValueError
+            If a level lies outside [0, 1], quantiles and ``return_std`` are both asked for, or a conformal law was
+            fitted to fewer rows than a level needs.
+        """
+        check_bool("return_std", return_std)
+        if quantiles is None:
+            X = self._instances(X)
+            if not hasattr(self, "estimator_"):  # of a file
+                found = self.moments_.answer(X)
+                return (found.mean, found.std) if return_std else found.mean
+            mean = np.asarray(self.estimator_.predict(X)) if n_rows(X) else np.zeros(0)
+            return (mean, self.moments_.answer(X).std) if return_std else mean
+        if return_std:
+            raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
+        levels = checked_levels(quantiles, "quantiles")
+        found = self._quantiles(self._instances(X), levels)
+        return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
+
+    def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
+        """Return intervals ``[instances 2]`` that are to hold the target so often, with equal shares beyond both ends.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``.
+        coverage
+            How often, in (0, 1); what is promised stands in the notes of the class.
+        """
+        return self._quantiles(self._instances(X), interval_levels(coverage))
+
+    def predict_uncertainty(self, X: InstancesLike) -> Moments:
+        """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``.
+
+        Returns
+        -------
+        Moments
+            Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides.
+        """
+        return self.moments_.answer(self._instances(X))
+
+    # What is fitted.
+
+    def _model(self) -> tuple[Any, bool]:
+        """Return the forest, and whether it came fitted."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return self.estimator.estimator, True
+        return RandomForestRegressor() if self.estimator is None else self.estimator, False
+
+    def _check_parameters(self, model: Any = None, frozen: bool = False) -> None:
+        if model is None:
+            model, frozen = self._model()
+        check_one_of("law", self.law, LAWS)
+        check_one_of("counts", self.counts, COUNTS)
+        check_one_of("learn_by", self.learn_by, SCORES)
+        check_integer("n_bins", self.n_bins, 2)
+        check_within("shrinkage", self.shrinkage, "[0, inf)", ", in rows")
+        check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
+        check_seed(self.random_state)
+        name = type(model).__name__
+        if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator)):
+            raise TypeError(
+                f"estimator={model!r:.60} is no model of scikit-learn; pass a forest of regression trees, or None. A "
+                "fitted one of another library or an AdditiveTrees comes in scikit-learn's FrozenEstimator."
+            )
+        if isinstance(model, Pipeline):
+            raise TypeError(
+                "estimator is a Pipeline; put the regressor last in it instead: make_pipeline(steps, "
+                "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
+            )
+        if isinstance(model, BaseEstimator) and is_classifier(model):
+            raise TypeError(f"estimator is a {name}, which predicts classes; pass one that predicts numbers.")
+        if not frozen and (rounds(model) or 1) > 1:
+            raise ValueError(
+                f"estimator is a {name}, whose trees correct each other: its leaves hold corrections, and no targets. "
+                "Take a RandomForestRegressor, XGBoost's XGBRFRegressor, or LightGBM's boosting_type='rf'."
+            )
+        if self.counts == "oob" and not has_bags(model):
+            raise ValueError(
+                f"counts='oob' needs trees that leave rows out, and {name} has no bags that are known. Set "
+                "bootstrap=True where it has such a parameter, or take counts='held_out'."
+            )
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        values = validated(self, X, reset=True, **self._data_checks())
+        given = np.asarray(as_labels(y))
+        if given.dtype.kind in "OUSf" and given.ndim <= 2:
+            given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
+        target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
+        return values, checked_target(target, values.shape[0])
+
+    def _data_checks(self) -> dict[str, Any]:
+        finite = "allow-nan" if self._tags_of_model().input_tags.allow_nan else True
+        return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
+
+    def _tags_of_model(self) -> Any:
+        model, _ = self._model()
+        return get_tags(model if isinstance(model, BaseEstimator) else RandomForestRegressor())
+
+    def _grown(self, model: Any, sample: "_Sample") -> Any:
+        model = cast(Any, clone(model))
+        if self.random_state is not None and "random_state" in model.get_params():
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            model.set_params(random_state=seed)
+        weight = {} if sample.weight is None else {"sample_weight": sample.weight}
+        return model.fit(sample.X, sample.y, **weight)
+
+    def _split(self, sample: "_Sample") -> tuple["_Sample", "_Sample"]:
+        parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
+        try:
+            halves: Any = train_test_split(parts, test_size=self.held_out_size, random_state=self.random_state)
+        except ValueError as error:
+            raise ValueError(
+                f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
+                f"{self.held_out_size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
+            ) from error
+        if sample.groups is not None:
+            halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
+        return sample.part(halves[0]), sample.part(halves[1])
+
+    # Rows whose answers do not know their targets: their moments, their targets, and the leaves' own bins.
+
+    def _take(self, model: Any, known: LeafMeans, sample: "_Sample", times: Any, seen: Any = None) -> LeafMeans:
+        """Keep the forest, its moments, and the bins of its rows: counted as often, and in the trees, that they say."""
+        y = sample.y
+        if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
+            known = known._replace(held=None)  # squares of such targets lose what these differ by
+        self.estimator_, self.bins_, self.moments_ = (
+            model,
+            target_bins(y, self.n_bins),
+            self._moments(known, sample, times),
+        )
+        self.forest_ = self._counted(known.trees, sample, seen)
+        own = None if self.forest_ is None else bind(self.forest_, Mean())
+        self.bound_ = BoundLaw(self.moments_, self.bins_, own)
+        return known
+
+    def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
+        """Return the leaves' own moments, or those of the rows where they hold none."""
+        if known.held is not None:
+            return LeafMoments(known, shrinkage=self.shrinkage)
+        return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
+
+    def _counted(self, trees: Trees, sample: "_Sample", seen: np.ndarray | None) -> Forest | None:
+        """Return the trees with the rows' bins counted in them; None where there is one bin."""
+        if self.bins_.n_bins < 2:
+            return None
+        codes, n = self.bins_.code(sample.y), self.bins_.n_bins
+        empty = Forest(
+            trees=trees,
+            count_table=jnp.zeros((1, n), jnp.int32),
+            code=jnp.zeros((trees.n_trees, trees.n_nodes), jnp.int32),
+            prior=jnp.full(n, 1 / n),
+            n_samples=jnp.zeros(()),
+            class_labels=tuple(range(n)),
+        )
+        return count_leaves(empty, sample.X, codes, sample_weight=sample.weight, tree_mask=seen)
+
+    def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
+        if forest is None:
+            return np.ones((n_rows(X), 1))
+        bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
+        return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
+
+    def _out_of_bag(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
+        n = len(sample.y)
+        mask, times = oob_mask(model, n, groups=sample.groups), _times(model, n, sample.weight)
+        _check_grown_on(model, sample, times)
+        self._take(model, leaf_means(model), sample, times, times > 0)
+        known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
+        if not known.any():
+            said = (
+                f"every one of {n} rows (or a copy of it) is in the bags of all {mask.shape[1]} trees, so no residual "
+                "is known of trees that have not seen it"
+            )
+            if self.law in ("residuals", "conformal"):
+                raise ValueError(f"{said}: grow more trees, on smaller bags, or take counts='held_out'.")
+            if self.law == "learned":
+                warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
+        part = sample.part(np.flatnonzero(known))
+        moments = self.moments_.answer(part.X, tree_mask=mask[known])
+        return moments, part.y, self._shares(self.forest_, part.X, mask[known])
+
+    def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
+        times = _times(model, len(grown_on.y), grown_on.weight) if has_bags(model) else None
+        weight = grown_on.weight if times is None else times
+        self._take(model, leaf_means(model), grown_on, weight, None if times is None else times > 0)
+        return self.moments_.answer(held_out.X), held_out.y, self._shares(self.forest_, held_out.X)
+
+    def _cross_counted(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
+        """Of a forest that has seen none of the rows: each part is answered from leaves that count the others."""
+        known, found = leaf_means(model), []
+        if _was_grown_on(model, sample):
+            raise ValueError(
+                "X and y are the rows that this frozen forest was grown on, so its answers know their targets: take "
+                "counts='oob', if it has bags, or pass rows that it has not seen."
+            )
+        known = self._take(model, known, sample, sample.weight)
+        group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
+        fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
+        parts = [np.flatnonzero(fold == k) for k in range(FOLDS) if (fold == k).any() and (fold != k).any()]
+        if not parts:
+            raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
+        for part in parts:
+            rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
+            moments = self._moments(known, rest, rest.weight) if known.held is None else self.moments_
+            found.append((*moments.answer(own.X), own.y, self._shares(self._counted(known.trees, rest, None), own.X)))
+        *moments, truth, p = (np.concatenate(each) for each in zip(*found, strict=True))
+        return Moments(*moments), truth, p
+
+    # What is asked.
+
+    def _quantiles(self, X: Any, levels: np.ndarray) -> np.ndarray:
+        return self.bound_.quantile(X, levels)
+
+    def _instances(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self.moments_.bound.columns.levels is not None:  # looked up by words
+            return X
+        values = validated(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
+        return X if self._reads_given else values
+
+    def __sklearn_tags__(self):
+        tags, own = cast(Any, super()).__sklearn_tags__(), self._tags_of_model()
+        tags.input_tags.allow_nan, tags.input_tags.sparse = own.input_tags.allow_nan, own.input_tags.sparse
+        return tags
+
+
+class _Sample(NamedTuple):
+    """Rows with their targets, their weights, if any, and the number of each one's group, if any."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: np.ndarray | None
+
+    def part(self, rows: np.ndarray) -> "_Sample":
+        """Return the rows at these positions."""
+        if len(rows) == len(self.y):
+            return self
+        return _Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
+
+
+def _times(model: Any, n: int, weight: np.ndarray | None) -> np.ndarray:
+    """Return how often each row counts in each tree, ``[rows trees]``: as it was drawn, and weighed."""
+    times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
+    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
+    if weight is None or np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
+        return times
+    return times * weight[:, None]
+
+
+def _was_grown_on(model: Any, sample: _Sample) -> bool:
+    """Return whether the leaves of a forest of scikit-learn show that it was grown on these rows."""
+    if not hasattr(model, "estimators_") and not hasattr(model, "tree_"):
+        return False
+    n, ones = len(sample.y), np.ones((len(sample.y), len(getattr(model, "estimators_", [model]))))
+    try:
+        known = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
+        _check_grown_on(model, sample, _times(model, n, sample.weight) if known else ones)
+    except OtherRowsError:
+        return False
+    return True
+
+
+def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:
+    """Raise an `OtherRowsError` unless rows, as often as they were drawn, give the sizes and means of the leaves."""
+    rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
+    rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
+    members = getattr(model, "estimators_", [model])
+    for t in sorted({0, len(members) // 2, len(members) - 1}):
+        member, tree = members[t], members[t].tree_
+        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
+        leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples
+        drawn = np.bincount(leaf, times[:, t], tree.node_count)
+        is_leaf = tree.children_left < 0
+        agrees = np.allclose(drawn[is_leaf], size[is_leaf], rtol=1e-6)
+        if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
+            means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / drawn[is_leaf]
+            apart = np.abs(means - tree.value[is_leaf, 0, 0])
+            agrees = bool((apart <= 1e-6 * (np.std(sample.y) + 1e-6 * np.abs(means))).all())
+        if not agrees:
+            raise OtherRowsError(
+                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
+                f"the bag of tree {t} does not give the sizes and means of its leaves. Pass X and y just as they went "
+                "into model.fit (and its sample_weight), or, of rows that it has not seen, take counts='held_out'."
+            )

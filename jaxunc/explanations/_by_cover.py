@@ -1,0 +1,229 @@
+"""Shapley values of leaf statistics by the rows that leaves cover: each tree is walked once, depth first.
+
+A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
+the cover. Of a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
+instance passes these (both 1 at the first test); z_1 + z_2 = z the same with the node's test, for its children. With
+a = t + (1 - t) z, for a quadrature point t with weight w::
+
+    chance of the first child   p = its share of the cover   if o = 0
+                                  1 - (1 - t) z_2 / a        if o = 1 and the instance goes there
+                                  (1 - t) z_1 / a            if o = 1 and it goes to the second
+                                = alpha + c beta,            c = (1 - t) / a
+    chance to arrive            W_1 = W p,  W_2 = W (1 - p)              on the way down
+    expected statistic          H = H_2 + p (H_1 - H_2)                  on the way up
+    share of the node           beta sum_t  w / a^2  W (H_2 - H_1)       goes to its column
+
+The sums over nodes are the Shapley values: shares of a column's tests on one path telescope. What is integrated is a
+polynomial of one degree less than the path has distinct columns, for which half as many points are exact.
+
+A step takes one node, all points and a block of instances, and holds what belongs to its path alone: chances to arrive,
+and what is expected at first children that are done. If one child is a leaf, it is the first. Only numbers in arrays
+say what form the trees have: forests of like size share a program.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._numerics import cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
+from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
+from jaxunc.tables import Encoded
+
+from ._paths import Unrolled, shares_of_cover
+
+CALLS = {"cpu": (512, 160), "accelerator": (2**16, 2**16)}
+"""Instances of a call, and those that take as long as all else of it. On a CPU what a step reads stays in its cache;
+an accelerator takes as long to go from step to step as for all instances of a step."""
+SMALL = 8, 128
+"""Instances of small calls."""
+OF_A_THREAD = 16
+"""Instances that take as long as another thread to wake."""
+BYTES = 2**28
+"""Memory of what the steps hold, beyond which calls take fewer instances."""
+NODES, DEPTH = 4096, 32
+"""The least sizes of programs; larger ones are powers of two."""
+
+
+class Walk(NamedTuple):
+    """The inner nodes of all trees in the order in which they are entered; without what leaves say."""
+
+    arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
+    """Of nodes; nodes that do not have two leaves, in the order in which they are left; of nodes of two leaves, after
+    which some of those are; the number of these."""
+    depth: int
+    """Places for a path's nodes, the first of which is above the root."""
+    leaves: Int[np.ndarray, "nodes 2"]
+    """The paths that end at the first and at the second child; -1 where it is no leaf."""
+    shares: Float[np.ndarray, "paths"]
+    """The share of its tree's rows that each leaf has."""
+
+
+def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
+    """Return the walk through trees whose leaves have so many rows."""
+    left, above, shares = shares_of_cover(unrolled, cover)
+    nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
+    parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
+    path[unrolled.edge] = np.arange(len(unrolled.edge))
+    below, size = np.zeros(2 * n + 1, int), np.empty(n, int)
+    for level in reversed(levels):
+        size[level] = 1 + below[2 * level.start : 2 * level.stop].reshape(-1, 2).sum(axis=1)
+        below[nodes.edge[level]] = size[level]
+    leaves, below = path[:-1].reshape(n, 2), below[:-1].reshape(n, 2)
+    flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)
+    leaves, below = (np.where(flip[:, None], part[:, ::-1], part) for part in (leaves, below))
+    is_second = (nodes.edge % 2 == 1) != flip[parent]
+    entered = np.empty(n, int)
+    for k, level in enumerate(levels):
+        depth[level] = k + 1
+        after = 1 + entered[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
+        entered[level] = after if k else np.cumsum(size[level]) - size[level]
+    order = np.argsort(entered)
+    n_points = max(1, -(-unrolled.most_columns // 2))
+    t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
+    t, weight = (t + 1) / 2, weight / 2
+    a = t + (1 - t) * above[:, None]
+    first, c = np.where(flip, 1 - left, left), (1 - t) / a
+    # Chances of a child are offset + slope p, with the p of its parent; of a root 1.
+    offset, slope = ((depth == 1) | is_second), np.where(depth == 1, 0, np.where(is_second, -1, 1))
+    arrays = nodes._asdict() | {
+        "depth": depth,
+        "flip": flip,
+        "missing_first": nodes.missing_right == flip,
+        "share": first,
+        "z_first": above * first,
+        "z_second": above * (1 - first),
+        "c": c,
+        "weight": weight / a**2,
+        "offset": offset.astype(float),
+        "slope": slope.astype(float),
+        "c_above": c[parent] * slope[:, None],
+        "pops": leaves[:, 0] < 0,
+    }
+    arrays, leaves = jax.tree.map(lambda part: part[order], (arrays, leaves))
+    depth, end = depth[order], entered[order] + size[order] - 1
+    is_turn = (leaves >= 0).all(axis=1)
+    turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
+    done = others[np.lexsort((-depth[others], end[others]))]
+    turns = {
+        "node": turn,
+        "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
+        # What is expected is kept for the parent of the node that is entered next.
+        "keeps": depth[(turn + 1) % n] - 1,
+    }
+    dtype, n_all = jnp.result_type(float), power_of_two(n, NODES)
+
+    def padded(array: np.ndarray, n_rows: int = n_all) -> np.ndarray:
+        return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
+
+    turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
+    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(done), turns, np.int32(len(turn))))
+    return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
+
+
+def values_by_cover(
+    walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
+) -> Float[Array, "instances features stat"]:
+    """Return the shares of each column; parts of the instances go to threads."""
+    on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]
+    nodes, *others = walk.arrays
+    n_all, n_points = nodes["c"].shape
+    held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
+    most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
+    rows = min(most, power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
+    threads = cores() if on_cpu else 1
+    said = padded_rows(table.astype(dtype)[walk.leaves], n_all)
+    arrays = (nodes | {"said": jax.device_put(said)}, *others)
+
+    def values(part: Part) -> Array:
+        return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))
+
+    if not is_concrete(X.values, mask):  # within someone's program
+        with own_settings():
+            return _values.function(X.missing, walk.depth, arrays, X.values, mask)
+    with outside_traces():
+        return drive(values, cut(len(X.values), shapes, threads), threads)
+
+
+def _at(array: Array, index: Array) -> Array:
+    return lax.dynamic_index_in_dim(array, index, keepdims=False)
+
+
+def _with(array: Array, part: Array, index: Array) -> Array:
+    return lax.dynamic_update_index_in_dim(array, part, index, 0)
+
+
+class _Held(NamedTuple):
+    """What belongs to the nodes of a path, ``[depth ... rows]``."""
+
+    arrive: Array
+    alpha: Array
+    beta: Array
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array | None) -> Array:
+    """The shares of a block of instances."""
+    nodes, left, turns, n_turns = arrays
+    n_stats, n_points, dtype = nodes["said"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
+    keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
+    of_trees = None if mask is None else mask.T
+
+    def zeros(*shape: int) -> Array:
+        return jnp.zeros((*shape, len(x)), dtype)
+
+    def enter(i: Array, held: _Held) -> _Held:
+        g = {name: _at(part, i) for name, part in nodes.items()}
+        key, at = _at(keys, g["column"]), g["depth"]
+        passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
+        if is_missing is not None:
+            lacks = _at(is_missing, g["column"])
+            passes = jnp.where(lacks, g["missing"], passes)
+            goes_first = jnp.where(lacks, g["missing_first"], goes_first)
+        alpha = jnp.where(passes, goes_first.astype(dtype), g["share"])
+        beta = jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
+        alpha, beta = _with(held.alpha, alpha, at), _with(held.beta, beta, at)
+        arrive = _at(held.arrive, at - 1)
+        if of_trees is not None:
+            arrive = jnp.where(at == 1, _at(of_trees, g["tree"]).astype(dtype), arrive)
+        chance = g["offset"] + g["slope"] * _at(alpha, at - 1) + g["c_above"][:, None] * _at(beta, at - 1)
+        return _Held(_with(held.arrive, arrive * chance, at), alpha, beta)
+
+    def leave(i: Array, state: tuple[Array, Array], held: _Held, kept: Array) -> tuple[Array, Array]:
+        total, second = state
+        node = _at(left, i)
+        g = {name: _at(part, node) for name, part in nodes.items()}
+        more = jnp.where(g["pops"], _at(kept, g["depth"]), g["said"][0][:, None, None]) - second
+        return add(g, total, held, more), expected(g, held, second, more)
+
+    def add(g: dict[str, Array], total: Array, held: _Held, more: Array) -> Array:
+        """Shares go to the node's column."""
+        arrive, beta = (_at(part, g["depth"]) for part in (held.arrive, held.beta))
+        share = (g["weight"][:, None] * arrive * more).sum(axis=1)
+        return _with(total, _at(total, g["column"]) - beta * share, g["column"])
+
+    def expected(g: dict[str, Array], held: _Held, second: Array, more: Array) -> Array:
+        """What is expected at the node, ``[stat points rows]``."""
+        alpha, beta = (_at(part, g["depth"]) for part in (held.alpha, held.beta))
+        return second + (alpha + g["c"][:, None] * beta) * more
+
+    def turn(k: Array, state: tuple) -> tuple:
+        total, kept, held, i, j = state
+        g = {name: _at(part, k) for name, part in turns.items()}
+        node, last = g["node"], j + g["n_left"]
+        held = lax.fori_loop(i, node + 1, enter, held)
+        of_node = {name: _at(part, node) for name, part in nodes.items()}
+        first, second = of_node["said"][..., None, None]
+        start = add(of_node, total, held, first - second), expected(of_node, held, second, first - second)
+        total, done = lax.fori_loop(j, last, partial(leave, held=held, kept=kept), start)
+        return total, _with(kept, done, g["keeps"]), held, node + 1, last
+
+    held = _Held(1 + zeros(depth, n_points), zeros(depth), zeros(depth))
+    start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), held, jnp.int32(0), jnp.int32(0)
+    return lax.fori_loop(0, n_turns, turn, start)[0].transpose(2, 0, 1)

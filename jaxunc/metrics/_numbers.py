@@ -1,0 +1,222 @@
+"""Scores of predictions of a number: of intervals, of quantiles, and of distributions on points."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Real
+
+from jaxunc._checks import check_within, is_concrete
+from jaxunc._numerics import jit
+
+from ._instances import as_array, as_floats, check_no_nan, mean
+
+
+def interval_score(
+    interval: Real[Array | np.ndarray, "instances 2"],
+    y: Real[Array | np.ndarray, "instances"],
+    *,
+    coverage: float = 0.9,
+) -> Float[Array, ""]:
+    r"""Mean width of prediction intervals and what their misses cost, in one number; smaller is better.
+
+    With the interval [l, u] and α = 1 - coverage:
+
+    .. math:: \frac1n \sum_i (u_i - l_i) + \frac2\alpha (l_i - y_i)_+ + \frac2\alpha (y_i - u_i)_+
+
+    Parameters
+    ----------
+    interval
+        Lower and upper ends ``[instances 2]``, such as ``predict_interval`` returns.
+    y
+        What came true ``[instances]``.
+    coverage
+        How often the intervals are to hold it, in (0, 1).
+
+    Returns
+    -------
+    Array
+        A scalar in units of the target. The least expected score is that of the quantiles at α/2 and 1 - α/2.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are no instances, or coverage lies outside (0, 1). Outside a trace also if a lower
+        end lies above its upper, an end is NaN, or y is not finite.
+
+    Notes
+    -----
+    Differences are taken in the precision in which NumPy's numbers come, and then rounded: large targets lose nothing.
+    An infinite end gives an infinite score. Gradient: that of the formula, 0 in kinks where y meets an end.
+
+    References
+    ----------
+    Gneiting and Raftery 2007, "Strictly proper scoring rules, prediction, and estimation", section 6.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(interval_score(np.array([[0.0, 2.0], [0.0, 2.0]]), np.array([1.0, 3.0]), coverage=0.8))
+    7.0
+    """
+    check_within("coverage", coverage, "(0, 1)", ": how often intervals are to hold the truth")
+    interval, y = _checked(interval, y, "interval")
+    if interval.shape[1] != 2:
+        raise ValueError(f"interval has shape {interval.shape}; expected [instances 2], lower and upper ends.")
+    lower, upper = interval[:, 0], interval[:, 1]
+    if is_concrete(interval) and (np.asarray(lower) > np.asarray(upper)).any():
+        row = int(np.argmax(np.asarray(lower) > np.asarray(upper)))
+        raise ValueError(f"interval {row} has its lower end {lower[row]} above its upper end {upper[row]}; swap them.")
+    return _interval_score(*map(as_floats, (upper - lower, lower - y, y - upper)), 2 / (1 - coverage))
+
+
+@jit
+def _interval_score(width, below, above, cost):
+    return mean(width + cost * (jnp.maximum(below, 0) + jnp.maximum(above, 0)))
+
+
+def pinball_loss(
+    predicted: Real[Array | np.ndarray, "instances levels"],
+    y: Real[Array | np.ndarray, "instances"],
+    *,
+    quantiles: Any,
+) -> Float[Array, ""]:
+    r"""Mean loss of predicted quantiles, over instances and levels; smaller is better.
+
+    .. math:: \frac1{nk} \sum_{ij} \max\big(\tau_j (y_i - q_{ij}),\ (\tau_j - 1)(y_i - q_{ij})\big)
+
+    Parameters
+    ----------
+    predicted
+        Predictions ``[instances levels]``, such as ``predict(X, quantiles=...)`` returns.
+    y
+        What came true ``[instances]``.
+    quantiles
+        Their levels τ in [0, 1], ``[levels]``, in the order of the columns.
+
+    Returns
+    -------
+    Array
+        A scalar ≥ 0 in units of the target. Over many even levels it comes to half of the `crps`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are no instances, or a level lies outside [0, 1]. Outside a trace also if a
+        prediction is NaN or y is not finite.
+
+    Notes
+    -----
+    Precision and gradient are as of `interval_score`.
+
+    References
+    ----------
+    Koenker and Bassett 1978, "Regression quantiles".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(pinball_loss(np.array([[1.0], [1.0]]), np.array([0.0, 3.0]), quantiles=[0.5]))
+    0.75
+    """
+    predicted, y = _checked(predicted, y, "predicted")
+    check_within("quantiles", quantiles, "[0, 1]", ": a level for each column", shape=(predicted.shape[1],))
+    apart = as_floats(y[:, None] - predicted)
+    return _pinball(apart, jnp.asarray(quantiles, apart.dtype))
+
+
+@jit
+def _pinball(apart, levels):
+    return mean(jnp.maximum(levels * apart, (levels - 1) * apart).ravel())
+
+
+def crps(
+    values: Real[Array | np.ndarray, "instances points"],
+    y: Real[Array | np.ndarray, "instances"],
+    *,
+    probs: Real[Array | np.ndarray, "instances points"] | None = None,
+) -> Float[Array, ""]:
+    r"""Continuous ranked probability score of distributions on points: ensembles, quantiles; smaller is better.
+
+    .. math:: \frac1n \sum_i \Big(\sum_j p_{ij} |v_{ij} - y_i|
+              - \tfrac12 \sum_{jk} p_{ij} p_{ik} |v_{ij} - v_{ik}|\Big)
+
+    which is :math:`\int (F_i(x) - [x \ge y_i])^2 dx`.
+
+    Parameters
+    ----------
+    values
+        Points ``[instances points]`` in any order: members of an ensemble, or quantiles at the levels (j - ½)/k.
+    y
+        What came true ``[instances]``.
+    probs
+        Probabilities of the points, ``[instances points]``. Default: all alike.
+
+    Returns
+    -------
+    Array
+        A scalar ≥ 0 in units of the target; of one point the mean absolute error.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or there are no instances. Outside a trace also if a point is NaN, y is not finite, or
+        probabilities are negative or do not add to 1 (within 0.001).
+
+    Notes
+    -----
+    By sorting, O(k log k) an instance. Precision is as of `interval_score`. Probabilities of targets in bins have an
+    exact score of their own: ``TargetBins.crps``.
+
+    References
+    ----------
+    Gneiting and Raftery 2007, section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(crps(np.array([[0.0, 2.0]]), np.array([1.0])))
+    0.5
+    """
+    values, y = _checked(values, y, "values")
+    apart = as_floats(values - y[:, None])
+    if probs is None:
+        return _crps(apart, jnp.full((1, values.shape[1]), 1 / values.shape[1], apart.dtype))
+    shares = as_array(probs, name="probs")
+    if shares.shape != values.shape:
+        raise ValueError(f"probs has shape {shares.shape}; expected {values.shape}, one for each of the values.")
+    if is_concrete(shares):
+        given = np.asarray(shares)
+        if not ((given >= 0).all() and (np.abs(given.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
+            raise ValueError("probs must be >= 0 and add to 1 in each row.")
+    return _crps(apart, jnp.asarray(shares, apart.dtype))
+
+
+@jit
+def _crps(apart, shares):
+    order = jnp.argsort(apart, axis=1)
+    apart = jnp.take_along_axis(apart, order, axis=1)
+    shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
+    # Between two points F is constant: its square where y lies above, that of 1 - F where it lies below.
+    below = jnp.cumsum(shares, axis=1)[:, :-1]
+    low, high = apart[:, :-1], apart[:, 1:]
+    parts = below**2 * (jnp.minimum(high, 0) - jnp.minimum(low, 0))
+    parts = parts + (1 - below) ** 2 * (jnp.maximum(high, 0) - jnp.maximum(low, 0))
+    return mean(jnp.sum(parts, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
+
+
+def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
+    """Return predictions ``[instances k]`` and targets in the precision in which they come."""
+    predicted, y = as_array(predicted, name=name), as_array(y, name="y")
+    if predicted.ndim != 2 or not predicted.shape[1]:
+        raise ValueError(f"{name} has shape {predicted.shape}; expected [instances k], a row for each instance.")
+    if y.shape != predicted.shape[:1]:
+        raise ValueError(f"y has shape {y.shape}; expected {predicted.shape[:1]}, one number for each instance.")
+    if not len(y):
+        raise ValueError("y is empty: a mean over no instances is undefined.")
+    check_no_nan(predicted, name=name)
+    if is_concrete(y) and not np.isfinite(np.asarray(y)).all():
+        raise ValueError("y holds NaN or infinite numbers; leave those rows out first.")
+    if isinstance(predicted, np.ndarray) and isinstance(y, np.ndarray):  # no difference of integers wraps
+        return predicted.astype(np.float64), y.astype(np.float64)
+    return as_floats(predicted), as_floats(y)

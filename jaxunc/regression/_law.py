@@ -1,0 +1,259 @@
+"""Laws of a number: from what a forest says of a row to the quantiles of its target.
+
+A law reads `Moments` and the quantiles of the leaves' own targets (`TargetBins`), and is fitted by rows whose answers
+do not know their targets: out of bag, or held out.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from jaxunc._checks import check_within
+from jaxunc.inference import BoundForest
+from jaxunc.tables import Columns
+
+from ._bins import TargetBins, checked_levels
+from ._moments import LeafMoments, Moments
+
+LAWS = ("learned", "residuals", "conformal", "bins")
+SCORES = ("interval_score", "crps")
+LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
+"""Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
+FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
+"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no
+row has a spread out of bag, new ones, of more trees, may have."""
+WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
+FIXED_FLOOR = 0.03
+"""Part of the leaves' whole spread that is added where nothing is learned."""
+SHARE = 1e-12
+"""What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
+
+
+class NumberLaw(NamedTuple):
+    r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
+
+    m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
+    residuals (y - m)/s of the rows that fitted it; b the quantiles of the leaves' own targets.
+    """
+
+    weight: float
+    """w in [0, 1]: how far the residuals are believed."""
+    added: float
+    """What is added to the variance of each row, in squared units of the target."""
+    least: float
+    """The least s: leaves without spread would divide by nothing."""
+    residuals: np.ndarray
+    """z in ascending order."""
+    is_by_rank: bool
+    """Whether quantiles of z are taken at the ranks of conformal prediction."""
+
+    def spread(self, moments: Moments) -> np.ndarray:
+        """Return s of each row ``[instances]``."""
+        return np.maximum(np.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
+
+    def quantile(self, moments: Moments | None, levels: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones, of the leaves, 0 no moments.
+
+        Raises a ValueError, by ranks, for levels that need more rows than fitted the law.
+        """
+        if own is not None and self.weight == 0:
+            return own
+        assert moments is not None
+        z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
+        z = np.quantile(self.residuals, levels) if z is None else z
+        by_residuals = moments.mean[:, None] + self.spread(moments)[:, None] * z
+        if own is None or self.weight == 1:
+            return by_residuals
+        return self.weight * by_residuals + (1 - self.weight) * own
+
+
+LEAVES_ALONE = NumberLaw(0.0, 0.0, 1.0, np.zeros(0), False)
+"""The law before one is fitted."""
+
+
+def check_law(law: NumberLaw) -> None:
+    """Raise a ValueError unless `fit_law` may have made the law."""
+    z = law.residuals
+    if z.ndim != 1 or z.dtype != np.float64 or not np.isfinite(z).all() or (np.diff(z) < 0).any():
+        raise ValueError("residuals of a law are not finite numbers of float64 in ascending order.")
+    if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
+        raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
+    if (law.weight > 0 and not len(z)) or (law.is_by_rank and law.weight != 1):
+        raise ValueError("a law reads residuals that it does not have, or ranks in part.")
+
+
+class NumberAnswer(eqx.Module):
+    """What a forest says of numbers: arrays ``[instances]``, and as columns of files."""
+
+    moments: Moments
+    interval: np.ndarray | None
+    """Its ends ``[instances 2]``; None if not asked for."""
+    quantiles: np.ndarray | None
+    """``[instances levels]``; None if not asked for."""
+    levels: tuple[float, ...] = eqx.field(static=True)
+    outputs = ("mean", "std", "interval", "quantile", "uncertainty")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The columns of one of the `outputs`."""
+        if output == "interval":
+            assert self.interval is not None
+            return dict(zip(("lower", "upper"), self.interval.T, strict=True))
+        if output == "quantile":
+            assert self.quantiles is not None
+            return dict(zip(map(quantile_name, self.levels), self.quantiles.T, strict=True))
+        if output == "uncertainty":
+            return {"aleatoric": self.moments.aleatoric, "epistemic": self.moments.epistemic}
+        return {output: self.moments.mean if output == "mean" else self.moments.std}
+
+
+def quantile_name(level: float) -> str:
+    """Return the name of a quantile's column."""
+    return f"quantile_{level:.12g}"
+
+
+class BoundLaw:
+    """A forest that answers with numbers and how sure they are: moments, bins, their counts in leaves, and a law.
+
+    ``own`` are these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
+    quantiles that `answer` has; None has none.
+    """
+
+    forest, combiner, class_labels = None, None, ()
+
+    def __init__(
+        self,
+        moments: LeafMoments,
+        bins: TargetBins,
+        own: BoundForest | None,
+        law: NumberLaw = LEAVES_ALONE,
+        asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None),
+    ):
+        self.moments, self.bins, self.own, self.law, self.asked = moments, bins, own, law, asked
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.moments.bound.columns
+
+    def asking(self, coverage: float | None, quantiles: Sequence[float] | None) -> "BoundLaw":
+        """Return the same that answers other questions; raises what `checked_levels` and `interval_levels` do."""
+        if coverage is not None:
+            interval_levels(coverage)
+        levels = None if quantiles is None else tuple(checked_levels(quantiles, "quantiles").tolist())
+        names = [quantile_name(level) for level in levels or ()]
+        if len(set(names)) < len(names):
+            raise ValueError(f"quantiles={list(levels or ())} names a level twice; name each once.")
+        found = object.__new__(BoundLaw)
+        vars(found).update(vars(self) | {"asked": (coverage, levels)})
+        return found
+
+    def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
+        """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
+        if moments is None and self.law.weight > 0:
+            moments = self.moments.answer(X)
+        own = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
+        return self.law.quantile(moments, levels, own)
+
+    def _shares(self, X: Any) -> np.ndarray:
+        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
+        if self.own is None:
+            return np.ones((len(self.moments.answer(X).mean), 1))
+        return np.asarray(self.own.probability(X))
+
+    def answer(self, X: Any) -> NumberAnswer:
+        """Return what is asked, for instances ``[instances features]``."""
+        coverage, quantiles = self.asked
+        ends = np.zeros(0) if coverage is None else interval_levels(coverage)
+        levels = np.concatenate([ends, quantiles or ()])
+        moments = self.moments.answer(X)
+        found = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
+        interval = None if coverage is None else found[:, :2]
+        return NumberAnswer(moments, interval, None if quantiles is None else found[:, len(ends) :], quantiles or ())
+
+    def blank_answer(self) -> NumberAnswer:
+        """Return an answer for one instance, all zeros."""
+        coverage, quantiles = self.asked
+        interval = None if coverage is None else np.zeros((1, 2))
+        levels = None if quantiles is None else np.zeros((1, len(quantiles)))
+        return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
+
+    def with_rule(self, combiner: Any) -> "BoundLaw":
+        """Raise a TypeError: no combiner answers numbers."""
+        raise TypeError(f"a forest that predicts numbers has no combiner; {type(combiner).__name__} reads classes.")
+
+
+def _by_rank(residuals: np.ndarray, level: float) -> float:
+    """Return the residual up to which, or from which on, a new one lies as often as the level says, in expectation."""
+    n, upper = len(residuals), level >= 0.5
+    rank = math.ceil((n + 1) * level * (1 - SHARE)) if upper else math.floor((n + 1) * level * (1 + SHARE))
+    if not 1 <= rank <= n:
+        tail = 1 - level if upper else level
+        needed = (
+            "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
+        )
+        raise ValueError(
+            f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}; "
+            "pass more of them, or ask for less coverage."
+        )
+    return float(residuals[rank - 1])
+
+
+def fit_law(
+    law: str, moments: Moments, y: np.ndarray, own: Any, spread: float, *, score: str = "interval_score"
+) -> NumberLaw:
+    """Return the law that suits rows best which the forest's answers do not know.
+
+    Parameters
+    ----------
+    law
+        ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
+        ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank.
+    moments, y
+        What the forest says of the rows without their targets, and these, ``[rows]``.
+    own
+        A function from levels to the quantiles ``[rows levels]`` of the leaves' own targets without the rows'.
+    spread
+        The whole variance of what leaves hold (`LeafMoments.spread`), of which a fixed floor is a part.
+    score
+        ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    """
+    apart = y - moments.mean
+    error = float(np.mean(apart**2)) if len(apart) else 0.0
+
+    def with_(weight: float, added: float) -> NumberLaw:
+        # Of what leaves hold alone: rows that are ranked have no part in what they are divided by.
+        least = 1e-6 * (math.sqrt(spread) or 1.0)
+        found = NumberLaw(weight, added, least, np.zeros(0), law == "conformal")
+        return found._replace(residuals=np.sort(apart / found.spread(moments)))
+
+    if law == "conformal":
+        return with_(1.0, FIXED_FLOOR * spread)
+    if law == "bins":
+        return with_(0.0, 0.0)
+    levels = np.array(LEVELS[score])
+    weights, of_leaves = (WEIGHTS, own(levels)) if law == "learned" else ((1.0,), np.zeros(()))
+    best, least = with_(1.0, 0.0), math.inf
+    for floor in FLOORS:
+        one = with_(1.0, floor * error)
+        by_residuals = one.quantile(moments, levels, None)
+        for weight in weights:
+            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
+            loss = _pinball(blend, y, levels)
+            if loss < least * (1 - 1e-9):
+                best, least = one._replace(weight=weight), loss
+    return best
+
+
+def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray) -> float:
+    """Return the pinball loss; of the two ends of intervals it is their interval score, but for a factor."""
+    apart = y[:, None] - quantiles
+    return float(np.mean(np.maximum(levels * apart, (levels - 1) * apart)))
+
+
+def interval_levels(coverage: float) -> np.ndarray:
+    """Return the levels of an interval's ends; a ValueError unless the coverage lies in (0, 1)."""
+    check_within("coverage", coverage, "(0, 1)", ": how often intervals are to hold the truth")
+    return np.array([(1 - coverage) / 2, (1 + coverage) / 2])

@@ -1,0 +1,381 @@
+"""Means and variances of what leaves hold: the prediction of a forest, and its doubt of two kinds.
+
+`LeafMoments` puts two numbers for each leaf in the place of class counts and binds them to a combiner of its own, so
+that masks, missing values and chunks are those of every bound forest.
+"""
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from jaxunc._checks import check_numbers, check_within, refuse_masked
+from jaxunc._numerics import safe_divide, two_sum
+from jaxunc._types import PyTree
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest, Trees, check_trees
+from jaxunc.inference import BoundForest, bind, leaf_index
+from jaxunc.interop import from_any, library_of
+from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
+
+VARIANCES = ("squared_error", "friedman_mse")
+"""Criteria of scikit-learn whose impurity is the variance."""
+LOST = 1e-4
+"""Share of what leaves differ by, beyond which rounding would be seen."""
+
+
+class Moments(NamedTuple):
+    """What a forest says of a number: float64 arrays ``[instances]``, NaN where no tree counts."""
+
+    mean: np.ndarray
+    """The mean of the leaves' means: the prediction."""
+    aleatoric: np.ndarray
+    """The mean of the leaves' variances: what would remain if more data were known."""
+    epistemic: np.ndarray
+    """The variance of the leaves' means, over the number of trees: what the trees disagree by."""
+
+    @property
+    def std(self) -> np.ndarray:
+        """The standard deviation of all leaves' contents together: √(aleatoric + epistemic)."""
+        return np.sqrt(self.aleatoric + self.epistemic)
+
+
+class MomentSums(Combiner[Any]):
+    """Means of leaves, kept for each tree, and the sum of their variances.
+
+    Columns of a leaf: its mean, its variance, and where one float does not hold the mean, the rest of it. The squares
+    of the means are not summed: what is left of them after the square of their mean is lost to rounding.
+    """
+
+    merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
+
+    def lift(self, counts: Array) -> PyTree:
+        """Return the columns apart."""
+        return {"mean": [counts[..., 0], *(counts[..., i] for i in range(2, counts.shape[-1]))],
+                "variance": counts[..., 1]}  # fmt: skip
+
+    def finish(self, stat: PyTree) -> tuple[Array, ...]:
+        """Return the mean as three numbers that add up to it, the mean variance, and the variance of the means."""
+        by_tree = [jnp.moveaxis(part, -1, 0) for part in stat["mean"]]
+        zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
+
+        def include(carry: tuple[Array, ...], tree: list[Array]) -> tuple[tuple[Array, ...], None]:
+            number, about, high, low, middle, squares = carry
+            there = ~jnp.isnan(tree[0])
+            # About the first tree's: trees that agree differ by nothing, however large their answer is.
+            about = jnp.where(there & (number == 0), tree[0], about)
+            apart = tree[0] - about
+            apart = jnp.where(there, apart + tree[1] if len(tree) > 1 else apart, 0)
+            number = number + there.astype(number.dtype)
+            high, error = two_sum(high, apart)
+            before = jnp.where(there, apart - middle, 0)
+            middle = middle + before / jnp.maximum(number, 1)
+            squares = squares + before * jnp.where(there, apart - middle, 0)
+            return (number, about, high, low + error, middle, squares), None
+
+        number, about, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
+        shares = (safe_divide(part, number, jnp.nan) for part in (high, low, stat["variance"], squares))
+        return about, *shares
+
+
+class LeafMoments:
+    r"""The leaves' means and variances of a forest that predicts a number, bound for answers.
+
+    .. math:: m = \frac1T \sum_t m_t, \quad \text{aleatoric} = \frac1T \sum_t v_t, \quad
+              \text{epistemic} = \frac1T \sum_t (m_t - m)^2
+
+    with :math:`m_t` what tree t answers, and :math:`v_t` the variance of the targets in that leaf (over their number).
+    By the law of total variance both add to the variance of a target that is drawn from the leaf of a random tree.
+
+    Parameters
+    ----------
+    model
+        A fitted forest, bag or tree of scikit-learn that predicts one number, or a random forest of another library
+        that `jaxunc.from_any` takes (XGBoost's with one round, LightGBM's ``boosting_type="rf"``), or an
+        `AdditiveTrees` that is a forest.
+    X, y
+        Rows whose variances leaves hold. Default: those that grew the trees, as scikit-learn keeps them for squared
+        errors, with multiplicities of bags and sample weights. Other criteria and other libraries keep no variance, and
+        need rows. Means of leaves are the model's own in any case.
+    weight
+        How often each row counts in each tree, ``[instances trees]``, or in all trees, ``[instances]``, ≥ 0: sample
+        weights times multiplicities; 0 where a tree has not seen a row. Default 1.
+    shrinkage
+        A prior, in rows: a leaf of n rows has the variance (n v + shrinkage V) / (n + shrinkage), V being the mean over
+        all leaves' rows. A leaf without rows has V.
+
+    Raises
+    ------
+    TypeError
+        If the model is a classifier, or of an unknown kind.
+    ValueError
+        If it is boosted, predicts several numbers, is not fitted, or keeps no variances and no rows are given. If
+        targets are not finite numbers ``[instances]``, or differ by so little beside their size that scikit-learn's own
+        variances have lost their digits: then pass X and y.
+
+    Notes
+    -----
+    Leaves of one row have variance 0, so that the aleatoric part of grown-out trees is small without shrinkage: read
+    the sum, `Moments.std`. Targets are taken about the middle of the leaves' means, in float64 on the host; a leaf's
+    offset is a float32, or two where one would lose what neighbouring leaves differ by. The variance of the means is
+    taken in two passes, exactly 0 where trees agree. Under ``jax_enable_x64`` all is float64.
+
+    References
+    ----------
+    Hutter, Xu, Hoos and Leyton-Brown 2014, "Algorithm runtime prediction", section 4.1, for the sum of both parts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from jaxunc.regression import LeafMoments
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0).fit(X, y)
+    >>> found = LeafMoments(forest).answer(X[:3])
+    >>> bool((abs(found.mean - forest.predict(X[:3])) < 1e-4).all()), found.std.shape
+    (True, (3,))
+    """
+
+    bound: BoundForest
+    """The leaves' numbers in place of counts."""
+    centre: float
+    """What is taken off the means."""
+    scale: float
+    """A power of two by which they are divided."""
+    spread: float
+    """The variance of a row's target in the mean over leaves, and of the leaves' means: of all that is held."""
+
+    def __init__(
+        self,
+        model: Any,
+        X: InstancesLike | None = None,
+        y: NumbersLike | None = None,
+        *,
+        weight: NumbersLike | None = None,
+        shrinkage: float = 0.0,
+    ):
+        check_within("shrinkage", shrinkage, "[0, inf)", ", in rows")
+        trees, mean, held, why = leaf_means(model)
+        if (X is None) != (y is None):
+            raise ValueError("X and y are given together or not at all; pass both.")
+        if X is None and weight is not None:
+            raise ValueError("weight is read with the rows X and y alone; pass these, or leave weight out.")
+        if X is not None:
+            size, variance = _counted(trees, X, y, weight)
+        elif held is None:
+            raise ValueError(f"{why} Pass the rows X and y to be counted in its leaves.")
+        else:
+            size, variance = held
+        is_leaf = np.asarray(trees.is_leaf)
+        typical = np.average(variance[is_leaf], weights=size[is_leaf]) if size[is_leaf].any() else 0.0
+        shrunk = size + float(shrinkage)
+        variance = np.where(shrunk > 0, (size * variance + shrinkage * typical) / np.maximum(shrunk, 1e-300), typical)
+        low, high = mean[is_leaf].min(), mean[is_leaf].max()
+        self.centre = float(low + (high - low) / 2)
+        self.spread = float(typical + np.var(mean[is_leaf]))
+        largest = max(high - low, math.sqrt(float(variance[is_leaf].max())))
+        self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
+        offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
+        columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
+        rest = offset - offset.astype(dtype := jnp.result_type(float))
+        if _is_lost(trees, offset, rest):
+            columns.append(rest)
+        table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
+        self.bound = _bound(trees, jnp.asarray(table, dtype))
+
+    @classmethod
+    def of(cls, kept: "LeafTable") -> "LeafMoments":
+        """Return the moments that were kept so; a ValueError for what does not belong together."""
+        trees, table = check_trees(kept.trees), np.asarray(kept.table)
+        if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
+            raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
+        if len(table) != trees.n_trees * trees.n_nodes:
+            raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
+        # In units of the scale, which no mean or spread exceeds.
+        if not ((np.abs(table) <= 1) & (table >= [-1, 0, -1][: table.shape[1]])).all():
+            raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
+        if not (np.isfinite([kept.centre, kept.scale, kept.spread]).all() and kept.scale > 0 and kept.spread >= 0):
+            raise ValueError(f"centre={kept.centre}, scale={kept.scale} or spread={kept.spread} is out of range.")
+        made = object.__new__(cls)
+        made.centre, made.scale, made.spread = float(kept.centre), float(kept.scale), float(kept.spread)
+        made.bound = _bound(trees, kept.table)
+        return made
+
+    @property
+    def kept(self) -> "LeafTable":
+        """What `of` makes the same of."""
+        forest = self.bound.forest
+        return LeafTable(forest.trees, forest.count_table, self.centre, self.scale, self.spread)
+
+    def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Moments:
+        """Return mean, aleatoric and epistemic variance of each instance.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `bind`.
+        tree_mask
+            Which trees count for which instance, booleans ``[instances trees]``: of training rows those that have not
+            seen them. Default all. NaN where none counts.
+        """
+        parts = (np.asarray(part, np.float64) for part in self.bound.answer(X, tree_mask=tree_mask))
+        about, shift, rest, aleatoric, epistemic = parts
+        mean = self.centre + self.scale * (about + (shift + rest))
+        return Moments(mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
+
+
+class LeafTable(NamedTuple):
+    """What `LeafMoments` are made of: the columns of `MomentSums` in a row for each node, less centre, by scale."""
+
+    trees: Trees
+    table: Array
+    centre: float
+    scale: float
+    spread: float
+
+
+def _bound(trees: Trees, table: Array) -> BoundForest:
+    n = table.shape[1]
+    forest = Forest(
+        trees=trees,
+        count_table=table,
+        code=jnp.arange(len(table), dtype=jnp.int32).reshape(trees.is_leaf.shape),
+        prior=jnp.full(n, 1 / n),
+        n_samples=jnp.zeros(()),
+        class_labels=tuple(range(n)),
+    )
+    return bind(forest, MomentSums())
+
+
+class LeafMeans(NamedTuple):
+    """What a forest answers in its leaves, and what it keeps of their rows; arrays ``[trees nodes]`` of float64."""
+
+    trees: Trees
+    mean: np.ndarray
+    held: tuple[np.ndarray, np.ndarray] | None
+    """Weight and variance of the rows; None where it keeps none."""
+    why: str = ""
+    """Why not."""
+
+
+def leaf_means(model: Any) -> LeafMeans:
+    """Return the leaves of a forest that predicts a number, or what this has returned; raises as `LeafMoments` does."""
+    if isinstance(model, LeafMeans):
+        return model
+    name = type(model).__name__
+    is_grown = hasattr(model, "estimators_features_") or hasattr(model, "criterion")
+    if library_of(model) == "sklearn" and is_grown and not (hasattr(model, "loss") or hasattr(model, "classes_")):
+        return _grown(model, name)
+    found = from_any(model)
+    if isinstance(found, Forest) or found.class_labels is not None:
+        raise TypeError(f"model is a {name} of classes; pass one that predicts numbers.")
+    if found.n_outputs > 1:
+        raise ValueError(f"model predicts {found.n_outputs} numbers; fit one model for each.")
+    if not found.is_forest:
+        raise ValueError(
+            f"model is a {name} whose {found.n_trees // found.trees_per_stage} stages of trees correct each other: "
+            "their leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, "
+            "XGBoost's XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
+            "jaxunc.additive.virtual_uncertainty."
+        )
+    if found.link != "identity":
+        raise ValueError(f"model is a {name} whose sums go through {found.link!r}: its leaves hold no targets.")
+    mean = np.asarray(found.values, np.float64)[:, :, 0] * found.n_trees + float(np.asarray(found.base)[0])
+    return LeafMeans(found.trees, mean, None, f"model is a {name}, whose leaves hold no variances.")
+
+
+def _grown(model: Any, name: str) -> LeafMeans:
+    # Here, since it takes scikit-learn.
+    from jaxunc.interop import grown_leaves
+
+    trees, size, mean, variance = grown_leaves(model)
+    is_leaf = np.asarray(trees.is_leaf)
+    first = getattr(model, "estimators_", [model])[0]
+    if first.criterion not in VARIANCES:
+        why = f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
+        return LeafMeans(trees, mean, None, why)
+    eps = float(np.finfo(np.float64).eps)
+    # Of variances, which are differences of squares that were summed in float64.
+    rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
+    apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
+    known = max(float(np.mean(variance[is_leaf])), apart)
+    lost_by_all = rounding[is_leaf].max() > LOST * known and apart > (8 * eps * largest) ** 2
+    if lost_by_all or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
+        why = (
+            f"model is a {name} of targets up to {largest:.6g} that differ by so little that the variances which "
+            "scikit-learn keeps have lost their digits."
+        )
+        return LeafMeans(trees, mean, None, why)
+    return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
+
+
+def checked_target(y: Any, n: int, name: str = "y") -> np.ndarray:
+    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers."""
+    refuse_masked(name, y)
+    given = np.asarray(y)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise ValueError(f"{name} has shape {given.shape}; pass one number for each instance: one model a target.")
+    if given.dtype.kind in "cmM":
+        raise TypeError(f"{name} holds {given.dtype}, which are no numbers; pass real ones.")
+    try:
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} holds {given.dtype} that are no numbers: {error}.") from error
+    if len(numbers) != n:
+        raise ValueError(f"{name} has {len(numbers)} numbers for {n} instances; pass one for each.")
+    if not np.isfinite(numbers).all():
+        place = int(np.argmin(np.isfinite(numbers)))
+        raise ValueError(
+            f"{name} holds {numbers[place]} at position {place}; leave out rows whose target is not known."
+        )
+    return numbers
+
+
+def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
+    """Return weights that broadcast to ``[instances trees]``; a ValueError for others."""
+    if weight is None:
+        return np.ones((n, 1))
+    check_numbers("weight", weight)
+    given = np.asarray(weight, np.float64)
+    given = given[:, None] if given.ndim == 1 else given
+    if given.shape not in ((n, 1), (n, n_trees)) or not (np.isfinite(given).all() and (given >= 0).all()):
+        raise ValueError(
+            f"weight has shape {np.shape(weight)}; pass finite numbers >= 0, ({n},) of each instance or "
+            f"{(n, n_trees)} of each in each tree."
+        )
+    return given
+
+
+def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
+    leaves = np.asarray(leaf_index(trees, X))
+    target = checked_target(y, len(leaves))
+    target = target - (target.mean() if len(target) else 0)
+    weights = checked_weight(weight, len(leaves), trees.n_trees)
+    size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
+    for t, leaf in enumerate(leaves.T):
+        own = weights[:, min(t, weights.shape[1] - 1)]
+        size[t] = np.bincount(leaf, own, trees.n_nodes)
+        divided = np.where(size[t] > 0, size[t], 1)
+        mean = np.bincount(leaf, own * target, trees.n_nodes) / divided
+        variance[t] = np.bincount(leaf, own * (target - mean[leaf]) ** 2, trees.n_nodes) / divided
+    if not size.any():
+        raise ValueError("no instance has a positive weight; there is nothing to count.")
+    return size, variance
+
+
+def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
+    """Whether errors are a part of what one in a hundred leaves differs by from the leaf beside it."""
+    is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
+    left = np.where(is_leaf, 0, child)
+    right = np.minimum(left + 1, child.shape[1] - 1)
+    both = lambda a: [np.take_along_axis(a, side, axis=1) for side in (left, right)]  # noqa: E731
+    pairs = ~is_leaf & np.logical_and(*both(is_leaf))
+    gap, size = np.abs(np.subtract(*both(mean)))[pairs], np.abs(both(mean)[0])[pairs]
+    lost = np.abs(np.stack(both(error))).max(axis=0)[pairs] > LOST * gap
+    return bool(np.mean(lost & (gap > 1e-13 * size)) > 0.01) if len(gap) else False

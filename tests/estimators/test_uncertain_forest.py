@@ -1,0 +1,344 @@
+"""`UncertainForestRegressor`: its answers, its refusals, and scikit-learn's checks."""
+
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import jaxunc as ju
+from jaxunc.counting import oob_mask
+from jaxunc.estimators import UncertainForestRegressor
+from jaxunc.metrics import interval_score
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+X, Y = make_friedman1(512, noise=1.0, random_state=0)
+X = X.astype(np.float32)
+Y = Y + np.random.default_rng(0).normal(size=512) * 4 * X[:, 5]
+TRAIN, NEW = slice(0, 256), slice(256, 512)
+FOREST = RandomForestRegressor(30, min_samples_leaf=2, random_state=0)
+FITTED = clone(FOREST).fit(X[TRAIN], Y[TRAIN])
+LEVELS = [0.05, 0.5, 0.95]
+
+BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps differ" for kind in ("dense", "sparse")}
+
+
+@pytest.mark.filterwarnings("ignore:.*rows repeat others", "ignore:.*no residual is known")
+@parametrize_with_checks(
+    [
+        UncertainForestRegressor(RandomForestRegressor(10)),
+        UncertainForestRegressor(ExtraTreesRegressor(5), law="conformal", counts="held_out", held_out_size=0.5),
+    ],
+    expected_failed_checks=lambda model: BOOTSTRAPS,
+)
+@pytest.mark.exhaustive(keep=2)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X[TRAIN], Y[TRAIN])
+
+
+def unseen_by_loops():
+    """Means and variances of the training rows by the trees that have not seen them."""
+    mask, found = oob_mask(FITTED, 256), []
+    leaves = FITTED.apply(X[TRAIN])
+    for i, row in enumerate(leaves):
+        own = [t.tree_ for t, out in zip(FITTED.estimators_, mask[i], strict=True) if out]
+        at = row[mask[i]]
+        mean = np.array([t.value[leaf, 0, 0] for t, leaf in zip(own, at, strict=True)])
+        variance = np.array([t.impurity[leaf] for t, leaf in zip(own, at, strict=True)])
+        found.append((mean.mean(), variance.mean() + mean.var()) if len(own) else (np.nan, np.nan))
+    return np.array(found).T
+
+
+def test_answers_against_loops():
+    """A law of residuals, written out in float64."""
+    model = UncertainForestRegressor(FrozenEstimator(FITTED), law="residuals").fit(X[TRAIN], Y[TRAIN])
+    mean, variance = unseen_by_loops()
+    known = ~np.isnan(mean)
+    z = (Y[TRAIN] - mean)[known] / np.sqrt(variance[known] + model.law_.added)
+    leaves = FITTED.apply(X[NEW])
+    means = np.stack([t.tree_.value[at, 0, 0] for t, at in zip(FITTED.estimators_, leaves.T, strict=True)])
+    inside = np.stack([t.tree_.impurity[at] for t, at in zip(FITTED.estimators_, leaves.T, strict=True)])
+    s = np.sqrt(inside.mean(axis=0) + means.var(axis=0) + model.law_.added)
+    expected = means.mean(axis=0)[:, None] + s[:, None] * np.quantile(z, LEVELS)
+    np.testing.assert_allclose(model.predict(X[NEW], quantiles=LEVELS), expected, rtol=1e-4, atol=1e-4)
+    doubt = model.predict_uncertainty(X[NEW])
+    np.testing.assert_allclose(doubt.aleatoric, inside.mean(axis=0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(doubt.epistemic, means.var(axis=0), rtol=1e-4, atol=1e-6)
+    found, std = model.predict(X[NEW], return_std=True)
+    np.testing.assert_array_equal(found, FITTED.predict(X[NEW]))
+    np.testing.assert_allclose(std, np.sqrt(inside.mean(axis=0) + means.var(axis=0)), rtol=1e-4)
+
+
+def test_read_outs_agree(learned):
+    quantiles = learned.predict(X[NEW], quantiles=LEVELS)
+    assert quantiles.shape == (256, 3)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    np.testing.assert_allclose(learned.predict_interval(X[NEW]), quantiles[:, [0, 2]], rtol=1e-9)
+    np.testing.assert_array_equal(learned.predict(X[NEW], quantiles=0.5), quantiles[:, 1])
+    np.testing.assert_array_equal(learned.predict(X[NEW], quantiles=LEVELS[::-1]), quantiles[:, ::-1])
+    np.testing.assert_array_equal(learned.predict(X[NEW]), FITTED.predict(X[NEW]))  # the forest's, to the bit
+    assert 0.83 < ((quantiles[:, 0] <= Y[NEW]) & (Y[NEW] <= quantiles[:, 2])).mean() < 0.99
+
+
+def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
+    whole = learned.predict_interval(X[NEW])
+    np.testing.assert_array_equal(learned.predict_interval(X[NEW][7:8]), whole[7:8])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learned)).predict_interval(X[NEW]), whole)
+    assert learned.predict(X[:0]).shape == (0,)
+    assert learned.predict(X[:0], quantiles=LEVELS).shape == (0, 3)
+    assert learned.predict_uncertainty(X[:0]).std.shape == (0,)
+
+
+@pytest.mark.exhaustive
+def test_the_learned_law_is_better_than_its_parts():
+    scores = {}
+    for law in ("learned", "residuals", "bins"):
+        model = UncertainForestRegressor(FrozenEstimator(FITTED), law=law).fit(X[TRAIN], Y[TRAIN])
+        scores[law] = float(interval_score(model.predict_interval(X[NEW]), Y[NEW]))
+    assert scores["learned"] <= 1.02 * min(scores.values())
+
+
+GROWN = {
+    "forest": (FOREST, "oob"),
+    "extra trees": (ExtraTreesRegressor(20, bootstrap=True, random_state=0), "oob"),
+    "bag": (BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3), 20, max_features=0.7, random_state=0), "oob"),
+    "absolute": (RandomForestRegressor(5, criterion="absolute_error", max_depth=4, random_state=0), "oob"),
+    "no bags": (ExtraTreesRegressor(20, random_state=0), "held_out"),
+    "one tree": (DecisionTreeRegressor(min_samples_leaf=15, random_state=0), "held_out"),
+}
+
+
+@pytest.mark.parametrize("name", GROWN)
+@pytest.mark.exhaustive(keep=1)
+def test_kinds_of_forests(name):
+    forest, counts = GROWN[name]
+    model = UncertainForestRegressor(forest, counts=counts, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    ends = model.predict_interval(X[NEW])
+    assert 0.8 < ((ends[:, 0] <= Y[NEW]) & (Y[NEW] <= ends[:, 1])).mean() < 0.99
+    np.testing.assert_array_equal(model.predict(X[NEW]), model.estimator_.predict(X[NEW]))
+    np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).mean, model.predict(X[NEW]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "additive"])
+@pytest.mark.parametrize("law", ["learned", "conformal"])
+@pytest.mark.exhaustive
+def test_forests_of_other_libraries(library, law):
+    if library == "additive":
+        forest = ju.from_sklearn_values(FITTED)
+    elif library == "xgboost":
+        forest = pytest.importorskip("xgboost").XGBRFRegressor(n_estimators=30, min_child_weight=3)
+    else:
+        forest = pytest.importorskip("lightgbm").LGBMRegressor(
+            boosting_type="rf", n_estimators=30, subsample=0.6, subsample_freq=1, verbose=-1
+        )
+    fitted = forest if library == "additive" else forest.fit(X[:128], Y[:128])
+    held_out = slice(256, 384) if library == "additive" else slice(128, 256)
+    model = UncertainForestRegressor(FrozenEstimator(fitted), law=law, counts="held_out", random_state=0)
+    model.fit(X[held_out], Y[held_out])
+    np.testing.assert_array_equal(model.predict(X[384:]), np.asarray(fitted.predict(X[384:])))
+    ends = model.predict_interval(X[384:])
+    assert 0.75 < ((ends[:, 0] <= Y[384:]) & (Y[384:] <= ends[:, 1])).mean() <= 1
+    refuses(ValueError, "no bags", UncertainForestRegressor(FrozenEstimator(fitted)).fit, X, Y)
+
+
+@pytest.mark.exhaustive
+def test_conformal_intervals_of_held_out_rows_keep_their_promise():
+    covered = []
+    for seed in range(12):
+        rows = np.random.default_rng(seed).permutation(512)
+        model = UncertainForestRegressor(FrozenEstimator(FITTED), law="conformal", counts="held_out", random_state=0)
+        calibrated, new = rows[rows >= 256][:99], rows[rows >= 256][99:]
+        ends = model.fit(X[calibrated], Y[calibrated], groups=range(99)).predict_interval(X[new])
+        covered.append(((ends[:, 0] <= Y[new]) & (Y[new] <= ends[:, 1])).mean())
+    assert 0.88 < np.mean(covered) < 0.94
+
+
+def test_frames_sparse_rows_and_missing_values():
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(10)])
+    plain = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN]).predict_interval(X[NEW])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        named = UncertainForestRegressor(FOREST).fit(frame[TRAIN], Y[TRAIN])
+        np.testing.assert_array_equal(named.predict_interval(frame[NEW]), plain)
+        frozen = UncertainForestRegressor(FrozenEstimator(clone(FOREST).fit(frame[TRAIN], Y[TRAIN])))
+        np.testing.assert_array_equal(frozen.fit(frame[TRAIN], Y[TRAIN]).predict_interval(frame[NEW]), plain)
+        assert frozen.predict(frame[NEW]).shape == (256,)
+    refuses(ValueError, "feature names", named.predict, frame[NEW].rename(columns={"c1": "z"}))
+    rows = sparse.csr_matrix(X)
+    model = UncertainForestRegressor(FOREST).fit(rows[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(model.predict_interval(rows[NEW]), model.predict_interval(X[NEW]))
+    np.testing.assert_array_equal(model.predict(rows[NEW]), model.estimator_.predict(X[NEW]))
+    holed = X.copy()
+    holed[::4, 3] = np.nan
+    model = UncertainForestRegressor(FOREST).fit(holed[TRAIN], Y[TRAIN])
+    assert np.isfinite(model.predict(holed[NEW], quantiles=LEVELS)).all()
+    np.testing.assert_allclose(model.predict_uncertainty(holed[NEW]).mean, model.predict(holed[NEW]), rtol=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_a_pipeline_and_a_search():
+    words = np.where(X[TRAIN, 0] > 0.5, "red", "blue")
+    frame = pd.DataFrame(X[TRAIN], columns=[f"x{j}" for j in range(X.shape[1])]).assign(word=words)
+    encoded = ColumnTransformer([("word", OneHotEncoder(), ["word"])], remainder="passthrough")
+    whole = make_pipeline(encoded, UncertainForestRegressor(FOREST, random_state=0)).fit(frame, Y[TRAIN])
+    rows = encoded.transform(frame)
+    np.testing.assert_array_equal(whole.predict(frame, quantiles=LEVELS), whole[-1].predict(rows, quantiles=LEVELS))
+    np.testing.assert_array_equal(whole.predict(frame, return_std=True)[1], whole[-1].predict_uncertainty(rows).std)
+    score = lambda model, X, y: -float(interval_score(model.predict_interval(X), y))
+    asked = {"law": ["learned", "bins"], "estimator__min_samples_leaf": [5]}
+    small = UncertainForestRegressor(RandomForestRegressor(12, random_state=0))
+    search = GridSearchCV(small, asked, cv=2, scoring=score).fit(X[TRAIN], Y[TRAIN])
+    assert search.best_estimator_.estimator_.min_samples_leaf == 5
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert cross_val_score(small, X[TRAIN], Y[TRAIN], cv=2).min() > 0.3
+
+
+def test_threads_and_batches_of_any_size(learned):
+    whole = learned.predict_interval(X[NEW])
+    parts = [slice(start, start + 97) for start in range(0, 256, 97)] * 3
+    with ThreadPoolExecutor(8) as pool:
+        for part, found in zip(
+            parts, pool.map(lambda part: learned.predict_interval(X[NEW][part]), parts), strict=True
+        ):
+            np.testing.assert_array_equal(found, whole[part])
+    assert not hasattr(clone(learned), "law_")
+
+
+@pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
+@pytest.mark.exhaustive(keep=1)
+def test_a_constant_target_is_certain(law):
+    model = UncertainForestRegressor(FOREST, law=law).fit(X[TRAIN], np.full(256, 3.3))
+    np.testing.assert_allclose(model.predict_interval(X[NEW]), 3.3, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
+
+
+@pytest.mark.exhaustive
+def test_a_target_that_is_mostly_one_value():
+    y = np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8))
+    model = UncertainForestRegressor(FOREST).fit(X[TRAIN], y[TRAIN])
+    ends = model.predict_interval(X[NEW])
+    assert np.isfinite(ends).all()
+    assert ((ends[:, 0] <= y[NEW]) & (y[NEW] <= ends[:, 1])).mean() > 0.85
+
+
+@pytest.mark.exhaustive
+def test_targets_of_1e8():
+    model = UncertainForestRegressor(FOREST).fit(X[TRAIN], 1e8 + Y[TRAIN])
+    ends = model.predict_interval(X[NEW])
+    assert 0.83 < ((ends[:, 0] <= 1e8 + Y[NEW]) & (1e8 + Y[NEW] <= ends[:, 1])).mean() < 0.99
+    assert 0.1 < np.median(model.predict_uncertainty(X[NEW]).aleatoric) < 40
+
+
+def test_rows_that_every_tree_has_seen_are_left_out():
+    few = RandomForestRegressor(2, random_state=0)
+    model = UncertainForestRegressor(few).fit(X[TRAIN], Y[TRAIN])
+    assert len(model.law_.residuals) == oob_mask(model.estimator_, 256).any(axis=1).sum() < 256
+    twice, y = np.concatenate([X[:20]] * 8), np.tile(Y[:20], 8)
+    with pytest.warns(UserWarning, match="no residual is known"):
+        all_seen = UncertainForestRegressor(few).fit(twice, y, groups=np.zeros(160))
+    assert all_seen.law_.weight == 0
+    refuses(ValueError, "held_out", UncertainForestRegressor(few, law="residuals").fit, twice, y, groups=np.zeros(160))
+
+
+@pytest.mark.exhaustive
+def test_groups_are_held_out_together():
+    groups = np.arange(256) // 2
+    model = UncertainForestRegressor(FOREST, counts="held_out", random_state=0).fit(X[TRAIN], Y[TRAIN], groups=groups)
+    assert len(model.law_.residuals) == 52
+    model = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN], groups=groups)
+    assert len(model.law_.residuals) < 256
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: UncertainForestRegressor(law="learnt").fit(X, Y), ValueError, "law"),
+        (lambda: UncertainForestRegressor(counts="train").fit(X, Y), ValueError, "counts"),
+        (lambda: UncertainForestRegressor(learn_by="mse").fit(X, Y), ValueError, "learn_by"),
+        (lambda: UncertainForestRegressor(n_bins=1).fit(X, Y), ValueError, "n_bins"),
+        (lambda: UncertainForestRegressor(shrinkage=-1.0).fit(X, Y), ValueError, "shrinkage"),
+        (lambda: UncertainForestRegressor(held_out_size=1.0).fit(X, Y), ValueError, "held_out_size"),
+        (lambda: UncertainForestRegressor(RandomForestRegressor).fit(X, Y), TypeError, "no model of scikit-learn"),
+        (lambda: UncertainForestRegressor(RandomForestClassifier()).fit(X, Y), TypeError, "predicts classes"),
+        (lambda: UncertainForestRegressor(make_pipeline(FOREST)).fit(X, Y), TypeError, "put the regressor last"),
+        (lambda: UncertainForestRegressor(ExtraTreesRegressor()).fit(X, Y), ValueError, "bootstrap=True"),
+        (
+            lambda: UncertainForestRegressor(GradientBoostingRegressor(), counts="held_out").fit(X, Y),
+            ValueError,
+            "correct each other",
+        ),
+        (
+            lambda: UncertainForestRegressor(
+                FrozenEstimator(GradientBoostingRegressor(n_estimators=2).fit(X, Y)), counts="held_out"
+            ).fit(X, Y),
+            ValueError,
+            "correct each other",
+        ),
+        (
+            lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X[TRAIN][::-1], Y[TRAIN][::-1]),
+            ValueError,
+            "in their order",
+        ),
+        (lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X, Y), ValueError, "n=512"),
+        (
+            lambda: UncertainForestRegressor(FrozenEstimator(FITTED), counts="held_out").fit(X[TRAIN], Y[TRAIN]),
+            ValueError,
+            "was grown on",
+        ),
+        (
+            lambda: UncertainForestRegressor(
+                FrozenEstimator(DecisionTreeRegressor(max_depth=3).fit(X, Y)), counts="held_out"
+            ).fit(X, Y),
+            ValueError,
+            "was grown on",
+        ),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.nan, Y[1:]]), ValueError, "NaN"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.inf, Y[1:]]), ValueError, "infinity"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, None), ValueError, "target y is None"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, Y, sample_weight=np.zeros(512)), ValueError, "zero"),
+    ],
+)
+def test_fits_that_are_refused(call, error, said):
+    refuses(error, said, call)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda m: m.predict(X, quantiles=[0.1, 1.2]), "quantiles"),
+        (lambda m: m.predict(X, quantiles=[np.nan]), "quantiles"),
+        (lambda m: m.predict(X, quantiles=[0.1], return_std=True), "one at a time"),
+        (lambda m: m.predict_interval(X, coverage=1.0), "coverage"),
+        (lambda m: m.predict_interval(X, coverage=90), "coverage"),
+        (lambda m: m.predict(X[:, :4]), "10 features"),
+    ],
+)
+def test_questions_that_are_refused(learned, ask, said):
+    refuses(ValueError, said, ask, learned)

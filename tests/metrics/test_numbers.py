@@ -1,0 +1,95 @@
+"""Scores of predictions of a number."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxunc.metrics import crps, interval_score, pinball_loss
+from tests._refusal import refuses
+
+LEVELS = np.array([0.0, 0.1, 0.5, 0.95, 1.0])
+
+
+def drawn(seed, n=40, shift=0.0):
+    rng = np.random.default_rng(seed)
+    return shift + np.sort(rng.normal(size=(n, 5)).round(1), axis=1), shift + rng.normal(size=n).round(1)
+
+
+def interval_by_loops(ends, y, coverage):
+    found = []
+    for (low, high), value in zip(ends, y, strict=True):
+        miss = low - value if value < low else value - high if value > high else 0.0
+        found.append(high - low + 2 / (1 - coverage) * miss)
+    return np.mean(found)
+
+
+def pinball_by_loops(predicted, y, levels):
+    parts = [
+        level * (value - q) if value >= q else (1 - level) * (q - value)
+        for row, value in zip(predicted, y, strict=True)
+        for q, level in zip(row, levels, strict=True)
+    ]
+    return np.mean(parts)
+
+
+def crps_by_loops(values, y, probs):
+    found = []
+    for v, value, p in zip(values, y, probs, strict=True):
+        spread = sum(a * b * abs(s - t) for a, s in zip(p, v, strict=True) for b, t in zip(p, v, strict=True))
+        found.append(sum(a * abs(s - value) for a, s in zip(p, v, strict=True)) - spread / 2)
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+@pytest.mark.parametrize("seed", range(3))
+def test_against_loops(seed, shift):
+    values, y = drawn(seed, shift=shift)
+    probs = np.random.default_rng(seed).dirichlet(np.ones(5) / 2, len(y))
+    check = lambda found, expected: np.testing.assert_allclose(float(found), expected, rtol=1e-5, atol=1e-6)
+    check(interval_score(values[:, [0, 3]], y, coverage=0.7), interval_by_loops(values[:, [0, 3]], y, 0.7))
+    check(pinball_loss(values, y, quantiles=LEVELS), pinball_by_loops(values, y, LEVELS))
+    check(crps(values[:, ::-1], y), crps_by_loops(values, y, np.full(values.shape, 0.2)))
+    check(crps(values, y, probs=probs), crps_by_loops(values, y, probs))
+    check(crps(values[:, :1], y), np.abs(values[:, 0] - y).mean())
+
+
+def test_crps_is_twice_the_pinball_loss_of_even_levels():
+    values, y = drawn(7)
+    levels = (np.arange(5) + 0.5) / 5
+    np.testing.assert_allclose(crps(values, y), 2 * pinball_loss(values, y, quantiles=levels), rtol=1e-5)
+
+
+def test_under_jit_and_grad():
+    values, y = (part.astype(np.float32) for part in drawn(1))
+    for score in (crps, lambda v, y: pinball_loss(v, y, quantiles=LEVELS), lambda v, y: interval_score(v[:, :2], y)):
+        np.testing.assert_allclose(jax.jit(score)(values, y), score(values, y), rtol=1e-5)
+        assert np.isfinite(jax.grad(score)(values, y)).all()
+
+
+def test_an_infinite_end_costs_infinitely():
+    assert float(interval_score(np.array([[-np.inf, 1.0]]), np.array([0.0]))) == np.inf
+
+
+V, Y = drawn(0)
+NAN = np.where(np.arange(5) == 2, np.nan, V)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: interval_score(V[:, :2], Y, coverage=1), "coverage=1"),
+        (lambda: interval_score(V, Y), "instances 2"),
+        (lambda: interval_score(V[:, [3, 0]] + [1, 0], Y), "swap them"),
+        (lambda: interval_score(V[:3, :2], Y), "one number for each"),
+        (lambda: interval_score(V[:0, :2], Y[:0]), "y is empty"),
+        (lambda: pinball_loss(V, Y, quantiles=[0.5]), "quantiles has shape"),
+        (lambda: pinball_loss(V, Y, quantiles=LEVELS * 2), "quantiles"),
+        (lambda: pinball_loss(NAN, Y, quantiles=LEVELS), "predicted holds NaN"),
+        (lambda: crps(V[:, 0], Y), "values has shape"),
+        (lambda: crps(V, np.full(len(Y), np.inf)), "y holds NaN or infinite"),
+        (lambda: crps(V, Y, probs=np.ones(V.shape)), "add to 1"),
+        (lambda: crps(V, Y, probs=np.ones((len(V), 2))), "probs has shape"),
+    ],
+)
+def test_refusals(call, said):
+    refuses(ValueError, said, call)
