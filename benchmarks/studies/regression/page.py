@@ -1,0 +1,142 @@
+"""The page of the study of regression: tables and verdicts made of its cells."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.pages import filled
+from benchmarks.studies.regression.methods import METHODS
+from benchmarks.studies.sets.methods import digits, text_rows
+
+TEMPLATE = Path(__file__).with_name("page.md")
+THEIRS, LEARNED, CONFORMAL = "quantile-forest", "learned law", "conformal form"
+IN_TRIALS = ("friedman2", "friedman3", "diabetes progression", "page-blocks", "waveform-5000")
+SCORE, WINS, WORST, COVERS, LOSS, HELD = 0.94, 15 / 20, 1.05, (0.88, 0.92), 1.0, 0.87
+"""The rules of the verdict."""
+SHOWN = (LEARNED, "law of residuals", "20 bins", "quantile-forest, margin", "plain residuals")
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (problem, leaf, trees, method): all folds' test rows together, where the method has all folds."""
+    together: dict[tuple[str, int, int, str], list[dict]] = {}
+    folds: dict[tuple[str, int, int], int] = {}
+    for cell, record in found.items():
+        of = (cell.data, cell.leaf, cell.trees)
+        folds[of] = folds.get(of, 0) + 1
+        for name, own in record["methods"].items():
+            together.setdefault((*of, name), []).append(own)
+    names = ("problem", "leaf", "trees", "method")
+    rows = [
+        dict(zip(names, key, strict=True)) | measures(parts)
+        for key, parts in together.items()
+        if len(parts) == folds[key[:3]]
+    ]
+    return pd.DataFrame(rows)
+
+
+def measures(parts: list[dict]) -> dict[str, float]:
+    """What is measured of a method on some folds."""
+    total = lambda name: float(sum(part[name] for part in parts))  # noqa: E731
+    rows, strata = total("rows"), np.sum([part["strata"] for part in parts], axis=0)
+    return {
+        "coverage": total("covered") / rows,
+        "width": total("width") / rows,
+        "score": total("score") / rows,
+        "loss": np.nan if parts[0]["loss"] is None else total("loss") / rows,
+        "stratum": float((strata[:, 1] / strata[:, 0]).min()),
+        "seconds": total("seconds") / len(parts),
+    }
+
+
+def ratios(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """A measure of each method ``[cells methods]``, of quantile-forest's of the same cell."""
+    wide = frame.pivot_table(index=["problem", "leaf", "trees"], columns="method", values=measure)
+    return wide.div(wide[THEIRS], axis=0)
+
+
+def geometric(values: pd.Series) -> float:
+    """The geometric mean of those that are there."""
+    return float(np.exp(np.log(values.dropna()).mean()))
+
+
+def by_problem(frame: pd.DataFrame) -> pd.DataFrame:
+    """Interval scores ``[problems methods]``: geometric means over the forests, of quantile-forest's."""
+    logs = np.log(ratios(frame, "score"))
+    return np.exp(logs.groupby("problem", sort=False).mean())
+
+
+def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
+    """Each rule in words, what was found, and whether it is kept."""
+    score, per_problem = ratios(frame, "score")[LEARNED], by_problem(frame)[LEARNED]
+    covered = frame[frame["method"] == LEARNED]["coverage"].mean()
+    held = frame[frame["method"] == CONFORMAL]["coverage"].min()
+    loss, won, least = geometric(ratios(frame, "loss")[LEARNED]), int((per_problem <= 1).sum()), len(per_problem) * WINS
+    own = lambda text: f"*{LEARNED}*: {text}"  # noqa: E731
+    return [
+        (
+            own(f"interval score at most {SCORE} in the geometric mean"),
+            digits(geometric(score)),
+            geometric(score) <= SCORE,
+        ),
+        (own(f"at most 1.0 on {int(np.ceil(least))} of {len(per_problem)} problems"), f"{won}", won >= least),
+        (own(f"no cell above {WORST}"), digits(score.max()), bool(score.max() <= WORST)),
+        (
+            own(f"coverage from {COVERS[0]} to {COVERS[1]} in the mean"),
+            digits(covered),
+            COVERS[0] <= covered <= COVERS[1],
+        ),
+        (own("pinball loss at most 1.0 in the geometric mean"), digits(loss), loss <= LOSS),
+        (f"*{CONFORMAL}*: coverage at least {HELD} in every cell", digits(held), bool(held >= HELD)),
+    ]
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    frame = table(found)
+    per_problem = by_problem(frame)
+    fresh = ~per_problem.index.isin(IN_TRIALS)
+    said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))  # noqa: E731
+    head = ["", *SHOWN]
+    return filled(
+        TEMPLATE,
+        n_problems=len(per_problem),
+        n_cells=len(ratios(frame, "score")),
+        table="\n".join(text_rows(_methods(frame))),
+        verdicts="\n".join(
+            text_rows([["rule", "found", ""], ["---"] * 3])
+            + text_rows([[rule, value, "kept" if kept else "**missed**"] for rule, value, kept in verdicts(frame)])
+        ),
+        in_trials=", ".join(IN_TRIALS),
+        old=said(~fresh),
+        fresh=said(fresh),
+        n_fresh=int(fresh.sum()),
+        problems="\n".join(
+            text_rows([head, ["---"] * len(head)])
+            + text_rows([[name, *(digits(row[method]) for method in SHOWN)] for name, row in per_problem.iterrows()])
+        ),
+    )
+
+
+def _methods(frame: pd.DataFrame) -> list[list[str]]:
+    score, loss = ratios(frame, "score"), ratios(frame, "loss")
+    first = frame[frame["trees"] == frame["trees"].min()]
+    mean: Callable[[str, str], str] = lambda name, what: digits(frame[frame["method"] == name][what].mean())  # noqa: E731
+    rows = [["", "coverage", "worst stratum", "interval score", "better in", "worst", "loss", "seconds"], ["---"] * 8]
+    for name in (one for one in METHODS if one in score):
+        own = score[name].dropna()
+        rows.append(
+            [
+                name,
+                mean(name, "coverage"),
+                mean(name, "stratum"),
+                digits(geometric(own)),
+                "" if name == THEIRS else f"{int((own < 1).sum())} of {len(own)}",
+                digits(own.max()),
+                digits(geometric(loss[name])) if name in loss and loss[name].notna().any() else "",
+                digits(first[first["method"] == name]["seconds"].median()),
+            ]
+        )
+    return rows

@@ -1,0 +1,88 @@
+"""How sure is a forest of numbers? Intervals and quantiles of regression forests, beside what people use.
+
+    python -m benchmarks regression [--data FOLDER] [--sets PROBLEM ...]
+
+25 problems (`problems`) of at most 2000 rows, five folds, random forests of a third of the columns with least leaf 1
+and 5, of 100 and 500 trees: `methods`. A cell (`benchmarks.cells`) is a fold of a problem for one forest; methods
+without a forest are run with the first.
+"""
+
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+from sklearn.model_selection import KFold
+
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.regression.methods import METHODS, WITHOUT_FOREST, Fold, measured
+from benchmarks.studies.regression.page import page
+from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
+
+N_FOLDS, LEAVES, TREES = 5, (1, 5), (100, 500)
+TAKES = "25 problems, 500 cells"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """One fold of a problem, for a forest."""
+
+    data: str
+    leaf: int
+    trees: int
+    fold: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"methods": {method: measures and "seconds"}}."""
+    train, test = list(KFold(N_FOLDS, shuffle=True, random_state=0).split(data.X))[cell.fold]
+    settings = {
+        "n_estimators": cell.trees,
+        "min_samples_leaf": cell.leaf,
+        "max_features": 1 / 3,
+        "random_state": cell.fold,
+        "n_jobs": 2,
+    }
+    fold, found = Fold(data.X[train], data.y[train], data.X[test], settings), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of other packages, and of forests whose rows all trees may have seen
+        _ = fold.forest, fold.quantile_forest, fold.residuals  # grown before the clocks
+        for name in methods_of(cell):
+            start = time.perf_counter()
+            quantiles = METHODS[name](fold)
+            found[name] = measured(quantiles, data.y[test])._asdict() | {"seconds": time.perf_counter() - start}
+    return {"methods": found}
+
+
+def methods_of(cell: Cell) -> list[str]:
+    """The methods that a cell has."""
+    is_first = (cell.leaf, cell.trees) == (LEAVES[0], TREES[0])
+    return [name for name in METHODS if is_first or name not in WITHOUT_FOREST]
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a problem."""
+    cells = [Cell(name, leaf, trees, fold) for trees in TREES for leaf in LEAVES for fold in range(N_FOLDS)]
+    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == methods_of(cell))
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in PROBLEMS for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, PROBLEMS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    journals = {name: journal(args.out, name) for name in args.sets}
+    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,64 @@
+"""The study of regression: its problems, its measures, and its page."""
+
+import numpy as np
+import pytest
+
+from benchmarks.studies.regression import run as study
+from benchmarks.studies.regression.methods import METHODS, MISS, TAUS, measured
+from benchmarks.studies.regression.page import page, ratios, table, verdicts
+from benchmarks.studies.regression.problems import DRAWN, rows_of
+
+pytestmark = pytest.mark.once
+
+
+def test_measures_of_quantiles_by_loops(rng):
+    y, quantiles = rng.normal(size=40), np.sort(rng.normal(size=(40, 19)), axis=1)
+    found = measured(quantiles, y)
+    score = loss = covered = 0.0
+    for target, row in zip(y, quantiles, strict=True):
+        low, high = row[0], row[-1]
+        covered += low <= target <= high
+        score += high - low + 2 / MISS * (max(low - target, 0) + max(target - high, 0))
+        loss += sum((tau - (target < q)) * (target - q) for tau, q in zip(TAUS, row, strict=True)) / 19
+    assert (found.rows, found.covered, found.crossed) == (40, covered, 0)
+    assert found.score == pytest.approx(score)
+    assert found.loss == pytest.approx(loss)
+    assert np.sum(found.strata, axis=0).tolist() == [40, covered]
+    assert measured(quantiles[:, [0, -1]], y)._replace(loss=found.loss) == found
+    assert measured(quantiles[:, ::-1], y).crossed == 40
+    with pytest.raises(ValueError, match="1 rows have no finite quantiles"):
+        measured(np.where(np.arange(40)[:, None] == 3, np.nan, quantiles), y)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_problems_are_drawn_once(name):
+    first, again = rows_of(name), rows_of(name)
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))
+    assert first.X.dtype == np.float32
+    assert 400 <= len(first.y) <= 2000
+
+
+def made(score_of_ours: float) -> dict:
+    """Cells in which the learned law has this score, beside 1 of quantile-forest's."""
+    own = {"rows": 10, "covered": 9, "width": 1.0, "loss": 1.0, "strata": [[2, 2]] * 4 + [[2, 1]], "seconds": 1.0}
+    scores = {name: {**own, "score": 10.0} for name in METHODS} | {"learned law": {**own, "score": 10 * score_of_ours}}
+    cells = [
+        study.Cell(name, leaf, trees, fold)
+        for name in ("a", "b")
+        for leaf in (1, 5)
+        for trees in (100, 500)
+        for fold in (0, 1)
+    ]
+    return {cell: {"methods": {name: scores[name] for name in study.methods_of(cell)}} for cell in cells}
+
+
+@pytest.mark.parametrize(
+    ("score", "kept"), [(0.9, [1, 1, 1, 1, 1, 1]), (0.97, [0, 1, 1, 1, 1, 1]), (1.1, [0, 0, 0, 1, 1, 1])]
+)
+def test_verdicts(score, kept):
+    frame = table(made(score))
+    assert ratios(frame, "score")["learned law"].to_numpy() == pytest.approx(score)
+    assert [is_kept for *_, is_kept in verdicts(frame)] == kept
+    text = page(made(score))
+    assert ("**missed**" in text) == (0 in kept)
+    assert f"| learned law | 0.900 | 0.500 | {score:.3f} |" in text
