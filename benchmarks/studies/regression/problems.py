@@ -82,8 +82,7 @@ OF_SETS = (
     "wdbc",
     "wine-quality-red",
 )
-"""Those that the rule takes, of the 70 sets of the studies, but for twins (a second version of `banknote`) and the two
-with more than 100 columns; a test says so where the sets are at hand."""
+"""Those that the rule takes of the 70 sets of the studies, but for a second version of `banknote`."""
 PROBLEMS = (*DRAWN, *OF_SETS)
 
 
