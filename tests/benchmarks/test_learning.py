@@ -1,6 +1,6 @@
 """The study of learning: calibrators, and the committed page."""
 
-from itertools import pairwise
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +25,19 @@ from benchmarks.studies.learning.methods import (
     venn_abers_pair,
 )
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
-from benchmarks.studies.learning.shrinkage import shrunk_answers, shrunk_nodes, shrunk_out_of_bag
+from benchmarks.studies.learning.shrinkage import (
+    SHRINKAGE,
+    beside_shrinkage,
+    shrunk_answers,
+    shrunk_nodes,
+    shrunk_out_of_bag,
+)
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
+SHRINKAGE_TOLD = (
+    "hierarchical shrinkage, its strength chosen out of bag", "the same, with the best of sixteen calibrators",
+)  # fmt: skip
 
 
 def test_what_is_said_of_grown_out_forests():
@@ -139,6 +148,14 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
         for method in INSTEAD:
             cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
             assert f"| {' | '.join(cells)} |" in said, method
+    shrunk = [table(beside_shrinkage(found, part)) for part in GROUPS]
+    for frame, (method, text) in itertools.product(shrunk, zip(SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
+        cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+        assert f"| {text} | {' | '.join(cells)} |" in said, method
+    chosen = [record["chosen"] for record in beside_shrinkage(found, "other-sets").values()]
+    against = duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]
+    told = f"is not told apart from the mean ({against}); no shrinkage was chosen in {chosen.count(0)} of {len(chosen)}"
+    assert told in " ".join(said.split())
     for part in GROUPS:
         frame = table({cell: record for cell, record in found.items() if cell.part == part})
         for measure in ("log_loss_clipped", "log_loss"):
@@ -197,7 +214,7 @@ def test_shrunken_leaves_are_those_of_a_walk(n_classes, rng):
     path = model.estimators_[0].decision_path(X[:1].astype(np.float32)).indices
     shares = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
     expected = shares[0]
-    for parent, child in pairwise(path):
+    for parent, child in itertools.pairwise(path):
         expected = expected + (shares[child] - shares[parent]) / (1 + 10 / tree.weighted_n_node_samples[parent])
     np.testing.assert_allclose(shrunk_nodes(tree, (10.0,))[0, path[-1]], expected, atol=1e-12)
     free, *_, heavy = shrunk_answers(model, X, (0.0, 1.0, 1e9))

@@ -73,6 +73,15 @@ def shrunk_out_of_bag(model: RandomForestClassifier, X, y) -> np.ndarray:
     return np.where(n_trees[:, None] > 0, sums / np.maximum(n_trees, 1)[:, None], 1 / model.n_classes_)
 
 
+def beside_shrinkage(found: Mapping[Any, dict], part: str) -> dict[Any, dict]:
+    """The cells of this part on the sets of another, with that part's methods of the same folds."""
+    return {
+        cell: {**record, "methods": found[beside]["methods"] | record["methods"]}
+        for cell, record in found.items()
+        if cell.part == "shrinkage" and (beside := cell._replace(part=part)) in found
+    }
+
+
 def shrinkage_section(found: Mapping[Any, dict]) -> list[str]:
     """Its section of the page, of the cells of this part and those of the same folds beside."""
     lines = [
@@ -90,19 +99,14 @@ def shrinkage_section(found: Mapping[Any, dict]) -> list[str]:
         ("other-sets", "sets that nothing here was developed on"),
         ("development", "sets of development"),
     ):
-        joined = {
-            cell: {"methods": found[beside]["methods"] | record["methods"]}
-            for cell, record in found.items()
-            if cell.part == "shrinkage" and (beside := cell._replace(part=part)) in found
-        }
-        if not joined:
+        if not (joined := beside_shrinkage(found, part)):
             continue
         frame = table(joined)
         duels = (("pool", "shrinkage"), ("pool", "shrinkage, P"), ("shrinkage", "mean"), ("shrinkage", "P"),
                  ("shrinkage", "isotonic"))  # fmt: skip
         body = [[f"`{a}` against `{b}`", *(duel(frame, a, b, measure) for measure in shown)] for a, b in duels]
         lines += ["", f"### On {title}", "", how_many(joined), "", *markdown(["", *titles], body), ""]
-        chosen = [found[cell]["chosen"] for cell in joined]
+        chosen = [record["chosen"] for record in joined.values()]
         said = ", ".join(f"{one:g} in {chosen.count(one)}" for one in STRENGTHS if one in chosen)
         worst = largest(frame, "pool", "shrinkage", "log_loss_clipped")
         lines += [f"λ that was chosen: {said}. Largest log loss of `pool` as a share of that of `shrinkage`: {worst}."]
