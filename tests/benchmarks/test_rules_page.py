@@ -142,3 +142,18 @@ def test_proximities_and_conformity_of_a_case_by_hand():
     np.testing.assert_allclose(near, [[1 / 3, 1 / 6, 1 / 2]])
     # The five largest of a class that has fewer rows are all of it.
     np.testing.assert_allclose(conformity(near, np.array([0, 0, 1]), np.array([0])), [1 - (1 / 2) / (1 / 4)])
+
+
+def test_what_is_said_of_trust_by_proximities(advice):
+    page = (rules.RESULTS / "README.md").read_text(encoding="utf-8").split("## Which rows to leave open")[1]
+    won = {
+        line[0].strip("*"): re.findall(r"\(\**(\d+:\d+)", line[1])
+        for line in map(cells, page.splitlines())
+        if len(line) == 7 and line[0].startswith("*")
+    }
+    better, worse = won["pool"][0].split(":")
+    for text in (
+        f"smaller than the mean's on {better} sets of two classes and larger on {worse}",
+        f"{won['RF-ICE'][0]} by the neighbours that are right, {won['conformity'][0]} by conformity",
+    ):
+        assert text in " ".join(advice.split())
