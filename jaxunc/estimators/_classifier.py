@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_regressor
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import (
     _safe_indexing,
@@ -227,10 +227,10 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, 
     except ValueError as error:
         if made or WORDS not in str(error):
             raise
-        raise ValueError(
-            f"X holds words: {error}. Put a pipeline with an encoder, such as OneHotEncoder, in the place of the "
-            "forest: see docs/how_to/use_a_pipeline.md."
-        ) from error
+        how = "Put a pipeline with an encoder, such as OneHotEncoder, in the place of the forest"
+        if is_regressor(estimator):
+            how = "Put an encoder before it: make_pipeline(OneHotEncoder(), UncertainForestRegressor(forest))"
+        raise ValueError(f"X holds words: {error}. {how}; see docs/how_to/use_a_pipeline.md.") from error
 
 
 WORDS = "convert string to float"

@@ -11,12 +11,23 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, check_within, warn
+from jaxunc._checks import (
+    as_weights,
+    check_bool,
+    check_integer,
+    check_one_of,
+    check_seed,
+    check_within,
+    is_concrete,
+    warn,
+)
 from jaxunc._numerics import Pickled
 from jaxunc.combiners import Mean
 from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bags, oob_mask, rows_together
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind
+from jaxunc.interop import library_of
+from jaxunc.learning import fit_leaves, halfway_tests
 from jaxunc.regression import (
     LAWS,
     SCORES,
@@ -33,12 +44,18 @@ from jaxunc.regression import (
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
 
-from ._classifier import validated
+from ._classifier import WORDS, validated
 from ._pipelines import n_rows, opened, rounds
 
 COUNTS = ("oob", "held_out", "cross_fit")
 FOLDS = 5
 """Parts of the rows that are answered by leaves, or forests, of the others."""
+
+
+FEW_ROWS = 19
+"""Residuals that a 90 % interval by ranks needs."""
+FEW_PAIRS, KNOWN = 30, 0.1
+"""Rows and leaves that say nothing yet; and the share, beyond chance, of rows in leaves that hold their targets."""
 
 
 class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
@@ -63,7 +80,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
         rows, each by a forest like it that is grown on four fifths without them: six forests are grown.
     n_bins
-        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`.
+        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: 100 where it has long tails.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage
@@ -102,7 +119,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
     and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
-    bag once in the bins, by its sample weight. Residuals of rows that weigh more than 0 count alike. Rows that every
+    bag once in the bins, by its sample weight, and the law's residuals and scores count it so; ranks of conformal
+    prediction count rows that weigh more than 0 alike. Rows that every
     tree has seen are left out of the law; where there are no others, the learned law is the bins', with a warning.
 
     Missing values go as far as the forest's own support for them.
@@ -199,10 +217,21 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         else:
             fitted, held_out = self._split(sample)
             calibration = self._held_out(self._grown(model, fitted), fitted, held_out)
-        moments, truth, p = calibration
+        moments, truth, weight, p = calibration
+        if 0 < len(truth) < FEW_ROWS and self.law != "bins":
+            warn(
+                f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
+                f"than they say. Pass {FEW_ROWS} or more."
+            )
         own = lambda levels: self.bins_.quantile(p, levels)  # noqa: E731
         self.law_ = fit_law(
-            self.law if len(truth) else "bins", moments, truth, own, self.moments_.spread, score=self.learn_by
+            self.law if len(truth) else "bins",
+            moments,
+            truth,
+            own,
+            self.moments_.spread,
+            score=self.learn_by,
+            sample_weight=weight,
         )
         self.bound_.law = self.law_
 
@@ -237,12 +266,14 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             if not hasattr(self, "estimator_"):  # of a file
                 found = self.moments_.answer(X)
                 return (found.mean, found.std) if return_std else found.mean
-            mean = np.asarray(self.estimator_.predict(X)) if n_rows(X) else np.zeros(0)
+            # XGBoost's Booster predicts from matrices of its own by the other name.
+            own = getattr(self.estimator_, "inplace_predict", self.estimator_.predict)
+            mean = np.asarray(own(X)) if n_rows(X) else np.zeros(0)
             return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
-        levels = checked_levels(quantiles, "quantiles")
-        found = self.bound_.quantile(self._instances(X), levels)
+        X, levels = self._instances(X), checked_levels(quantiles, "quantiles")
+        found = self.bound_.quantile(X, levels)
         return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
 
     def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
@@ -255,7 +286,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         coverage
             How often, in (0, 1); what is promised stands in the notes of the class.
         """
-        return self.bound_.quantile(self._instances(X), interval_levels(coverage))
+        X = self._instances(X)
+        return self.bound_.quantile(X, interval_levels(coverage))
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -270,7 +302,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         Moments
             Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides.
         """
-        return self.moments_.answer(self._instances(X))
+        X = self._instances(X)
+        return self.moments_.answer(X)
 
     # What is fitted.
 
@@ -315,7 +348,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if self.counts == "oob" and not has_bags(model):
             raise ValueError(
                 f"counts='oob' needs trees that leave rows out, and {name} has no bags that are known. Set "
-                "bootstrap=True where it has such a parameter, or take counts='held_out' or 'cross_fit'."
+                "bootstrap=True where it has such a parameter, or take counts='held_out'"
+                f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -324,14 +358,28 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
         values = validated(self, X, reset=True, **self._data_checks())
         given = np.asarray(as_labels(y))
+        if given.dtype.kind == "c":
+            raise TypeError("y holds complex numbers; pass real ones.")
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
-            given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
+            try:
+                given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
+            except ValueError as error:
+                if WORDS not in str(error):
+                    raise
+                raise ValueError(f"y holds words: {error}. Pass numbers, written plainly (1234.5).") from error
         target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
         return values, checked_target(target, values.shape[0], squared=True)
 
     def _data_checks(self) -> dict[str, Any]:
         finite = "allow-nan" if self._tags_of_model().input_tags.allow_nan else True
-        return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
+        # LightGBM compares float64, and was to be fitted to what it is asked with.
+        wide = library_of(self._model()[0]) == "lightgbm"
+        return {
+            "dtype": np.float64 if wide else np.float32,
+            "order": "C",
+            "accept_sparse": "csr",
+            "ensure_all_finite": finite,
+        }
 
     def _tags_of_model(self) -> Any:
         model, _ = self._model()
@@ -358,10 +406,15 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
         return sample.part(halves[0]), sample.part(halves[1])
 
-    # Rows whose answers do not know their targets: their moments, their targets, and the leaves' own bins.
+    # Rows whose answers do not know their targets.
 
-    def _take(self, model: Any, known: LeafMeans, sample: "_Sample", times: Any, seen: Any = None) -> LeafMeans:
-        """Keep the forest, its moments, and the bins of its rows: counted as often, and in the trees, that they say."""
+    def _take(
+        self, model: Any, known: LeafMeans, sample: "_Sample", times: Any, once: Any, seen: Any = None
+    ) -> LeafMeans:
+        """Keep the forest, its moments of rows that count so often, and their bins.
+
+        ``once`` is what a row counts in these, in trees that have ``seen`` it.
+        """
         y = sample.y
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
             known = known._replace(held=None)  # squares of such targets lose what these differ by
@@ -370,7 +423,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             target_bins(y, self.n_bins),
             self._moments(known, sample, times),
         )
-        self.forest_ = self._counted(known.trees, sample, seen)
+        self.forest_ = self._counted(known.trees, sample, once, seen)
         self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
         return known
 
@@ -380,7 +433,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             return LeafMoments(known, shrinkage=self.shrinkage)
         return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
 
-    def _counted(self, trees: Trees, sample: "_Sample", seen: np.ndarray | None) -> Forest | None:
+    def _counted(
+        self, trees: Trees, sample: "_Sample", weight: np.ndarray | None, seen: np.ndarray | None = None
+    ) -> Forest | None:
         """Return the trees with the rows' bins counted in them; None where there is one bin."""
         if self.bins_.n_bins < 2:
             return None
@@ -393,7 +448,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             n_samples=jnp.zeros(()),
             class_labels=tuple(range(n)),
         )
-        return count_leaves(empty, sample.X, codes, sample_weight=sample.weight, tree_mask=seen)
+        return count_leaves(empty, sample.X, codes, sample_weight=weight, tree_mask=seen)
 
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
         """Return the leaves' own probabilities of the bins ``[instances bins]``."""
@@ -402,11 +457,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
-    def _out_of_bag(self, model: Any, sample: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
-        n = len(sample.y)
-        mask, times = oob_mask(model, n, groups=sample.groups), _times(model, n, sample.weight)
+    def _out_of_bag(self, model: Any, sample: "_Sample") -> "_Answered":
+        n, known = len(sample.y), leaf_means(model)
+        mask, (times, once) = oob_mask(model, n, groups=sample.groups), _in_bags(model, n, sample.weight)
         _check_grown_on(model, sample, times)
-        self._take(model, leaf_means(model), sample, times, times > 0)
+        self._take(model, known, sample, times, once, times > 0)
         known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not known.any():
             said = (
@@ -419,24 +474,29 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         part = sample.part(np.flatnonzero(known))
         moments = self.moments_.answer(part.X, tree_mask=mask[known])
-        return moments, part.y, self._shares(self.forest_, part.X, mask[known])
+        return _Answered(moments, part.y, part.weight, self._shares(self.forest_, part.X, mask[known]))
 
-    def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> tuple[Moments, np.ndarray, np.ndarray]:
-        times = _times(model, len(grown_on.y), grown_on.weight) if has_bags(model) else None
-        weight = grown_on.weight if times is None else times
-        self._take(model, leaf_means(model), grown_on, weight, None if times is None else times > 0)
-        return self.moments_.answer(held_out.X), held_out.y, self._shares(self.forest_, held_out.X)
+    def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> "_Answered":
+        known = leaf_means(model)
+        if has_bags(model):
+            times, once = _in_bags(model, len(grown_on.y), grown_on.weight)
+            self._take(model, known, grown_on, times, once, times > 0)
+        else:
+            self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
+        p = self._shares(self.forest_, held_out.X)
+        return _Answered(self.moments_.answer(held_out.X), held_out.y, held_out.weight, p)
 
-    def _crossed(self, model: Any, sample: "_Sample", frozen: bool) -> tuple[Moments, np.ndarray, np.ndarray]:
+    def _crossed(self, model: Any, sample: "_Sample", frozen: bool) -> "_Answered":
         """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
         whole, found = model if frozen else self._grown(model, sample), []
         known = leaf_means(whole)
-        if frozen and _was_grown_on(model, sample):
+        if frozen and (why := _how_known(model, known.trees, sample)):
             raise ValueError(
-                "X and y are the rows that this frozen forest was grown on, so its answers know their targets: take "
-                "counts='oob', if it has bags, or pass rows that it has not seen."
+                "X and y are the rows that this frozen forest was grown on, or hold many of them, so its answers know "
+                f"their targets: {why}. Take counts='oob', if it has bags, with the very rows that it was fitted to, "
+                "or pass rows that it has not seen."
             )
-        known = self._take(whole, known, sample, sample.weight)
+        known = self._take(whole, known, sample, sample.weight, sample.weight)
         group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
         fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
         parts = [np.flatnonzero(fold == k) for k in range(FOLDS) if (fold == k).any() and (fold != k).any()]
@@ -449,14 +509,21 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 known = leaf_means(self._grown(model, rest))
                 known = known if held else known._replace(held=None)
             moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
-            found.append((*moments.answer(own.X), own.y, self._shares(self._counted(known.trees, rest, None), own.X)))
-        *moments, truth, p = (np.concatenate(each) for each in zip(*found, strict=True))
-        return Moments(*moments), truth, p
+            p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
+            weight = np.ones(len(own.y)) if own.weight is None else own.weight
+            found.append((*moments.answer(own.X), own.y, weight, p))
+        *moments, truth, weight, p = (np.concatenate(each) for each in zip(*found, strict=True))
+        return _Answered(Moments(*moments), truth, weight, p)
 
     # What is asked.
 
     def _instances(self, X: Any) -> Any:
         check_is_fitted(self)
+        if not is_concrete(X):
+            raise TypeError(
+                "X is traced, and a regressor answers on the host. Ask outside of jit, grad and vmap; or trace what it "
+                "is made of, model.moments_.bound.answer(X)."
+            )
         if self.moments_.bound.columns.levels is not None:  # looked up by words
             return X
         values = validated(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
@@ -483,26 +550,74 @@ class _Sample(NamedTuple):
         return _Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
 
 
-def _times(model: Any, n: int, weight: np.ndarray | None) -> np.ndarray:
-    """Return how often each row counts in each tree, ``[rows trees]``: as it was drawn, and weighed."""
+class _Answered(NamedTuple):
+    """Rows whose answers do not know their targets: their moments, targets, weights, and the leaves' own bins."""
+
+    moments: Moments
+    y: np.ndarray
+    weight: np.ndarray | None
+    p: np.ndarray
+
+
+def _in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return how often each row counts in each tree ``[rows trees]``, as it was drawn and weighed, and what it counts.
+
+    The latter, ``[rows]``, is for bags whose rows are counted once.
+    """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
+    if weight is None:
+        return times, None
     # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
-    if weight is None or np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
-        return times
-    return times * weight[:, None]
+    if not np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
+        return times * weight[:, None], weight
+    with np.errstate(divide="ignore"):
+        inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
+    # Heavy rows are in more of the bags.
+    return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
 
 
-def _was_grown_on(model: Any, sample: _Sample) -> bool:
-    """Return whether the leaves of a forest of scikit-learn show that it was grown on these rows."""
-    if not hasattr(model, "estimators_") and not hasattr(model, "tree_"):
-        return False
-    n, ones = len(sample.y), np.ones((len(sample.y), len(getattr(model, "estimators_", [model]))))
+def _how_known(model: Any, trees: Trees, sample: _Sample) -> str | None:
+    """Return why a forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    n, members = len(sample.y), getattr(model, "estimators_", [model])
+    values = encode_rows(sample.X, trees.columns).values
+    once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
+    if halfway := halfway_tests(trees, values[once]):
+        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
+    if not all(hasattr(member, "tree_") for member in members):
+        return None
     try:
-        known = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
-        _check_grown_on(model, sample, _times(model, n, sample.weight) if known else ones)
+        bags = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
+        times = _in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
+        _check_grown_on(model, sample, times)
+        return "they give the sizes and means of its leaves"
     except OtherRowsError:
-        return False
-    return True
+        pass
+    return fit_leaves(model, values[once], once) or _same_targets(model, values, sample.y)
+
+
+def _same_targets(model: Any, values: Any, y: np.ndarray) -> str | None:
+    """Return how leaves that hold one row hold the targets of these; None if that may be chance.
+
+    Chance is how often two of these rows that share such a leaf have the same target.
+    """
+    members = getattr(model, "estimators_", [model])
+    rows = values.matrix() if isinstance(values, SparseRows) else np.asarray(values)
+    found = cells = alike = pairs = 0
+    for t, member in enumerate(members):
+        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
+        tree, leaf = member.tree_, member.tree_.apply(rows[:, kept])
+        single = np.flatnonzero(tree.n_node_samples[leaf] == 1)
+        found += int(np.sum(np.isclose(tree.value[leaf[single], 0, 0], y[single], rtol=1e-12, atol=0)))
+        cells += len(single)
+        single = single[np.argsort(leaf[single], kind="stable")]
+        shared = leaf[single][1:] == leaf[single][:-1]
+        alike += int(np.sum(shared & (y[single][1:] == y[single][:-1])))
+        pairs += int(np.sum(shared))
+    repeats = 1 - len(np.unique(y)) / len(y)
+    chance = max(alike / pairs, 0.0) if pairs >= FEW_PAIRS else repeats
+    if found - chance * cells <= max(FEW_PAIRS, KNOWN * cells):
+        return None
+    return f"{found} of {cells} leaves of one row that they reach hold their very targets"
 
 
 def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:

@@ -436,6 +436,10 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
             "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). "
             "See docs/libraries.md."
         )
+    elif hasattr(kind, "predict_interval"):
+        advice = (
+            "It predicts a number: pass jaxunc.from_any(model.estimator_); or its moments_ or bound_, which tell doubt."
+        )
     elif kind.__module__.startswith("jaxunc.estimators"):
         advice = "Pass its forest_, which it has once it is fitted."
     elif isinstance(getattr(given, "forest", None), Forest):

@@ -29,6 +29,8 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
         )
     model = getattr(model, "bound_", model)
     if not isinstance(model, ReadOuts | AdditiveTrees | OfSums):
+        if type(model).__module__.startswith("jaxunc.estimators"):
+            raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
         raise TypeError(
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "
             "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."

@@ -46,6 +46,7 @@ _VALUES = (
     "Boosted trees and regressors, whose leaves hold values: jaxunc.from_sklearn_values(model). See docs/libraries.md."
 )
 _WAYS = {
+    "UncertainForestRegressor": "Fitted, pass the forest itself, its estimator_; what is known of doubt has moments_.",
     "Pipeline": "A fitted pipeline on raw columns is taken whole by CombinedForestClassifier(FrozenEstimator(pipeline))"
     " of jaxunc.estimators; or pass pipeline[-1], and pipeline[:-1].transform(X) as its data. "
     "See docs/how_to/use_a_pipeline.md.",

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
 from jaxunc.counting import has_bags, oob_mask
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
 WORK = 400_000
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
 def how_known(model: Any, forest: Forest, given: Given) -> str | None:
     """Return why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
-    if (halfway := _halfway_tests(forest, given.values)) is not None:
+    if (halfway := halfway_tests(forest.trees, given.values)) is not None:
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     if hasattr(model, "_n_samples") and (fitting := _rows_of_bags(model, given)):
         return f"the {fitting} whose classes are absent from leaves are absent from the bags of these trees"
@@ -57,7 +57,7 @@ def same_counts(forest: Forest, other: Forest) -> bool:
     return np.allclose(two * (one.sum(axis=0) / two.sum(axis=0)), one, rtol=1e-6)
 
 
-def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
+def halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
     """Count the tests that lie halfway between two of the rows, and those with rows on both sides.
 
     Returned only if chance does not explain them.
@@ -75,10 +75,9 @@ def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int
     rows = np.arange(len(keys))
     # Two halves of the rows show how often thresholds agree by chance, on data that are rounded or repeat.
     one, other = np.array_split(draw.permutation(rows), 2)
-    found, chance, asked = (np.zeros(forest.n_features) for _ in range(3))
-    parts = (forest.trees.feature, forest.trees.threshold, forest.trees.child, forest.trees.missing_right)
-    parts = tuple(np.asarray(part) for part in parts)
-    for t in draw.permutation(forest.n_trees)[: max(WORK // max(len(keys), 1), 1)]:
+    found, chance, asked = (np.zeros(trees.n_features) for _ in range(3))
+    parts = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
+    for t in draw.permutation(trees.n_trees)[: max(WORK // max(len(keys), 1), 1)]:
         tree = tuple(part[t] for part in parts)
         edges = _edges(tree, keys, rows)
         feature, matched = tree[0][edges.test], edges.middle == tree[1][edges.test]
@@ -150,7 +149,7 @@ def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray
     for t in draw.permutation(len(trees))[: max(WORK // len(position), 1)]:
         own = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
         leaf = trees[t].apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
-        found.append(_cells(trees[t], leaf, position, len(model.classes_), by_class=by_class))
+        found.append(_cells(trees[t], leaf, position, len(getattr(model, "classes_", ())), by_class=by_class))
     fewer = lambda came, grown: np.sum(came < grown)  # noqa: E731
     more = lambda came, grown: np.sum(came > grown)  # noqa: E731
     if _never(fewer, found, draw):

@@ -31,6 +31,8 @@ row has a spread out of bag, new ones, of more trees, may have."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
+POINTS_A_ROW = 4
+"""Number of residuals for each row, where rows have weights."""
 SHARE = 1e-12
 """What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
 
@@ -221,7 +223,14 @@ def _by_rank(residuals: np.ndarray, level: float) -> float:
 
 
 def fit_law(
-    law: str, moments: Moments, y: np.ndarray, own: Any, spread: float, *, score: str = "interval_score"
+    law: str,
+    moments: Moments,
+    y: np.ndarray,
+    own: Any,
+    spread: float,
+    *,
+    score: str = "interval_score",
+    sample_weight: np.ndarray | None = None,
 ) -> NumberLaw:
     """Return the law that suits rows best which the forest's answers do not know.
 
@@ -238,15 +247,19 @@ def fit_law(
         The whole variance of what leaves hold (`LeafMoments.spread`), of which a fixed floor is a part.
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    sample_weight
+        Of the rows ``[rows]``, ≥ 0; default 1. Ranks of conformal prediction count rows alike.
     """
+    if law == "conformal" or sample_weight is None or not np.any(sample_weight != sample_weight[:1]):
+        sample_weight = None  # equal ones
     apart = y - moments.mean
-    error = float(np.mean(apart**2)) if len(apart) else 0.0
+    error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
 
     def with_(weight: float, added: float) -> NumberLaw:
         # Of what leaves hold alone: rows that are ranked have no part in what they are divided by.
         least = 1e-6 * (math.sqrt(spread) or 1.0)
         found = NumberLaw(weight, added, least, np.zeros(0), law == "conformal")
-        return found._replace(residuals=np.sort(apart / found.spread(moments)))
+        return found._replace(residuals=_in_order(apart / found.spread(moments), sample_weight))
 
     if law == "conformal":
         return with_(1.0, FIXED_FLOOR * spread)
@@ -260,16 +273,26 @@ def fit_law(
         by_residuals = one.quantile(moments, levels, None)
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
-            loss = _pinball(blend, y, levels)
+            loss = _pinball(blend, y, levels, sample_weight)
             if loss < least * (1 - 1e-9):
                 best, least = one._replace(weight=weight), loss
     return best
 
 
-def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray) -> float:
+def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return residuals in ascending order; by weight, one comes as often as its share of four times their number."""
+    order = np.argsort(residuals, kind="stable")
+    if weight is None:
+        return residuals[order]
+    up_to, n = np.cumsum(weight[order]), POINTS_A_ROW * len(order)
+    places = np.searchsorted(up_to, (np.arange(n) + 0.5) / n * up_to[-1])
+    return residuals[order[np.minimum(places, len(order) - 1)]]
+
+
+def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the pinball loss; of the two ends of intervals it is their interval score, but for a factor."""
     apart = y[:, None] - quantiles
-    return float(np.mean(np.maximum(levels * apart, (levels - 1) * apart)))
+    return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))
 
 
 def interval_levels(coverage: float) -> np.ndarray:

@@ -1,5 +1,7 @@
 """The study of regression: its problems, its measures, and its page."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,23 @@ def test_verdicts(score, kept):
     text = page(made(score))
     assert ("**missed**" in text) == (0 in kept)
     assert f"| learned law | 0.900 | 0.500 | {score:.3f} |" in text
+
+
+def test_what_the_guide_and_the_readme_say():
+    page = (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    cells = lambda line: [cell.strip() for cell in line.strip("| ").split("|")]
+    rows = {row[0]: row for row in map(cells, page.splitlines()) if len(row) == 8}
+    guide = (study.RESULTS.parents[2] / "docs/how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
+    told = guide.split("## How good are they?")[1].split("## Noise")[0]
+    shown = [row for row in map(cells, told.splitlines()) if row[0] in rows and row[0]]
+    assert len(shown) == 8
+    for row in shown:
+        assert row == rows[row[0]][:6]
+    found = study.kept(study.RESULTS)
+    assert len(found) == 500
+    few, many = re.search(r"law has ([\d.]+) there in place of ([\d.]+)", " ".join(page.split())).groups()
+    assert f"{many} of quantile-forest's. Pass `n_bins=100`: {few} there" in " ".join(told.split())
+    kept = [is_kept for *_, is_kept in verdicts(table(found))]
+    assert kept == [True, True, False, True, True, True]
+    readme = (study.RESULTS.parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"score [{float(rows['learned law'][3]):.2f}".replace("[0.", "[.") in readme

@@ -4,6 +4,7 @@ import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -45,7 +47,9 @@ LEVELS = [0.05, 0.5, 0.95]
 BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps differ" for kind in ("dense", "sparse")}
 
 
-@pytest.mark.filterwarnings("ignore:.*rows repeat others", "ignore:.*no residual is known")
+@pytest.mark.filterwarnings(
+    "ignore:.*rows repeat others", "ignore:.*no residual is known", "ignore:the law is fitted to"
+)
 @parametrize_with_checks(
     [
         UncertainForestRegressor(RandomForestRegressor(10)),
@@ -188,6 +192,75 @@ def test_forests_of_other_libraries(library, law):
     ends = model.predict_interval(X[384:])
     assert 0.75 < ((ends[:, 0] <= Y[384:]) & (Y[384:] <= ends[:, 1])).mean() <= 1
     refuses(ValueError, "no bags", UncertainForestRegressor(FrozenEstimator(fitted)).fit, X, Y)
+
+
+@pytest.mark.parametrize("counts", ["oob", "held_out", "cross_fit"])
+@pytest.mark.parametrize("law", ["bins", "residuals", "learned"])
+@pytest.mark.exhaustive(keep=1)
+def test_rows_that_weigh_more_count_more(law, counts, rng):
+    """Targets that are uniform on [0, 1] and weigh twice themselves: P(y <= q) = q², whatever X is."""
+    x, target = rng.normal(size=(1500, 2)), rng.random(1500)
+    forest = RandomForestRegressor(20, min_samples_leaf=60, random_state=0)
+    model = UncertainForestRegressor(forest, law=law, counts=counts, random_state=0)
+    model.fit(x[:1000], target[:1000], sample_weight=2 * target[:1000])
+    found = model.predict(x[1000:], quantiles=[0.1, 0.5, 0.9]).mean(axis=0)
+    np.testing.assert_allclose(found, np.sqrt([0.1, 0.5, 0.9]), atol=0.06)
+
+
+SEEN = {
+    "half of them": np.r_[128:384],
+    "in another order": TRAIN_ROWS[::-1],
+    "a part": np.r_[:150],
+    "with others": np.r_[:320],
+}
+GROWERS = {
+    "forest": FITTED,
+    "grown out": RandomForestRegressor(20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
+    "random tests": ExtraTreesRegressor(20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
+    "random tests, bagged": ExtraTreesRegressor(20, bootstrap=True, random_state=0).fit(X[TRAIN], Y[TRAIN]),
+    "bag": BaggingRegressor(n_estimators=20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
+    "numbers of few values": RandomForestRegressor(20, random_state=0).fit(X[TRAIN].round(1), Y[TRAIN].round()),
+}
+
+
+@pytest.mark.parametrize("which", SEEN)
+@pytest.mark.parametrize("name", GROWERS)
+@pytest.mark.exhaustive(keep=4)
+def test_rows_that_a_frozen_forest_has_seen_are_refused(name, which):
+    few = name == "numbers of few values"
+    x, target, rows = X.round(1) if few else X, Y.round() if few else Y, SEEN[which]
+    model = UncertainForestRegressor(FrozenEstimator(GROWERS[name]), counts="held_out")
+    refuses(ValueError, "was grown on, or hold many of them", model.fit, x[rows], target[rows])
+    model.fit(x[256:], target[256:])
+    model.fit(x[300:340], target[300:340])
+
+
+def test_a_handful_of_residuals_is_said():
+    model = UncertainForestRegressor(FrozenEstimator(FITTED), counts="held_out")
+    with pytest.warns(UserWarning, match="the law is fitted to 5 rows"):
+        model.fit(X[300:305], Y[300:305])
+
+
+@pytest.mark.exhaustive
+def test_what_is_asked_of_a_forest_of_lightgbm_is_asked_of_everything():
+    """Times in seconds, of which float32 merges some: fitted and asked in float64 everywhere."""
+    lightgbm = pytest.importorskip("lightgbm")
+    seconds = 1.7e9 + np.random.default_rng(0).uniform(0, 4e4, 512)
+    rows, target = np.c_[seconds, X], Y + (seconds - 1.7e9) / 1e3
+    forest = lightgbm.LGBMRegressor(
+        boosting_type="rf", n_estimators=20, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
+    )
+    model = UncertainForestRegressor(forest, counts="cross_fit", random_state=0).fit(rows[TRAIN], target[TRAIN])
+    streamed = next(iter(ju.stream(model, rows[NEW])))["mean"].to_numpy()
+    np.testing.assert_allclose(streamed, model.predict(rows[NEW]), rtol=1e-5)
+    np.testing.assert_array_equal(model.predict(rows[NEW]), model.estimator_.predict(rows[NEW]))
+
+
+@pytest.mark.exhaustive
+def test_a_booster_of_xgboost_answers_itself():
+    forest = pytest.importorskip("xgboost").XGBRFRegressor(n_estimators=10).fit(X[TRAIN], Y[TRAIN])
+    model = UncertainForestRegressor(FrozenEstimator(forest.get_booster()), counts="held_out").fit(X[NEW], Y[NEW])
+    np.testing.assert_array_equal(model.predict(X[NEW]), forest.predict(X[NEW]))
 
 
 @pytest.mark.exhaustive
@@ -362,6 +435,17 @@ def test_groups_are_held_out_together():
             ValueError,
             "pass it unfrozen",
         ),
+        (
+            lambda: UncertainForestRegressor(BaggingRegressor(make_pipeline(FOREST), 2)).fit(X, Y),
+            TypeError,
+            "BaggingRegressor of Pipeline",
+        ),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, Y + 1j), TypeError, "complex"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X, np.full(512, "1,234")), ValueError, "y holds words"),
+        (lambda: UncertainForestRegressor(FOREST).fit(X.astype(str) + "a", Y), ValueError, "an encoder before it"),
+        (lambda: UncertainForestRegressor().predict_interval(X), NotFittedError, "not fitted"),
+        (lambda: UncertainForestRegressor().predict_uncertainty(X), NotFittedError, "not fitted"),
+        (lambda: ju.to_onnx(UncertainForestRegressor()), ValueError, "not fitted"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, 1e160 * Y), ValueError, "whose squares are none"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, 1e-300 * Y), ValueError, "whose squares are none"),
         (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
@@ -388,3 +472,8 @@ def test_fits_that_are_refused(call, error, said):
 )
 def test_questions_that_are_refused(learned, ask, said):
     refuses(ValueError, said, ask, learned)
+
+
+@pytest.mark.parametrize("name", ["predict", "predict_interval", "predict_uncertainty"])
+def test_traced_rows_are_refused(learned, name):
+    refuses(TypeError, "Ask outside of jit", jax.jit(getattr(learned, name)), X)

@@ -356,7 +356,7 @@ def test_metadata_and_levels():
 def test_estimators():
     X, y = data(2)
     model = CombinedForestClassifier(RandomForestClassifier(3, random_state=0), "vote", random_state=0)
-    with pytest.raises(TypeError, match="CombinedForestClassifier; pass a bound forest"):
+    with pytest.raises(ValueError, match="CombinedForestClassifier. is not fitted"):
         to_onnx(model)
     model.fit(np.nan_to_num(X), y)
     check_close(run(to_onnx(model), X)["probability"], model.bound_.probability(X))
@@ -393,6 +393,7 @@ def test_numbers(name):
     new, levels, width = X[300:], [0.05, 0.1, 0.5, 0.77, 1.0][: 4 + (law == "bins")], np.ptp(y) or 1.0
     found = run(to_onnx(model), new)
     assert list(found) == ["mean", "std", "aleatoric", "epistemic", "lower", "upper"]
+    assert [column.shape for column in run(to_onnx(model), new[:0]).values()] == [(0,)] * 6
     trees = getattr(model.estimator_, "estimators_", [model.estimator_])
     leaves = np.stack([tree.apply(new) for tree in trees])
     means = np.stack([tree.tree_.value[at, 0, 0] for tree, at in zip(trees, leaves, strict=True)])
@@ -431,7 +432,7 @@ def test_numbers_of_other_libraries_and_what_is_refused():
     for own, column in (*zip(Moments._fields, expected, strict=True), ("std", expected.std)):
         np.testing.assert_allclose(found[own], column, rtol=1e-5, atol=1e-6)
     model = UncertainForestRegressor(RandomForestRegressor(9, random_state=0), law="conformal")
-    refuses(TypeError, "UncertainForestRegressor; pass a bound forest", to_onnx, model)
+    refuses(ValueError, "not fitted", to_onnx, model)
     model.fit(X_NUMBERS[:99], Y_NUMBERS[:99])
     refuses(ValueError, "a conformal quantile at the level", to_onnx, model.bound_.asking(None, [0.001]))
     refuses(TypeError, "to_onnx, and its mean", to_treelite, model)

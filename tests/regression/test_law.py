@@ -58,6 +58,27 @@ def test_learned_numbers_are_the_best_of_all(law, score):
     np.testing.assert_allclose(found.quantile(NEW, LEVELS, OWN), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("law", ["learned", "residuals", "conformal"])
+def test_equal_weights_change_nothing(law):
+    plain, weighed = (fit_law(law, MOMENTS, Y, own, 1.0, sample_weight=weight) for weight in (None, np.full(N, 3.0)))
+    np.testing.assert_array_equal(plain.residuals, weighed.residuals)
+    assert plain[:3] == weighed[:3]
+
+
+@pytest.mark.parametrize("law", ["learned", "residuals"])
+def test_rows_of_weight_three_are_as_three_rows(law):
+    times = np.random.default_rng(1).integers(0, 4, N)
+    weighed = fit_law(law, MOMENTS, Y, own, 1.0, sample_weight=times.astype(float))
+    rows = np.repeat(np.arange(N), times)
+    repeated = fit_law(law, Moments(*(part[rows] for part in MOMENTS)), Y[rows], lambda levels: own(levels)[rows], 1.0)
+    assert (weighed.weight, weighed.added) == pytest.approx((repeated.weight, repeated.added), rel=1e-6)
+    # Steps where the others are lines between two residuals.
+    gap = np.diff(repeated.residuals).max()
+    np.testing.assert_allclose(
+        weighed.quantile(NEW, LEVELS, OWN), repeated.quantile(NEW, LEVELS, OWN), atol=gap * NEW.std.max() * 2
+    )
+
+
 def test_quantiles_of_bins_are_the_own_ones():
     law = fit_law("bins", MOMENTS, Y, own, 1.0)
     np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)

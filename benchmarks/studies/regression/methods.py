@@ -46,7 +46,7 @@ class Fold:
         return found[~np.isnan(found)]
 
 
-def of_regressor(law: str) -> Callable[[Fold], np.ndarray]:
+def of_regressor(law: str, n_bins: int = 20) -> Callable[[Fold], np.ndarray]:
     """The library's regressor of the same forest, by a law."""
 
     def quantiles(fold: Fold) -> np.ndarray:
@@ -54,7 +54,7 @@ def of_regressor(law: str) -> Callable[[Fold], np.ndarray]:
 
         from jaxunc.estimators import UncertainForestRegressor
 
-        model = UncertainForestRegressor(FrozenEstimator(fold.forest), law=law).fit(fold.X, fold.y)
+        model = UncertainForestRegressor(FrozenEstimator(fold.forest), law=law, n_bins=n_bins).fit(fold.X, fold.y)
         return np.asarray(model.predict(fold.X_test, quantiles=TAUS.tolist()))
 
     return quantiles
@@ -150,9 +150,13 @@ METHODS: dict[str, Callable[[Fold], np.ndarray]] = {
     "MAPIE, jackknife+": of_jackknife,
     "MAPIE, CQR": of_conformal_quantiles,
     "boosted quantiles": of_boosting,
+    "learned law, 100 bins": of_regressor("learned", 100),
+    "100 bins": of_regressor("bins", 100),
 }
 WITHOUT_FOREST = ("MAPIE, CQR", "boosted quantiles")
 """Methods that are the same for all forests."""
+ADDED = ("learned law, 100 bins", "100 bins")
+"""Methods that were added after the results of the others had been seen, and are run with 100 trees."""
 
 
 class Measures(NamedTuple):

@@ -12,7 +12,7 @@ from benchmarks.studies.regression.methods import METHODS
 from benchmarks.studies.sets.methods import digits, text_rows
 
 TEMPLATE = Path(__file__).with_name("page.md")
-THEIRS, LEARNED, CONFORMAL = "quantile-forest", "learned law", "conformal form"
+THEIRS, LEARNED, CONFORMAL, FINER = "quantile-forest", "learned law", "conformal form", "learned law, 100 bins"
 IN_TRIALS = ("friedman2", "friedman3", "diabetes progression", "page-blocks", "waveform-5000")
 SCORE, WINS, WORST, COVERS, LOSS, HELD = 0.94, 15 / 20, 1.05, (0.88, 0.92), 1.0, 0.87
 """The rules of the verdict."""
@@ -99,16 +99,25 @@ def page(found: Mapping[Any, dict]) -> str:
     per_problem = by_problem(frame)
     fresh = ~per_problem.index.isin(IN_TRIALS)
     said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))  # noqa: E731
-    head = ["", *SHOWN]
+    head, score = ["", *SHOWN], ratios(frame, "score")
+    above = score.index[score[LEARNED] > WORST].get_level_values("problem").unique()
+    both = score[[LEARNED, FINER]].dropna()
+    finer, is_worst = both[FINER] / both[LEARNED], both.index.get_level_values("problem").isin(above)
     return filled(
         TEMPLATE,
         n_problems=len(per_problem),
-        n_cells=len(ratios(frame, "score")),
+        n_cells=len(score),
         table="\n".join(text_rows(_methods(frame))),
         verdicts="\n".join(
             text_rows([["rule", "found", ""], ["---"] * 3])
             + text_rows([[rule, value, "kept" if kept else "**missed**"] for rule, value, kept in verdicts(frame)])
         ),
+        worst=WORST,
+        above=" and ".join(above),
+        few=digits(geometric(both[FINER][is_worst])),
+        many=digits(geometric(both[LEARNED][is_worst])),
+        least=digits(finer[~is_worst].min()),
+        most=digits(finer[~is_worst].max()),
         in_trials=", ".join(IN_TRIALS),
         old=said(~fresh),
         fresh=said(fresh),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sklearn.model_selection import KFold
 
 from benchmarks.cells import Journal, run_missing, study_options
-from benchmarks.studies.regression.methods import METHODS, WITHOUT_FOREST, Fold, measured
+from benchmarks.studies.regression.methods import ADDED, METHODS, WITHOUT_FOREST, Fold, measured
 from benchmarks.studies.regression.page import page
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
 
@@ -57,8 +57,9 @@ def run_cell(cell: Cell, data: Rows) -> dict:
 
 def methods_of(cell: Cell) -> list[str]:
     """The methods that a cell has."""
-    is_first = (cell.leaf, cell.trees) == (LEAVES[0], TREES[0])
-    return [name for name in METHODS if is_first or name not in WITHOUT_FOREST]
+    few, first = cell.trees == TREES[0], (cell.leaf, cell.trees) == (LEAVES[0], TREES[0])
+    left_out = (() if first else WITHOUT_FOREST) + (() if few else ADDED)
+    return [name for name in METHODS if name not in left_out]
 
 
 def journal(out: Path, name: str) -> Journal:

@@ -197,7 +197,7 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
         found = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
     else:
         found = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
-    flat = graph.node("Reshape", found, graph.constant(np.array([0, -1])))
+    flat = graph.node("Reshape", found, graph.constant(np.array([-1, places.size])))
     return [operand._replace(name=_pick(graph, flat, np.argsort(places, axis=None)))]
 
 
