@@ -356,7 +356,7 @@ def test_metadata_and_levels():
 def test_estimators():
     X, y = data(2)
     model = CombinedForestClassifier(RandomForestClassifier(3, random_state=0), "vote", random_state=0)
-    with pytest.raises(ValueError, match="CombinedForestClassifier. is not fitted"):
+    with pytest.raises(ValueError, match="is not fitted"):
         to_onnx(model)
     model.fit(np.nan_to_num(X), y)
     check_close(run(to_onnx(model), X)["probability"], model.bound_.probability(X))
