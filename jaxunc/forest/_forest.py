@@ -436,7 +436,7 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
             "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). "
             "See docs/libraries.md."
         )
-    elif hasattr(kind, "predict_interval"):
+    elif any(base.__name__ == "RegressorMixin" for base in kind.__mro__):
         advice = (
             "It predicts a number: pass jaxunc.from_any(model.estimator_); or its moments_ or bound_, which tell doubt."
         )

@@ -214,22 +214,23 @@ SEEN = {
     "with others": np.r_[:320],
 }
 GROWERS = {
-    "forest": FITTED,
-    "grown out": RandomForestRegressor(20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
-    "random tests": ExtraTreesRegressor(20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
-    "random tests, bagged": ExtraTreesRegressor(20, bootstrap=True, random_state=0).fit(X[TRAIN], Y[TRAIN]),
-    "bag": BaggingRegressor(n_estimators=20, random_state=0).fit(X[TRAIN], Y[TRAIN]),
-    "numbers of few values": RandomForestRegressor(20, random_state=0).fit(X[TRAIN].round(1), Y[TRAIN].round()),
+    "forest": FOREST,
+    "grown out": RandomForestRegressor(20, random_state=0),
+    "random tests": ExtraTreesRegressor(20, random_state=0),
+    "random tests, bagged": ExtraTreesRegressor(20, bootstrap=True, random_state=0),
+    "bag": BaggingRegressor(n_estimators=20, random_state=0),
+    "numbers of few values": RandomForestRegressor(20, random_state=0),
 }
 
 
 @pytest.mark.parametrize("which", SEEN)
 @pytest.mark.parametrize("name", GROWERS)
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=1)
 def test_rows_that_a_frozen_forest_has_seen_are_refused(name, which):
     few = name == "numbers of few values"
     x, target, rows = X.round(1) if few else X, Y.round() if few else Y, SEEN[which]
-    model = UncertainForestRegressor(FrozenEstimator(GROWERS[name]), counts="held_out")
+    forest = clone(GROWERS[name]).fit(x[TRAIN], target[TRAIN])
+    model = UncertainForestRegressor(FrozenEstimator(forest), counts="held_out")
     refuses(ValueError, "was grown on, or hold many of them", model.fit, x[rows], target[rows])
     model.fit(x[256:], target[256:])
     model.fit(x[300:340], target[300:340])
