@@ -33,6 +33,7 @@ from jaxunc.streaming import (
     is_quantity,
     labelled_table,
     listed,
+    refuse_numbers_as_text,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_instances, fit_columns
@@ -171,6 +172,8 @@ def _numbers(column: pd.Series, path: str, asked: bool | None) -> np.ndarray | N
             f"--target={column.name!r} of {path} holds {column.dtype} and no numbers; --estimator uncertain predicts "
             "numbers. Leave it out for classes, or write numbers plainly (1234.5)."
         )
+    if not is_number and asked is None:
+        refuse_numbers_as_text(column, path, "--estimator combined")
     if not is_number or asked is False:
         return None
     values = column.to_numpy(np.float64)

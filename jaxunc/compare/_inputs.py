@@ -47,6 +47,7 @@ from jaxunc.streaming import (
     listed,
     load_model,
     read_table,
+    refuse_numbers_as_text,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_arrow
@@ -112,7 +113,7 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     table, left_out = labelled_table(path, target, drop)
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
-    y, labels, taken, said = _numbers(column, numbers) or (*_classes(column), _taken_for_classes(column), ())
+    y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
     features.index = _row_numbers(path, target) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
@@ -214,7 +215,9 @@ def _is_of_numbers(column: pd.Series) -> bool:
     return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
 
 
-def _numbers(column: pd.Series, asked: bool | None) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
+def _numbers(
+    column: pd.Series, path: str | Path, asked: bool | None
+) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
     """Return targets that are numbers, no labels, what is said of them, and notes; None for classes."""
     target = column.name
     if asked and not _is_of_numbers(column):
@@ -222,6 +225,8 @@ def _numbers(column: pd.Series, asked: bool | None) -> tuple[np.ndarray, tuple[s
             f"--laws compares laws of numbers, and --target={target!r} holds {column.dtype}; leave --laws out for "
             "classes, or write numbers plainly (1234.5)."
         )
+    if asked is None and not _is_of_numbers(column):
+        refuse_numbers_as_text(column, path, "--combiners")
     if asked is False or not _is_of_numbers(column):
         return None
     y = column.to_numpy(np.float64)

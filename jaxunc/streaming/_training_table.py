@@ -91,9 +91,12 @@ SOME_CLASSES, MOST_CLASSES = 20, 100
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
     """Return whether numbers of a target are a quantity, and no classes: fractions, or many different integers."""
-    n_values = len(np.unique(values))
-    few = n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < len(values) / 5)
-    return not few or not np.array_equal(values, np.rint(values))
+    return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
+
+
+def are_few(n_values: int, n_rows: int) -> bool:
+    """Return whether so many different values are taken for classes where they are integers."""
+    return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:

@@ -355,6 +355,9 @@ DATA = [
         for other in ("--estimator combined", "--combiner mean", *OTHERS)
     ],
     ("FIT --estimator uncertain", "holds (str|object) and no numbers; --estimator uncertain predicts numbers"),
+    ("fit marked.csv --target kind --output o", "such as '.0 ml'.*60 of its 60 .*plainly.* add --estimator combined"),
+    ("fit gaps.csv --target kind --output o", "such as 'unknown', and 5[0-9] of its .*with cells empty"),
+    ("compare marked.csv --target kind", "such as '.0 ml'.*if these are classes, add --combiners"),
     ("FIT --law learned", "no numbers; --estimator uncertain predicts numbers"),
     ("fit quantity.csv --target kind --output o --law lernt", "--law lernt is unknown. Did you mean 'learned'"),
     ("fit quantity.csv --target kind --output o --estimator uncertain --counts inbag", "--counts inbag is unknown"),
@@ -396,6 +399,8 @@ def folder(tmp_path_factory):
         "single": good.assign(kind="no"),
         "nokind": good.assign(kind=np.nan),
         "quantity": good.assign(kind=rng.normal(size=60)),
+        "marked": good.assign(kind=[f"{i}0 ml" for i in range(60)]),
+        "gaps": good.assign(kind=["unknown" if i % 10 == 9 else i + 0.5 for i in range(60)]),
         "infinite": good.assign(a=np.where(np.arange(60) == 3, np.inf, X[:, 0])),
         "huge": good.assign(a=1e300),
         "words": good.assign(w=np.where(y > 0, "red", "blue"), d=dates),

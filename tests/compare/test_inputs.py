@@ -144,6 +144,39 @@ def test_what_a_target_is_taken_for(write, content, numbers, labels, said):
     assert not [warning for warning in table.warnings if "one for one" in warning and not labels]
 
 
+MARKED = {
+    "thousands": [f"{i + 1},{i:03d}" for i in range(40)],
+    "thousands and decimals": [f"{i}.{i:03d}.000,{i}" for i in range(40)],
+    "currency": [f"$ {i}.50" for i in range(40)],
+    "currency behind": [f"{i},5 €" for i in range(40)],
+    "percent": [f"{i}.5%" for i in range(40)],
+    "decimal comma": [f"-{i},5" for i in range(40)],
+    "unit": [f"{i} km/h" for i in range(40)],
+    "unknown": [f"{i / 8}" if i % 4 else "unknown" for i in range(40)],
+    "plain": None,
+    "ranges": [f"{i}-{i + 10}" for i in range(40)],
+    "few": [f"{i % 20},5" for i in range(40)],
+    "repeated": [f"{i},5" for i in range(30)] * 6,
+    "names": [f"c{i}" for i in range(40)],
+    "letters": [f"{i}{letter}" for i in range(10) for letter in "abcd"],
+    "words": [f"{'of many words' * (i % 2)}{i}" for i in range(40)],
+}
+CLASSES = ("ranges", "few", "repeated", "names", "letters", "words")
+
+
+@pytest.mark.parametrize("kind", MARKED)
+def test_numbers_that_are_written_as_text_are_no_classes_by_accident(tmp_path, kind):
+    texts = pd.Series(MARKED[kind] or list(map(str, range(40))), dtype=object)
+    frame = pd.DataFrame({"a": np.arange(len(texts)), "y": texts})
+    path = tmp_path / "t.parquet" if kind == "plain" else tmp_path / "t.csv"
+    frame.to_parquet(path) if kind == "plain" else frame.to_csv(path, index=False)
+    if kind not in CLASSES:
+        with pytest.raises(ValueError, match=r"different texts are numbers.*if these are classes, add --combiners"):
+            compare.study_table(path, "y")
+    labels = compare.study_table(path, "y", (), None if kind in CLASSES else False).class_labels
+    assert labels == tuple(sorted(set(texts)))
+
+
 def test_numbers_and_classes_that_are_not_there(write):
     with pytest.raises(ValueError, match="40 different numbers in 40 rows: a quantity, but combiners need a class"):
         compare.study_table(write("t.csv", QUANTITY), "y", (), False)
