@@ -120,10 +120,16 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        if (infinite := np.isinf(values)).any():
+            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1
+            raise ValueError(
+                f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (first in row {rows[0]}), and "
+                "expected is a finite number, or a class. Leave such a cell empty, so that its row is left out."
+            )
         if np.abs(values).max() >= 2**53:
             raise ValueError(
                 f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
-                "Write them as text, such as 'c123'."
+                "Write classes as text, such as 'c123', and a quantity in a larger unit."
             )
         # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
         if np.all(values == np.rint(values)):

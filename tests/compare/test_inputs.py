@@ -107,6 +107,13 @@ REFUSED = {
     "unknown target": ("t.csv", ROWS, "Y", ["has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'"]),
     "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
     "infinite": ("t.csv", ROWS + "1,inf,0\n-inf,1e39,0\n", "y", ["column 'a' of", "1 infinite", "first in row 42"]),
+    "infinite target": (
+        "t.csv",
+        "a,y\n1,.5\n2,\n3,inf\n4,-inf\n5,1\n",
+        "y",
+        ["infinite in 2 of 5 rows (first in row 3)"],
+    ),
+    "huge target": ("t.csv", "a,y\n1,1e17\n2,2e17\n", "y", ["beyond 2^53", "a quantity in a larger unit"]),
     "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
     "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
 }

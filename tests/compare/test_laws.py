@@ -19,6 +19,7 @@ from jaxunc.compare._store import describe
 from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
 from jaxunc.estimators import UncertainForestRegressor
 from tests.compare.test_command import refused, run
+from tests.compare.test_verdict import assert_nothing_is_starred
 
 pytestmark = pytest.mark.once
 
@@ -173,6 +174,9 @@ def test_what_is_decided(table, case, tmp_path):
     assert found.means.at[leader, "worst_fifth"] == 0.5
     said = " ".join(further(study, found))
     assert ("Not told apart from it by interval score: `bins` (8.46)" in said) == (case == "better")
+    if case == "none":
+        assert "Not told apart from `plain` by interval score: `learned`" in said
+        assert_nothing_is_starred(study)
     assert "combiner" not in said
     text = compare.write_page(tmp_path, study).read_text()
     assert "combiner" not in text.split("</style>")[1]
