@@ -235,6 +235,7 @@ IGNORED = [
     ("predict numbers good.csv --output p --s 2", "--s would change nothing: MODEL predicts numbers"),
     ("predict numbers good.csv --output p --outputs mean --coverage .9", "ask for --outputs interval"),
     ("predict numbers good.csv --output p --quantiles .5 2", "--quantiles .0.5, 2.0. must be numbers in"),
+    ("predict numbers good.csv --output p --coverage 90", "--coverage 90.0 must lie .*: how often intervals are to"),
     ("predict numbers good.csv --output p --quantiles x", "--quantiles: 'x' is no number"),
     ("FIT --counts oob --forest single-tree", "--counts oob needs .*--forest single-tree .*--counts held_out"),
     ("FIT --counts oob --forest extra-trees", "--counts oob needs .*--forest random-forest"),
