@@ -64,7 +64,7 @@ def training_data(
 
     Targets are classes, or ``numbers``, as floats; None lets the column say which.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
@@ -86,7 +86,7 @@ def rows_of_a_fit(
 
     Columns that it was not fitted on are left out, whatever they hold.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
     whole = opened(FrozenEstimator(fitted)).whole

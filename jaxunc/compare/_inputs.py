@@ -110,7 +110,7 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
     missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class")
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
     y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())

@@ -52,10 +52,13 @@ def read_table(path: Path) -> pa.Table:
         ) from error
 
 
-def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
+def labelled_table(
+    path: str | Path, target: str | None, drop: Sequence[str] = (), *, alone: str | None = "class"
+) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
-    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all are of one class.
+    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all rows hold one
+    class, or one number: what is refused ``alone``, None if neither.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -77,11 +80,17 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
     table, said = known_rows(table, target)
     column = table.column(target)
-    if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
-        raise ValueError(
-            f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are to be "
-            "told apart. Choose another column, or add rows of other classes."
-        )
+    if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
+        if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
+            raise ValueError(
+                f"--target={target!r} of {path} holds one number alone, {distinct[0].as_py()}, in all {len(column)} "
+                "rows, so nothing is to be told of it. Choose another column, or add rows with other numbers."
+            )
+        if alone == "class":
+            raise ValueError(
+                f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are "
+                "to be told apart. Choose another column, or add rows of other classes."
+            )
     return table, said
 
 

@@ -284,6 +284,23 @@ def test_numbers(options, prices, tmp_path, capsys):
     assert "whole and well-formed" in told
 
 
+@pytest.mark.parametrize(
+    ("column", "options"), [("half", ["--law", "learned"]), ("five", ["--estimator", "uncertain"])]
+)
+@pytest.mark.exhaustive(keep=1)
+def test_a_constant_number_is_fitted_where_a_number_is_asked_for(column, options, prices, tmp_path):
+    """As in Python: all that is said of it is the number."""
+    frame = pd.read_csv(prices)[["area", "age"]].assign(half=5.5, five=5)
+    frame.drop(columns={"half", "five"} - {column}).to_csv(tmp_path / "t.csv", index=False)
+    path, model = str(tmp_path / "t.csv"), str(tmp_path / "m")
+    main(["fit", path, "--target", column, "--output", model, "--trees", "9", "--leaf-size", "9", *options])
+    main(["predict", model, path, "--output", str(tmp_path / "o"), "--quiet"])
+    found = pd.read_parquet(tmp_path / "o")
+    number = frame[column][0]
+    assert (found[["mean", "lower", "upper"]] == number).all(axis=None)
+    assert (found[["std", "aleatoric", "epistemic"]] == 0).all(axis=None)
+
+
 @pytest.mark.exhaustive
 def test_integers_are_classes_or_numbers(prices, tmp_path, capsys):
     """Those of few values, and of many that repeat, are classes, as for `jaxunc compare`."""
