@@ -34,6 +34,7 @@ from jaxunc.streaming import (
     labelled_table,
     listed,
     refuse_numbers_as_text,
+    row_numbers,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_instances, fit_columns
@@ -74,7 +75,7 @@ def training_data(
         y, chosen = _classes(column, path), _many_integers(column) if numbers is None else []
     elif numbers is None:
         chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
-    _check_numbers(X, path)
+    _check_numbers(X, path, target)
     _check_words(X, words, path)
     return X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)]
 
@@ -198,9 +199,10 @@ def _classes(column: pd.Series, path: str) -> np.ndarray:
     return column.to_numpy()
 
 
-def _check_numbers(X: pd.DataFrame, path: str) -> None:
+def _check_numbers(X: pd.DataFrame, path: str, target: str) -> None:
+    number = lambda row: int(row_numbers(path, target)[row])  # noqa: E731
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
-        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path)
+        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:

@@ -46,8 +46,8 @@ from jaxunc.streaming import (
     labelled_table,
     listed,
     load_model,
-    read_table,
     refuse_numbers_as_text,
+    row_numbers,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_arrow
@@ -115,7 +115,7 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     column = cast(pd.Series, frame[target])
     y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
-    features.index = _row_numbers(path, target) if left_out else pd.RangeIndex(1, len(y) + 1)
+    features.index = pd.Index(row_numbers(path, str(target))) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
@@ -123,12 +123,6 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     leaks = find_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
     return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
-
-
-def _row_numbers(path: str | Path, target: str | None) -> pd.Index:
-    """Return the numbers, from 1, of the rows of a file that have a class."""
-    known = read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()
-    return pd.Index(np.flatnonzero(~known) + 1)
 
 
 def positive_class(table: Table, name: str | None) -> str | None:
@@ -319,7 +313,7 @@ def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndar
         codes, _ = _factorize(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    check_float32(values, name, path)
+    check_float32(values, name, path, lambda row: column.index[row])
     return values, False
 
 
@@ -524,7 +518,10 @@ def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) ->
     chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
-    values = [encode_arrow(one.features, columns, one.where, are_cells=one.are_cells).values for one in chunks]
+    values = [
+        encode_arrow(one.features, columns, one.where, are_cells=one.are_cells, first=one.first).values
+        for one in chunks
+    ]
     given = [label for one in chunks for label in _targets(one)]
     known = np.array([label is not None for label in given])
     place = {label: c for c, label in enumerate(labels)}

@@ -24,6 +24,6 @@ from ._sources import (
     state_of,
 )
 from ._stream import stream
-from ._training_table import SOME_CLASSES, as_frame, check_float32, is_quantity, labelled_table, read_table
+from ._training_table import SOME_CLASSES, as_frame, check_float32, is_quantity, labelled_table, read_table, row_numbers
 
 __all__ = ["BatchPredictor", "predict_files", "stream"]

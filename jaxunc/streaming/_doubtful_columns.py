@@ -90,10 +90,10 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
         # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
         if (plain | like).mean() < 0.9:
             continue
-        odd = words[~plain].unique().tolist()
+        odd = words[~plain].unique().tolist()  # none where they stand in rows that are left out
+        held = f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
         said.append(
-            f"{columns([name])} holds numbers or dates but for values such as {listed(odd, 3)}, so it was read as "
-            "text and ordered letter by letter. Leave cells empty where a value is missing, and write numbers plainly "
-            "(1234.5) and dates as 2024-12-31."
+            f"{columns([name])} holds {held}, so it was read as text and ordered letter by letter. Leave cells empty "
+            "where a value is missing, and write numbers plainly (1234.5) and dates as 2024-12-31."
         )
     return tuple(said)

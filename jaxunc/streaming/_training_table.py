@@ -1,6 +1,6 @@
 """Whole files to fit on: `read_table` types their columns, `labelled_table` keeps the rows whose class is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as parquet
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from jaxunc._checks import nearest
 
@@ -121,9 +121,9 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     if n_missing:
         first = compute.index(missing, True).as_py() + 1
         said = (
-            f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first}) and are left out. If a "
-            "text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the like), "
-            "rename it."
+            f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first} of the data) and are left "
+            "out. If a text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the "
+            "like), rename it."
         )
         table = table.filter(compute.invert(missing))
     column = table.column(target)
@@ -132,8 +132,9 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
         if (infinite := np.isinf(values)).any():
             rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1
             raise ValueError(
-                f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (first in row {rows[0]}), and "
-                "expected is a finite number, or a class. Leave such a cell empty, so that its row is left out."
+                f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (row {rows[0]} of the data "
+                "first), and expected is a finite number, or a class. Leave such a cell empty, so that its row is left "
+                "out."
             )
         if np.abs(values).max() >= 2**53:
             raise ValueError(
@@ -156,14 +157,21 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
     return table.to_pandas(ignore_metadata=True)
 
 
-def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
-    """Raise a ValueError, with the first row, if a column holds numbers that are infinite or too large for float32."""
+def row_numbers(path: str | Path, target: str) -> Int[np.ndarray, " rows"]:
+    """Return the numbers, from 1, of the rows of a file whose target is known."""
+    return np.flatnonzero(~read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+
+
+def check_float32(
+    values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
+) -> None:
+    """Raise a ValueError, with the ``number`` of a row, for a column of numbers infinite or too large for float32."""
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():
         raise ValueError(
             f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
-            f"(3.4e38), first in row {int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are "
-            "missing values."
+            f"(3.4e38), first in row {number(int(beyond.argmax()))} of the data. Clip them, or leave the cells "
+            "empty if they are missing values."
         )
 
 

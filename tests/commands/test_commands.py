@@ -166,7 +166,7 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     options = ["--forest", "single-tree", "--combiner", "mean", "--leaf-size", "8"]
     main(["fit", str(path), "--target", "y", "--output", str(model), *options])
     printed = capsys.readouterr()
-    assert "10 of 40 rows have no 'y' (first in row 4) and are left out" in printed.err
+    assert "10 of 40 rows have no 'y' (first in row 4 of the data) and are left out" in printed.err
     assert "classes 0, 1;" in printed.out
     main(["predict", str(model), str(path), "--output", str(tmp_path / "out"), "--keep", "y"])
     assert not capsys.readouterr().err, "no progress goes into a log"

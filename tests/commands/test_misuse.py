@@ -301,7 +301,7 @@ READ = {
     "binary.csv": "binary.csv cannot be read: it holds binary data",
     "twice.csv": "several columns are named 'a'",
     "no.parquet": "no.parquet cannot be read",
-    "infinite.csv": "row 3 of column 'a' is infinite.*Clip it",
+    "infinite.csv": "row 4 of the data is infinite.*'a'. Clip it",
 }
 """Tables that are not scored."""
 FILES = [
@@ -363,11 +363,17 @@ DATA = [
     ],
     ("FIT --estimator uncertain", "holds (str|object) and no numbers; --estimator uncertain predicts numbers"),
     ("fit marked.csv --target kind --output o", "such as '.0 ml'.*60 of its 60 .*plainly.* add --estimator combined"),
+    ("fit late.csv --target kind --output o", "'a' of late.csv holds 1 infinite .*first in row 4 of the data"),
     ("fit constant.csv --target kind --output o", "holds one number alone, 5.5, in all 60 rows.*with other numbers"),
     ("compare constant.csv --target kind --laws", "holds one number alone, 5.5, in all 60 rows"),
     ("compare constant.csv --target c --laws", "holds one number alone, 5, in all 60 rows"),
     ("compare single.csv --target kind --laws", "--laws compares laws of numbers, and --target='kind' holds"),
-    *each("fit endless.csv --target kind --output o", "infinite in 1 of 60 rows .first in row 4.", "", "--law bins"),
+    *each(
+        "fit endless.csv --target kind --output o",
+        "infinite in 1 of 60 rows .row 4 of the data first.",
+        "",
+        "--law bins",
+    ),
     ("fit gaps.csv --target kind --output o", "such as 'unknown', and 5[0-9] of its .*with cells empty"),
     ("compare marked.csv --target kind", "such as '.0 ml'.*if these are classes, add --combiners"),
     ("FIT --law learned", "no numbers; --estimator uncertain predicts numbers"),
@@ -413,6 +419,7 @@ def folder(tmp_path_factory):
         "quantity": good.assign(kind=rng.normal(size=60)),
         "marked": good.assign(kind=[f"{i}0 ml" for i in range(60)]),
         "constant": good.assign(kind=5.5, c=5),
+        "late": good.assign(a=np.where(np.arange(60) == 3, np.inf, 1), kind=good.kind.where(np.arange(60) > 1)),
         "endless": good.assign(kind=np.where(np.arange(60) == 3, np.inf, X[:, 0])),
         "gaps": good.assign(kind=["unknown" if i % 10 == 9 else i + 0.5 for i in range(60)]),
         "infinite": good.assign(a=np.where(np.arange(60) == 3, np.inf, X[:, 0])),

@@ -196,7 +196,7 @@ def test_the_cautious_report_and_votes(frame, model):
         (lambda f: f.drop(columns="length"), ValueError, "lacks the columns \\['length'\\]"),
         (lambda f: f.assign(length="long"), TypeError, "'length' holds (large_)?string"),
         (lambda f: f.assign(length=pd.Timestamp("2020-01-01")), TypeError, "'length' holds timestamp"),
-        (lambda f: f.assign(length=np.inf), ValueError, "row 0 of column 'length' is infinite"),
+        (lambda f: f.assign(length=np.inf), ValueError, "row 0 of the data is infinite .* in column 'length'"),
         (lambda f: f.assign(length=np.nan), ValueError, "missing values"),
         (lambda f: f[0:0], None, ""),
     ],
@@ -207,6 +207,18 @@ def test_data_that_do_not_fit(change, error, match, frame, model):
         return
     with pytest.raises(error, match=match):
         list(ju.stream(model, change(frame)))
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "frame"])
+def test_rows_at_fault_are_those_of_the_whole(source, frame, model, tmp_path):
+    """Also behind the first chunk: of files from 1, of a frame from 0, as its index."""
+    rows = pd.concat([frame[:50]] * 2, ignore_index=True)
+    rows.loc[77, "length"] = np.inf
+    path = tmp_path / f"t.{source}"
+    if source != "frame":
+        rows.to_csv(path, index=False) if source == "csv" else rows.to_parquet(path)
+    with pytest.raises(ValueError, match=f"row {77 + (source != 'frame')} of the data is infinite"):
+        list(ju.stream(model, rows if source == "frame" else path, chunk_rows=20))
 
 
 @pytest.mark.parametrize(
