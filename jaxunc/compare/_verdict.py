@@ -72,6 +72,11 @@ class Verdict(NamedTuple):
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
 
     @property
+    def by_others(self) -> bool:
+        """Whether some measure tells something to be better than the default."""
+        return any(self.differs(m, name, self.base) == 1 for m in self.larger for name in self.grown)
+
+    @property
     def ties(self) -> list[str]:
         """Combiners not told apart from the leader, nearer to it than half the way to the default or base rates."""
         by, against = self.decided_by, BASE_RATES if self.keeps or self.base is None else self.base
@@ -226,8 +231,7 @@ def decision(results: Results, found: Verdict) -> str:
         kept = (
             "the model's own probabilities" if found.base == OWN else f"the mean (`{found.base}`{', ' * bool(on)}{on})"
         )
-        by_others = any(found.differs(m, name, found.base) == 1 for m in found.larger for name in found.grown)
-        nothing = "no probabilities are" if by_others else "nothing is"
+        nothing = "no probabilities are" if found.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[found.base] else ""
         return (
             f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[found.base])}; "
@@ -280,9 +284,10 @@ def _decision_on_laws(found: Verdict) -> str:
         )
     if found.keeps:
         rival = loss.drop(base).idxmin()
+        nothing = "no 90% intervals are" if found.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as "
+            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): {nothing} better, as far as "
             f"tests tell: interval score {said(base)}; `{rival}` has {said(rival)}{chance}{held}."
         )
     if by == "pinball_loss":

@@ -184,6 +184,17 @@ def test_what_is_decided(table, case, tmp_path):
     assert "'price' is taken for a number" in text.replace("&#39;", "'")
 
 
+def test_what_another_measure_tells_is_not_denied(table):
+    """Corrected over the default's comparisons alone, quantiles may be better where the default is kept."""
+    study = made_up(table, DECIDED["nothing better"][0])
+    found = verdict(study, study.records())
+    means = found.means.copy()
+    means.loc["learned", "pinball_loss"] = 0.5
+    other = found._replace(means=means, p_values=found.p_values | {("pinball_loss", "learned", "plain"): 0.01})
+    assert decision(study, other) == decision(study, found).replace("nothing is better", "no 90% intervals are better")
+    assert "By pinball loss `learned` (0.5) is better than `plain` (1)." in further(study, other)
+
+
 def test_settings_of_laws():
     assert Settings(numbers=True).counts == "oob"
     assert Settings(combiners=("plain", "learned"), numbers=True).combiners == ("learned", "plain")
