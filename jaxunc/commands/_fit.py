@@ -112,7 +112,8 @@ def _asked(args: argparse.Namespace) -> str | None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
-    imports, estimator = args.pickled is not None, _asked(args) or "combined"
+    imports, asked = args.pickled is not None, _asked(args)
+    estimator = asked or "combined"
     with_data = args.data is not None and args.target is not None
     if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
         raise ValueError(
@@ -129,11 +130,17 @@ def _check_options(args: argparse.Namespace) -> None:
             f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined, "
             "cautious or uncertain."
         )
+    if args.s is not None and asked is None:
+        raise ValueError(
+            "--s is of --estimator cautious alone; of the others that may be taken here, combined for classes and "
+            "uncertain for numbers, it would change nothing. Add --estimator cautious, or leave it out."
+        )
     takes = TAKEN_OVER[estimator] if imports else ESTIMATORS[estimator]
     takes = {*takes, "counts"} if imports and with_data else takes
     given = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
     if ignored := ", ".join(_option(name) for name in given if name not in takes):
-        where = f"--estimator {estimator}" + " of a forest that --import takes over" * imports
+        words = [f"--estimator {estimator}"] * (asked is not None) + ["a forest that --import takes over"] * imports
+        where, takes = " of ".join(words), takes | ({"law"} if asked is None else set())
         can = ", ".join(map(_option, sorted(takes)))
         raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")
     if args.forest == "single-tree" and args.trees is not None:

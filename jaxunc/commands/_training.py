@@ -33,6 +33,8 @@ from jaxunc.streaming import (
     is_quantity,
     labelled_table,
     listed,
+    refuse_numbers_as_text,
+    row_numbers,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_instances, fit_columns
@@ -63,7 +65,7 @@ def training_data(
 
     Targets are classes, or ``numbers``, as floats; None lets the column say which.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
@@ -73,7 +75,7 @@ def training_data(
         y, chosen = _classes(column, path), _many_integers(column) if numbers is None else []
     elif numbers is None:
         chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
-    _check_numbers(X, path)
+    _check_numbers(X, path, target)
     _check_words(X, words, path)
     return X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)]
 
@@ -85,7 +87,7 @@ def rows_of_a_fit(
 
     Columns that it was not fitted on are left out, whatever they hold.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
     whole = opened(FrozenEstimator(fitted)).whole
@@ -171,6 +173,8 @@ def _numbers(column: pd.Series, path: str, asked: bool | None) -> np.ndarray | N
             f"--target={column.name!r} of {path} holds {column.dtype} and no numbers; --estimator uncertain predicts "
             "numbers. Leave it out for classes, or write numbers plainly (1234.5)."
         )
+    if not is_number and asked is None:
+        refuse_numbers_as_text(column, path, "--estimator combined")
     if not is_number or asked is False:
         return None
     values = column.to_numpy(np.float64)
@@ -195,9 +199,10 @@ def _classes(column: pd.Series, path: str) -> np.ndarray:
     return column.to_numpy()
 
 
-def _check_numbers(X: pd.DataFrame, path: str) -> None:
+def _check_numbers(X: pd.DataFrame, path: str, target: str) -> None:
+    number = lambda row: int(row_numbers(path, target)[row])  # noqa: E731
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
-        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path)
+        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:

@@ -236,7 +236,8 @@ def _table(console: Console, found: Verdict) -> RichTable:
             Text(f" {shown_value(measure, found.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
             for measure, sign in zip(measures, told, strict=True)
         ]
-        grid.add_row(Text(f"*{name}" if name == found.leader else f" {name}", "bold" * (name == found.leader)), *cells)
+        is_used = name == found.leader and not found.is_none
+        grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" * is_used), *cells)
     return grid
 
 
@@ -249,9 +250,9 @@ def _terms(console: Console, found: Verdict, n_classes: int) -> list[str]:
     better, worse = _marks(console)[1:]
     marks = "" if found.base is None else f" {better} better, {worse} worse than {found.base}, as far as tests tell."
     return [
-        f"Means over test parts, each {found.noun} on the forest that is best for it on the other parts. * the one to "
-        "use."
-        f"{marks}{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
+        f"Means over test parts, each {found.noun} on the forest that is best for it on the other parts."
+        f"{'' if found.is_none else ' * the one to use.'}{marks}"
+        f"{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
         f"{' Costs are for 100 rows.' * ('cost' in found.larger)}"
         f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (found.noun == 'law')}"
     ]

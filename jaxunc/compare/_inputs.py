@@ -46,7 +46,8 @@ from jaxunc.streaming import (
     labelled_table,
     listed,
     load_model,
-    read_table,
+    refuse_numbers_as_text,
+    row_numbers,
     texts_like_numbers,
 )
 from jaxunc.tables import Columns, encode_arrow
@@ -109,12 +110,12 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
     missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
     """
-    table, left_out = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class")
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
-    y, labels, taken, said = _numbers(column, numbers) or (*_classes(column), _taken_for_classes(column), ())
+    y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
-    features.index = _row_numbers(path, target) if left_out else pd.RangeIndex(1, len(y) + 1)
+    features.index = pd.Index(row_numbers(path, str(target))) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
@@ -122,12 +123,6 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     leaks = find_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
     return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
-
-
-def _row_numbers(path: str | Path, target: str | None) -> pd.Index:
-    """Return the numbers, from 1, of the rows of a file that have a class."""
-    known = read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()
-    return pd.Index(np.flatnonzero(~known) + 1)
 
 
 def positive_class(table: Table, name: str | None) -> str | None:
@@ -214,7 +209,9 @@ def _is_of_numbers(column: pd.Series) -> bool:
     return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
 
 
-def _numbers(column: pd.Series, asked: bool | None) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
+def _numbers(
+    column: pd.Series, path: str | Path, asked: bool | None
+) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
     """Return targets that are numbers, no labels, what is said of them, and notes; None for classes."""
     target = column.name
     if asked and not _is_of_numbers(column):
@@ -222,6 +219,8 @@ def _numbers(column: pd.Series, asked: bool | None) -> tuple[np.ndarray, tuple[s
             f"--laws compares laws of numbers, and --target={target!r} holds {column.dtype}; leave --laws out for "
             "classes, or write numbers plainly (1234.5)."
         )
+    if asked is None and not _is_of_numbers(column):
+        refuse_numbers_as_text(column, path, "--combiners")
     if asked is False or not _is_of_numbers(column):
         return None
     y = column.to_numpy(np.float64)
@@ -314,7 +313,7 @@ def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndar
         codes, _ = _factorize(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    check_float32(values, name, path)
+    check_float32(values, name, path, lambda row: column.index[row])
     return values, False
 
 
@@ -519,7 +518,10 @@ def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) ->
     chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
-    values = [encode_arrow(one.features, columns, one.where, are_cells=one.are_cells).values for one in chunks]
+    values = [
+        encode_arrow(one.features, columns, one.where, are_cells=one.are_cells, first=one.first).values
+        for one in chunks
+    ]
     given = [label for one in chunks for label in _targets(one)]
     known = np.array([label is not None for label in given])
     place = {label: c for c, label in enumerate(labels)}

@@ -126,6 +126,7 @@ def page(results: Results) -> str:
         positive_picture=positive_picture(results, found) if is_binary(results) else None,
         doubtful=[] if of_laws else _doubtful_rows(results, found),
         noun=found.noun,
+        is_none=found.is_none,
         base_rates=BASE_RATES,
         unsupported=unsupported(results, records),
         measures=[(TITLES[name], _larger(name)) for name in _measures(records)],

@@ -66,6 +66,17 @@ class Verdict(NamedTuple):
         return self.leader == self.base
 
     @property
+    def is_none(self) -> bool:
+        """Whether none is to be used: no leader is told to be better than the base rates, of laws or the default."""
+        by, others = self.decided_by, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
+        return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
+
+    @property
+    def by_others(self) -> bool:
+        """Whether some measure tells something to be better than the default."""
+        return any(self.differs(m, name, self.base) == 1 for m in self.larger for name in self.grown)
+
+    @property
     def ties(self) -> list[str]:
         """Combiners not told apart from the leader, nearer to it than half the way to the default or base rates."""
         by, against = self.decided_by, BASE_RATES if self.keeps or self.base is None else self.base
@@ -202,7 +213,7 @@ def decision(results: Results, found: Verdict) -> str:
     if found.noun == "law":
         return _decision_on_laws(found)
     rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
-    if by != "cost" and found.differs(by, found.leader, rates) != 1:
+    if found.is_none:
         least = loss.drop(rates).idxmin()
         return (
             f"Use none of them: no probabilities are told to be better than the base rates alone, log loss "
@@ -220,8 +231,7 @@ def decision(results: Results, found: Verdict) -> str:
         kept = (
             "the model's own probabilities" if found.base == OWN else f"the mean (`{found.base}`{', ' * bool(on)}{on})"
         )
-        by_others = any(found.differs(m, name, found.base) == 1 for m in found.larger for name in found.grown)
-        nothing = "no probabilities are" if by_others else "nothing is"
+        nothing = "no probabilities are" if found.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[found.base] else ""
         return (
             f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[found.base])}; "
@@ -261,7 +271,7 @@ def _decision_on_laws(found: Verdict) -> str:
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
     )
-    if found.differs(by, leader, BASE_RATES) != 1 and found.differs(by, leader, base) != 1:
+    if found.is_none:
         return (
             f"Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score "
             f"{said(BASE_RATES)}, on rows that they had not seen (the least, `{loss.idxmin()}`'s, is "
@@ -274,9 +284,10 @@ def _decision_on_laws(found: Verdict) -> str:
         )
     if found.keeps:
         rival = loss.drop(base).idxmin()
+        nothing = "no 90% intervals are" if found.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): nothing is better, as far as "
+            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): {nothing} better, as far as "
             f"tests tell: interval score {said(base)}; `{rival}` has {said(rival)}{chance}{held}."
         )
     if by == "pinball_loss":
@@ -348,7 +359,8 @@ def further(results: Results, found: Verdict) -> list[str]:
     if ties := found.ties:
         more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
         listed = ", ".join(value(name, by) for name in ties[:_MOST_NAMED])
-        said.append(f"Not told apart from it by {title(by)}: {listed}{more}.")
+        it = f"`{found.leader}`" if found.is_none else "it"
+        said.append(f"Not told apart from {it} by {title(by)}: {listed}{more}.")
     if found.base is None:
         return said
     if "cost" in found.larger:
@@ -367,7 +379,8 @@ def further(results: Results, found: Verdict) -> list[str]:
             for m in others
             if told[m] == sign
         ]
-        said += [f"`{found.leader}` is also {word} than `{found.base}` by {_and(pairs)}."] if pairs else []
+        also = "" if found.is_none else "also "
+        said += [f"`{found.leader}` is {also}{word} than `{found.base}` by {_and(pairs)}."] if pairs else []
     if found.keeps:
         for m in others:
             better = [name for name in found.grown if found.differs(m, name, found.base) == 1]

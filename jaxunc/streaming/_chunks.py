@@ -37,8 +37,10 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
             yield from file_chunks(file, wanted, chunk_rows)
         return
     rows = (laid_out(table, wanted, "the data") for table in tables_of(source))
+    first = 0
     for table in rechunked(rows, chunk_rows):
-        yield split(table, wanted, "the data")
+        yield split(table, wanted, "the data", first)
+        first += table.num_rows
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
@@ -46,9 +48,11 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
     form = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
+    first = skip + 1
     with reading(file):
         for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
-            yield split(table, wanted, str(file), are_cells=form == "CSV")
+            yield split(table, wanted, str(file), first, are_cells=form == "CSV")
+            first += table.num_rows
 
 
 def rows_in(file: Path) -> int:
@@ -61,10 +65,10 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
     """Return a chunk without rows, with the columns and types of a file."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
-        return DataChunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
+        return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
     with reading(file):
         schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
-        return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file))
+        return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file), 1)
 
 
 @contextmanager
@@ -95,10 +99,11 @@ def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     return table
 
 
-def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
+def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
     """Return a table that is laid out as the parts of a chunk."""
     number = wanted.columns.number
-    return DataChunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
+    kept = table.select(range(number, table.num_columns))
+    return DataChunk(table.select(range(number)), kept, where, first, are_cells)
 
 
 def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

@@ -176,8 +176,8 @@ class NumberReader:
             # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
             row = next(i for i in range(len(known)) if self.floats(known.slice(i, 1)) is None)
             raise UnreadableError(
-                f"row {self._n_read + row} of column {self._name!r} holds {cells[row].as_py()!r:.60}; the model's "
-                f"column holds {_EXPECTED[self._kind]}"
+                f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
+                f"the model's column holds {_EXPECTED[self._kind]}"
             )
         self._n_read += len(cells)
         return numbers

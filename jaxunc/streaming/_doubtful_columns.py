@@ -1,11 +1,14 @@
-"""Columns of a table that make results doubtful, each told in a sentence of warning."""
+"""Columns of a table that make results doubtful, each told in a sentence of warning; targets that are refused."""
 
+import collections
+import re
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Int
 
 from ._sources import columns, listed
+from ._training_table import are_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +42,38 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     )
 
 
+_NUMBER = re.compile(
+    r"(?:US\$|USD|EUR|GBP|CHF|[$€£¥])?\s*[-+\u2212]?[$€£¥]?\s*"
+    r"(?:\d{1,3}(?:[.,'\u2019_\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?"
+    r"\s*((?:[^\W\d]|[%°$€£¥])\S*)?"
+)
+"""A number with marks of thousands, a decimal comma, a currency before it or a unit behind it, which is the group."""
+
+
+def refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
+    """Raise a ValueError if a target's texts are mostly numbers, of one unit, and too many to be meant as classes.
+
+    How many are too many is as for numbers. ``classes`` is the option that says that they are classes all the same.
+    """
+    from pandas.api import types
+
+    if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+        return  # a categorical says itself that it holds classes
+    words = [word for word in column.unique().tolist() if isinstance(word, str)]
+    short = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
+    units = {word: match[1] for word, match in short if match}
+    ((usual, _),) = collections.Counter(filter(None, units.values())).most_common(1) or [(None, 0)]
+    numbers = {word for word, unit in units.items() if unit in (None, usual)}
+    if len(numbers) <= len(words) / 2 or are_few(len(numbers), len(column)):
+        return
+    odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
+    raise ValueError(
+        f"--target={column.name!r} of {path} is read as text, for values such as {listed(odd or words, 3)}, and "
+        f"{len(numbers)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
+        f"numbers plainly (1234.5), with cells empty where one is missing; if these are classes, add {classes}."
+    )
+
+
 def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
     """Return warnings of strings that are numbers or dates with something in the way: they are ordered by letters."""
     import pandas as pd  # of an extra, which streams do without
@@ -55,10 +90,10 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
         # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
         if (plain | like).mean() < 0.9:
             continue
-        odd = words[~plain].unique().tolist()
+        odd = words[~plain].unique().tolist()  # none where they stand in rows that are left out
+        held = f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
         said.append(
-            f"{columns([name])} holds numbers or dates but for values such as {listed(odd, 3)}, so it was read as "
-            "text and ordered letter by letter. Leave cells empty where a value is missing, and write numbers plainly "
-            "(1234.5) and dates as 2024-12-31."
+            f"{columns([name])} holds {held}, so it was read as text and ordered letter by letter. Leave cells empty "
+            "where a value is missing, and write numbers plainly (1234.5) and dates as 2024-12-31."
         )
     return tuple(said)

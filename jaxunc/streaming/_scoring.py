@@ -98,8 +98,9 @@ class Scoring:
     def __init__(
         self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99, **decisions: Any
     ):
-        check_outputs(outputs, s, confidence, **decisions)
         answering_model = answering(model)
+        held = "intervals" if isinstance(answering_model, BoundLaw) else "sets"
+        check_outputs(outputs, s, confidence, **decisions, held=held)
         self.raw_rows: Callable[[DataChunk], Encoded] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
@@ -226,8 +227,12 @@ def check_outputs(
     coverage: Any = None,
     by_class: Any = False,
     quantiles: Any = None,
+    held: str = "sets or intervals",
 ) -> None:
-    """Raise a TypeError or a ValueError unless these are outputs and sound settings of them."""
+    """Raise a TypeError or a ValueError unless these are outputs and sound settings of them.
+
+    ``held`` is what holds the truth as often as the coverage says: a model that is not loaded yet may have either.
+    """
     check_lists(outputs=outputs)
     if outputs is not None and not len(outputs):
         raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
@@ -238,6 +243,8 @@ def check_outputs(
     plain_costs(costs)
     if reject is not None:
         check_within("reject", reject, "[0, inf)", ": what a rejection costs")
+    if coverage is not None:
+        check_within("coverage", coverage, "(0, 1)", f": how often {held} are to hold the truth")
     check_coverage(0.9 if coverage is None else coverage, by_class)
     if plain_levels(quantiles) == []:
         raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")

@@ -155,6 +155,8 @@ class DataChunk(NamedTuple):
     """Columns that are carried along."""
     where: str
     """Name of the data in messages."""
+    first: int
+    """Number of the first row in messages: rows of files count from 1, those in memory from 0, as their index does."""
     are_cells: bool = False
     """Whether strings are cells of a text file."""
 

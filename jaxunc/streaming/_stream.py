@@ -151,7 +151,7 @@ def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     """Return a chunk's rows as the model's trees test them."""
     if scoring.raw_rows is not None:
         return scoring.raw_rows(chunk)
-    rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
+    rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first)
     if rows.missing and not scoring.takes_missing:
         raise ValueError(
             f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."

@@ -1,6 +1,6 @@
 """Whole files to fit on: `read_table` types their columns, `labelled_table` keeps the rows whose class is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as parquet
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from jaxunc._checks import nearest
 
@@ -52,10 +52,13 @@ def read_table(path: Path) -> pa.Table:
         ) from error
 
 
-def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
+def labelled_table(
+    path: str | Path, target: str | None, drop: Sequence[str] = (), *, alone: str | None = "class"
+) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
-    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all are of one class.
+    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all rows hold one
+    class, or one number: what is refused ``alone``, None if neither.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -77,11 +80,17 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
     table, said = known_rows(table, target)
     column = table.column(target)
-    if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
-        raise ValueError(
-            f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are to be "
-            "told apart. Choose another column, or add rows of other classes."
-        )
+    if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
+        if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
+            raise ValueError(
+                f"--target={target!r} of {path} holds one number alone, {distinct[0].as_py()}, in all {len(column)} "
+                "rows, so nothing is to be told of it. Choose another column, or add rows with other numbers."
+            )
+        if alone == "class":
+            raise ValueError(
+                f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are "
+                "to be told apart. Choose another column, or add rows of other classes."
+            )
     return table, said
 
 
@@ -91,9 +100,12 @@ SOME_CLASSES, MOST_CLASSES = 20, 100
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
     """Return whether numbers of a target are a quantity, and no classes: fractions, or many different integers."""
-    n_values = len(np.unique(values))
-    few = n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < len(values) / 5)
-    return not few or not np.array_equal(values, np.rint(values))
+    return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
+
+
+def are_few(n_values: int, n_rows: int) -> bool:
+    """Return whether so many different values are taken for classes where they are integers."""
+    return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
@@ -109,18 +121,25 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     if n_missing:
         first = compute.index(missing, True).as_py() + 1
         said = (
-            f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first}) and are left out. If a "
-            "text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the like), "
-            "rename it."
+            f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first} of the data) and are left "
+            "out. If a text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the "
+            "like), rename it."
         )
         table = table.filter(compute.invert(missing))
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        if (infinite := np.isinf(values)).any():
+            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1
+            raise ValueError(
+                f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (row {rows[0]} of the data "
+                "first), and expected is a finite number, or a class. Leave such a cell empty, so that its row is left "
+                "out."
+            )
         if np.abs(values).max() >= 2**53:
             raise ValueError(
                 f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
-                "Write them as text, such as 'c123'."
+                "Write classes as text, such as 'c123', and a quantity in a larger unit."
             )
         # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
         if np.all(values == np.rint(values)):
@@ -138,14 +157,21 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
     return table.to_pandas(ignore_metadata=True)
 
 
-def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
-    """Raise a ValueError, with the first row, if a column holds numbers that are infinite or too large for float32."""
+def row_numbers(path: str | Path, target: str) -> Int[np.ndarray, " rows"]:
+    """Return the numbers, from 1, of the rows of a file whose target is known."""
+    return np.flatnonzero(~read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+
+
+def check_float32(
+    values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
+) -> None:
+    """Raise a ValueError, with the ``number`` of a row, for a column of numbers infinite or too large for float32."""
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():
         raise ValueError(
             f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
-            f"(3.4e38), first in row {int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are "
-            "missing values."
+            f"(3.4e38), first in row {number(int(beyond.argmax()))} of the data. Clip them, or leave the cells "
+            "empty if they are missing values."
         )
 
 

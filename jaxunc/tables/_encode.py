@@ -142,12 +142,14 @@ def _with_codes(columns: Columns, data: Any) -> Any:
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
-def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
+def encode_arrow(
+    table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False, first: int = 0
+) -> Encoded:
     """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
 
     Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
     dictionaries of them. Null and NaN are missing values, and so are ``columns.missing_words`` if strings ``are_cells``
-    of a text file. Raises a TypeError for lists, too.
+    of a text file. Messages count rows from ``first``. Raises a TypeError for lists, too.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
@@ -174,8 +176,8 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     if beyond.any():
         row, j = map(int, np.argwhere(beyond)[0])
         raise ValueError(
-            f"{name}: row {row} of column {table.schema.names[j]!r} is infinite or too large for float32 (largest "
-            "3.4e38). Clip it, or make it null if it stands for a missing value."
+            f"{name}: row {first + row} of the data is infinite or too large for float32 (largest 3.4e38) in column "
+            f"{table.schema.names[j]!r}. Clip it, or make it null if it stands for a missing value."
         )
     return Encoded(values, bool(np.isnan(values).any()))
 

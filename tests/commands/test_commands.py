@@ -166,7 +166,7 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     options = ["--forest", "single-tree", "--combiner", "mean", "--leaf-size", "8"]
     main(["fit", str(path), "--target", "y", "--output", str(model), *options])
     printed = capsys.readouterr()
-    assert "10 of 40 rows have no 'y' (first in row 4) and are left out" in printed.err
+    assert "10 of 40 rows have no 'y' (first in row 4 of the data) and are left out" in printed.err
     assert "classes 0, 1;" in printed.out
     main(["predict", str(model), str(path), "--output", str(tmp_path / "out"), "--keep", "y"])
     assert not capsys.readouterr().err, "no progress goes into a log"
@@ -282,6 +282,23 @@ def test_numbers(options, prices, tmp_path, capsys):
     assert "area, town" in told
     assert "classes" not in told
     assert "whole and well-formed" in told
+
+
+@pytest.mark.parametrize(
+    ("column", "options"), [("half", ["--law", "learned"]), ("five", ["--estimator", "uncertain"])]
+)
+@pytest.mark.exhaustive(keep=1)
+def test_a_constant_number_is_fitted_where_a_number_is_asked_for(column, options, prices, tmp_path):
+    """As in Python: all that is said of it is the number."""
+    frame = pd.read_csv(prices)[["area", "age"]].assign(half=5.5, five=5)
+    frame.drop(columns={"half", "five"} - {column}).to_csv(tmp_path / "t.csv", index=False)
+    path, model = str(tmp_path / "t.csv"), str(tmp_path / "m")
+    main(["fit", path, "--target", column, "--output", model, "--trees", "9", "--leaf-size", "9", *options])
+    main(["predict", model, path, "--output", str(tmp_path / "o"), "--quiet"])
+    found = pd.read_parquet(tmp_path / "o")
+    number = frame[column][0]
+    assert (found[["mean", "lower", "upper"]] == number).all(axis=None)
+    assert (found[["std", "aleatoric", "epistemic"]] == 0).all(axis=None)
 
 
 @pytest.mark.exhaustive

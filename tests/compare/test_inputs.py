@@ -94,7 +94,7 @@ def test_classes_that_are_numbers(write):
     table = compare.study_table(write("t.csv", ROWS + "1,2,\n3,4,NA\n"), "y")
     assert len(table.y) == 40
     assert table.class_labels == ("0", "1"), "integers with a gap stay integers"
-    assert "2 of 42 rows have no 'y' (first in row 41)" in table.notes[0]
+    assert "2 of 42 rows have no 'y' (first in row 41 of the data)" in table.notes[0]
 
 
 ROWS = "a,b,y\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
@@ -106,7 +106,19 @@ REFUSED = {
     "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
     "unknown target": ("t.csv", ROWS, "Y", ["has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'"]),
     "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
-    "infinite": ("t.csv", ROWS + "1,inf,0\n-inf,1e39,0\n", "y", ["column 'a' of", "1 infinite", "first in row 42"]),
+    "infinite": (
+        "t.csv",
+        ROWS + "1,2,\n1,inf,0\n-inf,1e39,0\n",
+        "y",
+        ["column 'a' of", "1 infinite", "first in row 43 of"],
+    ),
+    "infinite target": (
+        "t.csv",
+        "a,y\n1,.5\n2,\n3,inf\n4,-inf\n5,1\n",
+        "y",
+        ["infinite in 2 of 5 rows (row 3 of the data first)"],
+    ),
+    "huge target": ("t.csv", "a,y\n1,1e17\n2,2e17\n", "y", ["beyond 2^53", "a quantity in a larger unit"]),
     "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
     "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
 }
@@ -144,6 +156,39 @@ def test_what_a_target_is_taken_for(write, content, numbers, labels, said):
     assert not [warning for warning in table.warnings if "one for one" in warning and not labels]
 
 
+MARKED = {
+    "thousands": [f"{i + 1},{i:03d}" for i in range(40)],
+    "thousands and decimals": [f"{i}.{i:03d}.000,{i}" for i in range(40)],
+    "currency": [f"$ {i}.50" for i in range(40)],
+    "currency behind": [f"{i},5 €" for i in range(40)],
+    "percent": [f"{i}.5%" for i in range(40)],
+    "decimal comma": [f"-{i},5" for i in range(40)],
+    "unit": [f"{i} km/h" for i in range(40)],
+    "unknown": [f"{i / 8}" if i % 4 else "unknown" for i in range(40)],
+    "plain": None,
+    "ranges": [f"{i}-{i + 10}" for i in range(40)],
+    "few": [f"{i % 20},5" for i in range(40)],
+    "repeated": [f"{i},5" for i in range(30)] * 6,
+    "names": [f"c{i}" for i in range(40)],
+    "letters": [f"{i}{letter}" for i in range(10) for letter in "abcd"],
+    "words": [f"{'of many words' * (i % 2)}{i}" for i in range(40)],
+}
+CLASSES = ("ranges", "few", "repeated", "names", "letters", "words")
+
+
+@pytest.mark.parametrize("kind", MARKED)
+def test_numbers_that_are_written_as_text_are_no_classes_by_accident(tmp_path, kind):
+    texts = pd.Series(MARKED[kind] or list(map(str, range(40))), dtype=object)
+    frame = pd.DataFrame({"a": np.arange(len(texts)), "y": texts})
+    path = tmp_path / "t.parquet" if kind == "plain" else tmp_path / "t.csv"
+    frame.to_parquet(path) if kind == "plain" else frame.to_csv(path, index=False)
+    if kind not in CLASSES:
+        with pytest.raises(ValueError, match=r"different texts are numbers.*if these are classes, add --combiners"):
+            compare.study_table(path, "y")
+    labels = compare.study_table(path, "y", (), None if kind in CLASSES else False).class_labels
+    assert labels == tuple(sorted(set(texts)))
+
+
 def test_numbers_and_classes_that_are_not_there(write):
     with pytest.raises(ValueError, match="40 different numbers in 40 rows: a quantity, but combiners need a class"):
         compare.study_table(write("t.csv", QUANTITY), "y", (), False)
@@ -173,6 +218,7 @@ def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
 
 
 WORDS = {
+    "left out": ["oops", "7", "12", "3"] * 10,
     "dash": ["-0.5", "-0.7", "12", "3.5"] * 9 + ["-"] * 4,
     "thousands": ["1,234", "999"] * 20,
     "percent": ["45%", "7%"] * 20,
@@ -184,6 +230,7 @@ WORDS = {
 @pytest.mark.parametrize("kind", WORDS)
 def test_numbers_that_read_as_text_and_that_count_rows_are_doubted(tmp_path, kind):
     frame = pd.DataFrame({"a": WORDS[kind], "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
+    frame["y"] = frame["y"].where(frame["a"] != "oops")  # only plain numbers stay, as texts
     frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}) if kind == "rows" else frame
     frame.to_csv(tmp_path / "t.csv", index=kind == "rows")
     (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings

@@ -19,6 +19,7 @@ from jaxunc.compare._store import describe
 from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
 from jaxunc.estimators import UncertainForestRegressor
 from tests.compare.test_command import refused, run
+from tests.compare.test_verdict import assert_nothing_is_starred
 
 pytestmark = pytest.mark.once
 
@@ -173,11 +174,25 @@ def test_what_is_decided(table, case, tmp_path):
     assert found.means.at[leader, "worst_fifth"] == 0.5
     said = " ".join(further(study, found))
     assert ("Not told apart from it by interval score: `bins` (8.46)" in said) == (case == "better")
+    if case == "none":
+        assert "Not told apart from `plain` by interval score: `learned`" in said
+        assert_nothing_is_starred(study)
     assert "combiner" not in said
     text = compare.write_page(tmp_path, study).read_text()
     assert "combiner" not in text.split("</style>")[1]
     assert text.count("<img") == 2 + 2 * (len(losses) > 2)
     assert "'price' is taken for a number" in text.replace("&#39;", "'")
+
+
+def test_what_another_measure_tells_is_not_denied(table):
+    """Corrected over the default's comparisons alone, quantiles may be better where the default is kept."""
+    study = made_up(table, DECIDED["nothing better"][0])
+    found = verdict(study, study.records())
+    means = found.means.copy()
+    means.loc["learned", "pinball_loss"] = 0.5
+    other = found._replace(means=means, p_values=found.p_values | {("pinball_loss", "learned", "plain"): 0.01})
+    assert decision(study, other) == decision(study, found).replace("nothing is better", "no 90% intervals are better")
+    assert "By pinball loss `learned` (0.5) is better than `plain` (1)." in further(study, other)
 
 
 def test_settings_of_laws():

@@ -124,6 +124,11 @@ CASES = {
         "Use none of them: no probabilities are told to be better than the base rates alone, log loss .681",
         [],
     ),
+    "ties among what is no better": (
+        {"losses": {"probability": 0.9, "learned": 0.672, "isotonic": 0.6725}},
+        "Use none of them",
+        ["Not told apart from `learned` by log loss: `isotonic`"],
+    ),
     "better than the base rates, as the default is not": (
         {"losses": {"probability": 0.7, "learned": 0.6}, "noise": {"probability": 0.1, "learned": 0.005}},
         "Use `learned` (random-forest, leaf size 4): its probabilities are better than the base rates",
@@ -184,6 +189,17 @@ def test_what_is_said(given, start, more):
     everything = " ".join([said, *further(results, found)])
     assert not [words for words in more if words not in everything], everything
     assert "nan" not in everything
+    if found.is_none:
+        assert_nothing_is_starred(results)
+
+
+def assert_nothing_is_starred(results):
+    stream = io.StringIO()
+    compare.show(Console(file=stream, width=100), results)
+    assert "Use none of them" in stream.getvalue()
+    assert "*" not in stream.getvalue()
+    assert "from it" not in stream.getvalue()
+    assert '<th scope="row" class="best"' not in page(results)
 
 
 def test_a_loss_ten_times_as_large_is_no_tie():

@@ -37,11 +37,11 @@ def test_a_file_is_read_as_its_frame(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("true,true,a", r"row 1 of column 'x' holds 'true'; the model's column holds numbers"),
-        ("old,true,a", r"row 1 of column 'x' holds 'old'"),
-        ("1,yes,a", r"row 1 of column 'flag' holds 'yes'; the model's column holds true and false"),
-        ("1,0.5,a", r"row 1 of column 'flag' holds '0.5'"),
-        ('"1,5",true,a', r"row 1 of column 'x' holds '1,5'"),
+        ("true,true,a", r"row 2 of the data holds 'true' in column 'x'; the model's column holds numbers"),
+        ("old,true,a", r"row 2 of the data holds 'old' in column 'x'"),
+        ("1,yes,a", r"row 2 of the data holds 'yes' in column 'flag'; the model's column holds true and false"),
+        ("1,0.5,a", r"row 2 of the data holds '0.5' in column 'flag'"),
+        ('"1,5",true,a', r"row 2 of the data holds '1,5' in column 'x'"),
         ("1,true", r"a row has 2 cells, but the first line has 3 names"),
     ],
 )
@@ -58,7 +58,9 @@ def test_where_nothing_is_known_numbers_may_be_booleans(tmp_path):
     np.testing.assert_array_equal(encoded(tmp_path / "x.csv", rows, columns), [[1, 1], [0, 0], [2.5, 1]])
     late = "x,flag\n" + "1,0\n" * 9 + "true,1\n"
     assert encoded(tmp_path / "x.csv", late, columns)[-1].tolist() == [1, 1]
-    with pytest.raises(ValueError, match=r"'maybe'; the model's column holds numbers, true and false"):
+    with pytest.raises(
+        ValueError, match=r"row 4 .* 'maybe' in column 'flag'; the model's column holds numbers, true and"
+    ):
         encoded(tmp_path / "x.csv", rows + "1,maybe\n", columns)
 
 

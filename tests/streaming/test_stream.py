@@ -196,7 +196,7 @@ def test_the_cautious_report_and_votes(frame, model):
         (lambda f: f.drop(columns="length"), ValueError, "lacks the columns \\['length'\\]"),
         (lambda f: f.assign(length="long"), TypeError, "'length' holds (large_)?string"),
         (lambda f: f.assign(length=pd.Timestamp("2020-01-01")), TypeError, "'length' holds timestamp"),
-        (lambda f: f.assign(length=np.inf), ValueError, "row 0 of column 'length' is infinite"),
+        (lambda f: f.assign(length=np.inf), ValueError, "row 0 of the data is infinite .* in column 'length'"),
         (lambda f: f.assign(length=np.nan), ValueError, "missing values"),
         (lambda f: f[0:0], None, ""),
     ],
@@ -207,6 +207,18 @@ def test_data_that_do_not_fit(change, error, match, frame, model):
         return
     with pytest.raises(error, match=match):
         list(ju.stream(model, change(frame)))
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "frame"])
+def test_rows_at_fault_are_those_of_the_whole(source, frame, model, tmp_path):
+    """Also behind the first chunk: of files from 1, of a frame from 0, as its index."""
+    rows = pd.concat([frame[:50]] * 2, ignore_index=True)
+    rows.loc[77, "length"] = np.inf
+    path = tmp_path / f"t.{source}"
+    if source != "frame":
+        rows.to_csv(path, index=False) if source == "csv" else rows.to_parquet(path)
+    with pytest.raises(ValueError, match=f"row {77 + (source != 'frame')} of the data is infinite"):
+        list(ju.stream(model, rows if source == "frame" else path, chunk_rows=20))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +318,7 @@ def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
         ({"outputs": ["class"], "reject": 0.2}, "reject=0.2 would change nothing"),
         ({"coverage": 0.9}, "coverage=0.9 would change nothing: ask for outputs=set"),
         ({"outputs": ["set"], "by_class": True}, "by_class=True would change nothing: it belongs to coverage"),
-        ({"outputs": ["set"], "coverage": 1.5}, r"coverage=1.5 must lie in \(0, 1\)"),
+        ({"outputs": ["set"], "coverage": 1.5}, r"coverage=1.5 must lie in \(0, 1\): how often sets are to hold"),
         ({"outputs": ["set"], "coverage": 0.9}, "coverage=0.9 needs rows that the model was not fitted to, and this B"),
         ({"outputs": ["decision"], "reject": -1.0}, "reject=-1.0 must be a finite number >= 0"),
         ({"outputs": ["decision"], "costs": "yse:no=7"}, "the class 'yse'.*Did you mean 'yes'"),
@@ -372,7 +384,7 @@ def test_numbers(numbers, frame, tmp_path):
         ({"outputs": ["class", "mean"]}, r"outputs \['class'\] are of models of classes"),
         ({"outputs": ["decision"], "costs": "a:b=1"}, r"outputs \['decision'\] are of models of classes"),
         ({"outputs": ["mean"], "coverage": 0.9}, "coverage=0.9 would change nothing: ask for outputs=interval"),
-        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\)"),
+        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\): how often intervals are to hold"),
         ({"coverage": 0.5, "by_class": True}, "by_class=True is of models of classes"),
         ({"outputs": ["mean"], "quantiles": [0.5]}, "quantiles would change nothing: ask for outputs=quantile"),
         ({"quantiles": [0.5, 1.5]}, r"quantiles=\[0.5, 1.5\] must be numbers in \[0, 1\]"),
