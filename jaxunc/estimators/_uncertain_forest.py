@@ -54,8 +54,9 @@ FOLDS = 5
 
 FEW_ROWS = 19
 """Residuals that a 90 % interval by ranks needs."""
-FEW_PAIRS, KNOWN = 30, 0.1
-"""Rows and leaves that say nothing yet; and the share, beyond chance, of rows in leaves that hold their targets."""
+FEW_PAIRS, KNOWN, MOST_ROWS = 30, 0.1, 2000
+"""Rows and leaves that say nothing yet; the share, beyond chance, of rows in leaves that hold their targets, which is
+none of new ones; and rows that are looked at."""
 
 
 class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
@@ -174,7 +175,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         ----------
         X
             Instances ``[instances features]``. Of a frozen forest, out of bag, those that it was fitted to, in their
-            order; with ``counts="held_out"`` others, all of which it must not have seen.
+            order; with ``counts="held_out"`` others, all of which it must not have seen. Seen ones are refused as far
+            as thresholds, sizes of leaves and leaves of one row show. Features that repeat show no thresholds, and
+            only scikit-learn's forests their leaves.
         y
             Their targets ``[instances]``, finite numbers.
         sample_weight
@@ -600,8 +603,9 @@ def _same_targets(model: Any, values: Any, y: np.ndarray) -> str | None:
 
     Chance is how often two of these rows that share such a leaf have the same target.
     """
-    members = getattr(model, "estimators_", [model])
-    rows = values.matrix() if isinstance(values, SparseRows) else np.asarray(values)
+    members, some = getattr(model, "estimators_", [model]), np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+    rows, y = values[some], y[some]
+    rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
     found = cells = alike = pairs = 0
     for t, member in enumerate(members):
         kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
