@@ -121,8 +121,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
     and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
     bag once in the bins, by its sample weight, and the law's residuals and scores count it so; ranks of conformal
-    prediction count rows that weigh more than 0 alike. Rows that every
-    tree has seen are left out of the law; where there are no others, the learned law is the bins', with a warning.
+    prediction count rows that weigh more than 0 alike. Rows that every tree has seen are left out of the law; where
+    there are no others, the learned law is the bins', with a warning.
 
     Missing values go as far as the forest's own support for them.
 
@@ -617,8 +617,7 @@ def _same_targets(model: Any, values: Any, y: np.ndarray) -> str | None:
         shared = leaf[single][1:] == leaf[single][:-1]
         alike += int(np.sum(shared & (y[single][1:] == y[single][:-1])))
         pairs += int(np.sum(shared))
-    repeats = 1 - len(np.unique(y)) / len(y)
-    chance = max(alike / pairs, 0.0) if pairs >= FEW_PAIRS else repeats
+    chance = alike / pairs if pairs >= FEW_PAIRS else 1 - len(np.unique(y)) / len(y)
     if found - chance * cells <= max(FEW_PAIRS, KNOWN * cells):
         return None
     return f"{found} of {cells} leaves of one row that they reach hold their very targets"
