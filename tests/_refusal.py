@@ -1,11 +1,30 @@
 """Expecting an error, whether or not the type hook stands in front of it."""
 
+import inspect
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
 import jaxtyping
 import pytest
+
+
+def refusals(*rows: tuple) -> Callable:
+    """A test of each row ``(name, call, words)`` or ``(name, call, words, error)``: the call raises with these words.
+
+    Parameters of the call are names of fixtures. ``words`` are a regular expression, and the error is a ValueError
+    where none is named.
+    """
+
+    @pytest.mark.parametrize(
+        ("call", "words", "error"),
+        [pytest.param(call, words, *(error or [ValueError]), id=name) for name, call, words, *error in rows],
+    )
+    def test(call, words, error, request):
+        fixtures = [request.getfixturevalue(name) for name in inspect.signature(call).parameters]
+        refuses(error, words, call, *fixtures)
+
+    return test
 
 
 def refuses(error: type[Exception], match: str, call: Callable | None = None, *arguments: Any, **settings: Any) -> Any:
