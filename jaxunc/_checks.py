@@ -30,7 +30,7 @@ _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "s
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside of this package (and of modules that may call it) that led here."""
-    # skip_file_prefixes, which Python 3.12 has, is the same walk, by folders.
+    # until python 3.12: skip_file_prefixes is the same walk, by folders
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
@@ -43,6 +43,7 @@ class WrongJaxWarning(UserWarning):
 
 def warn_of_wrong_jax() -> None:
     """Warn if the compiler is one that pyproject excludes, which pip installs all the same if told to."""
+    # until jaxlib 0.10.3: jax-ml/jax#39103
     if jaxlib.__version__ == "0.10.2":  # pyright: ignore[reportPrivateImportUsage]
         warn(
             "jaxlib 0.10.2 computes wrong sums of squares of matrix products on CPUs, without an error (jax-ml/jax "

@@ -212,7 +212,7 @@ def _arrow_runs(frame: pd.DataFrame) -> pa.Table:
 
 WORDS: dict[str, Carry] = {
     "pandas objects": lambda f: f,
-    # Up to pandas 2, `str` made words of what is missing.
+    # until pandas 3: `str` makes words of what is missing
     **({"pandas str": lambda f: _typed(f, "str")} if int(pd.__version__.partition(".")[0]) > 2 else {}),
     "pandas string": lambda f: _typed(f, "string"),
     "pandas string of Arrow": lambda f: _typed(f, "string[pyarrow]"),

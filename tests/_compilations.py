@@ -3,8 +3,30 @@
 import logging
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import jax
+
+MOST_PROGRAMS = 4000
+"""Programs that the suite compiles in float32 by two workers, at most. CONTRIBUTING says so, too."""
+
+
+@dataclass
+class Programs:
+    """The programs that this process has compiled."""
+
+    total: int = 0
+
+
+def count_programs() -> Programs:
+    """Programs that are counted from now on."""
+    programs = Programs()
+
+    def listen(event: str, seconds: float, **_):
+        programs.total += event == "/jax/core/compile/backend_compile_duration"
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return programs
 
 
 @contextmanager

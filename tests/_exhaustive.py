@@ -1,4 +1,4 @@
-"""Cases of which a few are tried always, the others with ``-m exhaustive``, or a share of them with ``--share``."""
+"""Cases of which a few are tried always, and the others, or a share of them, where ``--exhaustive`` asks for them."""
 
 import os
 import zlib
@@ -34,6 +34,16 @@ def keep_some(items: list[pytest.Item]) -> None:
             marks[:] = [mark for mark in marks if mark.name != "exhaustive"]
 
 
-def drawn(items: list[pytest.Item], share: float) -> list[pytest.Item]:
-    """Return the tests that the seed draws, each with the probability ``share`` whatever stands beside it."""
-    return [item for item in items if zlib.crc32(f"{SEED} {item.nodeid}".encode()) < share * 2**32]
+def parse_shares(text: str) -> dict[str, float]:
+    """Shares by path, of what is written as ``.1`` or ``.1,tests/benchmarks=.4``; the first is everything else's."""
+    shares = {}
+    for word in text.split(","):
+        path, _, share = word.rpartition("=")
+        shares[path] = float(share)
+    return {"": 0.0} | shares
+
+
+def is_drawn(item: pytest.Item, shares: dict[str, float]) -> bool:
+    """Whether the seed draws the test; ``ceil(1 / share)`` seeds in a row draw each test at least once."""
+    share = shares[max((path for path in shares if item.nodeid.startswith(path)), key=len)]
+    return (zlib.crc32(item.nodeid.encode()) / 2**32 - SEED * share) % 1 < share

@@ -8,6 +8,7 @@ JAXUNC_TEST_OPTIMIZED=1 lets the compiler optimise as it does for users: slower,
 import ctypes
 import gc
 import os
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -18,7 +19,8 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from tests._exhaustive import SEED, drawn, keep_some
+from tests._compilations import MOST_PROGRAMS, count_programs
+from tests._exhaustive import SEED, is_drawn, keep_some, parse_shares
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
@@ -28,15 +30,16 @@ MANY_BYTES = 1_400_000_000
 if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # Compiling is most of the time; the machine code need not be fast here.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
-    if jax.__version_info__ < (0, 11):  # XLA ends a process that names a flag which it does not know
-        # The older emitters of fused loops: a third of the time, for the same loops. And a program as one part, where
-        # each core has a worker: a seventh.
+    # until jax 0.11: XLA ends a process that names a flag which it does not know. The older emitters of fused loops
+    # take a third of the time for the same loops; a program as one part, where each core has a worker, saves a seventh.
+    if jax.__version_info__ < (0, 11):
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 # Programs of the suite stay out of the user's folder of caches, those of its subprocesses, too.
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
+PROGRAMS_HERE = count_programs()
 EXACT_RANKS = {"_numerics", "belief", "decisions", "intervals", "metrics"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
@@ -48,24 +51,91 @@ hypothesis.settings.register_profile("jaxunc", deadline=None, derandomize=True, 
 hypothesis.settings.load_profile("jaxunc")
 
 
+PROGRAMS, LEFT_OUT = pytest.StashKey[int](), pytest.StashKey[int]()
+"""Of a run: the programs that it compiled, and the exhaustive cases that it left out."""
+
+
 def pytest_addoption(parser):
-    parser.addoption("--share", type=float, default=1.0, help="run this share of the tests, drawn by JAXUNC_TEST_SEED")
+    parser.addoption("--share", default="1", help="run this share of the tests, drawn by JAXUNC_TEST_SEED")
+    parser.addoption(
+        "--exhaustive",
+        metavar="SHARE[,PATH=SHARE...]",
+        help="run this share of the exhaustive tests, too, other shares below paths (none; all of them with -m)",
+    )
 
 
-def pytest_terminal_summary(terminalreporter):
-    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
-        terminalreporter.write_line(f"Cases were drawn by JAXUNC_TEST_SEED={SEED}.")
+ONCE = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.once\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Whether the float64 run need not read a file: it is not asked for, and nothing in it depends on the precision."""
+    if not X64 or collection_path.suffix != ".py" or any(collection_path.name in arg for arg in config.args):
+        return None
+    return True if ONCE.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_configure(config):
+    config.stash[PROGRAMS] = config.stash[LEFT_OUT] = 0
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out of the float64 run what is marked ``once``; of ``exhaustive(keep=n)`` keep n cases in every run."""
     keep_some(items)
-    kept = [item for item in items if not (X64 and item.get_closest_marker("once"))]
-    kept = drawn(kept, config.getoption("--share"))
+    usual = parse_shares(config.getoption("--share"))
+    exhaustive = parse_shares(config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0"))
+    kept = []
+    for item in items:
+        if X64 and item.get_closest_marker("once"):
+            continue
+        marked = item.get_closest_marker("exhaustive") is not None
+        if is_drawn(item, exhaustive if marked else usual):
+            kept.append(item)
+        else:
+            config.stash[LEFT_OUT] += marked
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    """Add up what is compiled; the whole suite fails where that is more than it should be."""
+    config = session.config
+    config.stash[PROGRAMS] += PROGRAMS_HERE.total
+    if hasattr(config, "workeroutput"):
+        config.workeroutput |= {"programs": config.stash[PROGRAMS], "left_out": config.stash[LEFT_OUT]}
+    elif is_whole_suite(config) and config.stash[PROGRAMS] > MOST_PROGRAMS and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Add what a worker compiled; each leaves out the same cases."""
+    ended = getattr(node, "workeroutput", {})
+    node.config.stash[PROGRAMS] += ended.get("programs", 0)
+    node.config.stash[LEFT_OUT] = ended.get("left_out", 0)
+
+
+def is_whole_suite(config) -> bool:
+    """Whether all tests are run that are not exhaustive, by so few workers that they share what they compile."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
+    chosen = named or config.getoption("--share") != "1" or config.getoption("--exhaustive")
+    return not chosen and (config.getoption("numprocesses", 0) or 0) <= 2
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"Cases were drawn by JAXUNC_TEST_SEED={SEED}.")
+    programs, left_out = config.stash[PROGRAMS], config.stash[LEFT_OUT]
+    if is_whole_suite(config) and programs > MOST_PROGRAMS:
+        terminalreporter.write_line(
+            f"{programs} programs were compiled; at most {MOST_PROGRAMS} are expected.", red=True
+        )
+    terminalreporter.write_line(
+        f"{programs} programs compiled; {left_out} exhaustive cases left out"
+        + (", which --exhaustive 1 runs." if left_out else ".")
+    )
 
 
 def pytest_collection_finish(session):

@@ -35,7 +35,7 @@ def labels_of(model: Any, estimator: Any) -> Labels:
 
 
 def _exported(estimator: Any) -> Labels | None:
-    export = getattr(sklearn.tree, "export_dict", None)
+    export = getattr(sklearn.tree, "export_dict", None)  # until scikit-learn 1.10: there is none
     if export is None:
         return None
     try:

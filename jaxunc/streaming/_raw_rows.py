@@ -79,7 +79,8 @@ class RawRows:
 
 def _as_held(column: Any, kind: str, held: str | None) -> Any:
     """Return a column of pandas in the type that it was fitted in, as far as its missing values allow."""
-    if held == "words":  # pandas 2 has None where later ones, and its reader of text files, have NaN
+    # until pandas 3: it has None where later ones, and its reader of text files, have NaN
+    if held == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column
     if held != "numbers" or column.dtype.kind not in "iufb":
         return column
