@@ -1,4 +1,4 @@
-"""The same answers on processors of both brands, with vectors of 128 to 512 bits; what differs there is what compiles."""
+"""The same answers on processors of both brands, with vectors of 128 to 512 bits; only what compiles differs."""
 
 import subprocess
 import sys
