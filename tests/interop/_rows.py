@@ -93,13 +93,18 @@ def answers_of(model: AdditiveTrees, X: Any) -> np.ndarray:
     return answers[:, 0] if model.class_labels is None and answers.shape[1] == 1 else answers
 
 
+def reached(model: AdditiveTrees, leaves: np.ndarray) -> np.ndarray:
+    """What `AdditiveTrees.leaf_values` are ``[rows trees each]``, in float64."""
+    leaves = np.asarray(leaves)
+    return np.asarray(model.values, np.float64)[np.arange(leaves.shape[1]), leaves]
+
+
 def summed(model, leaves: np.ndarray, of=np.asarray) -> np.ndarray:
     """Return the sums of leaf values, or ``of`` them, ``[rows outputs]`` in float64, the base included."""
-    leaves, values = np.asarray(leaves), of(np.asarray(model.values, np.float64))
-    reached = values[np.arange(leaves.shape[1]), leaves]
-    total = np.tile(of(np.asarray(model.base, np.float64)), (len(leaves), 1))
-    if reached.shape[2] == model.n_outputs:
-        return total + reached.sum(axis=1)
+    values = of(reached(model, leaves))
+    total = np.tile(of(np.asarray(model.base, np.float64)), (len(values), 1))
+    if values.shape[2] == model.n_outputs:
+        return total + values.sum(axis=1)
     for t, output in enumerate(model.outputs_of_trees):
-        total[:, output] += reached[:, t, 0]
+        total[:, output] += values[:, t, 0]
     return total

@@ -106,14 +106,19 @@ def check_answers(answer, outputs, class_labels, prefix=""):
         check_answer(answer, outputs, class_labels, prefix)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_rules(n_classes):
-    """All that merge by sums, in one file."""
-    forest = forest_of(n_classes)
-    of_sums = {name: rule for name, rule in RULES.items() if name not in NOT_SUMS}
-    rules = {
-        name: make(name, n_classes, N_TREES) for name, rule in of_sums.items() if n_classes == 2 or not rule.binary_only
-    }
+OF_SUMS = {name: rule for name, rule in RULES.items() if name not in NOT_SUMS}
+OF_THREE = [name for name, rule in OF_SUMS.items() if not rule.binary_only]
+FEW = ["mean", "evidence", "pooling", "one_vs_rest", "calibrated_one_vs_rest", "weighted_together"]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "names"),
+    [(2, list(OF_SUMS)), (3, FEW), pytest.param(3, OF_THREE, marks=pytest.mark.exhaustive)],
+    ids=["two classes", "three", "three, all"],
+)
+def test_rules(n_classes, names):
+    """Many, in one file."""
+    forest, rules = forest_of(n_classes), {name: make(name, n_classes, N_TREES) for name in names}
     check(ju.bind(forest, rules | CAUTIOUS), rows(forest.trees))
 
 
