@@ -68,7 +68,7 @@ GROWN += [{"grow_policy": "Lossguide", "max_leaves": 9, "nan_mode": "Max"}]
 
 @pytest.mark.parametrize("missing", [True, False])
 @pytest.mark.parametrize("options", GROWN, ids=str)
-def test_leaves_and_raw_of(options, missing, rng):
+def test_leaves_and_sums(options, missing, rng):
     X, y = data(missing)
     model = catboost.CatBoostRegressor(**SMALL, **options).fit(X, y)
     ensemble = assert_agrees(model, near(borders(model), 3000, rng))
