@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn.tree
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
@@ -170,8 +169,8 @@ def test_categories_go_where_they_go_there(kind, seed):
     levels: Any = forest.trees.columns.levels
     assert [own is not None for own in levels] == [False, True, False, True]
     assert set(levels[3].values) <= set(range(-15, 120, 3))
-    bound = ju.bind(forest, ju.Mean())
-    for given in (asked, pl.from_pandas(asked), asked.to_numpy(object)):
+    bound, polars = ju.bind(forest, ju.Mean()), pytest.importorskip("polars")
+    for given in (asked, polars.from_pandas(asked), asked.to_numpy(object)):
         np.testing.assert_allclose(bound.probability(given), wanted, atol=1e-6)
     if "bag" not in kind:
         np.testing.assert_allclose(bound.probability(frame), model.predict_proba(frame), atol=1e-6)
