@@ -28,6 +28,7 @@ from jaxunc.estimators import (
     UncertainForestRegressor,
 )
 from tests._forests import toy_data
+from tests._refusal import refusals
 from tests._rules import GiniWeighted, tempered
 
 pytestmark = pytest.mark.once
@@ -191,26 +192,32 @@ def test_settings_of_before_and_after_a_fit():
     assert again.forest_.n_trees == 9
 
 
-def refused() -> dict[str, tuple[Any, str]]:
-    forest = models()["forest"][0]
-    half = CombinedForestClassifier(FOREST)
-    half.classes_ = np.array([0, 1])
-    return {
-        "a rule of one's own": (GiniWeighted(), r"GiniWeighted is your own.*jaxunc\.save keeps it"),
-        "a scorer of one's own": (ju.Mean(Partial(tempered, power=0.5)), "tempered is your own"),
-        "one within": (ju.bind(forest, {"a": ju.Mean(), "b": GiniWeighted()}), "GiniWeighted is your own"),
-        "a parameter": (CombinedForestClassifier(FOREST, GiniWeighted()), "GiniWeighted is your own"),
-        "over devices": (ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree"))), "no place"),
-        "a frame": (TransductiveClassifier(FOREST).fit(pd.DataFrame(X[:30]), Y[:30]), "frame of pandas.*pickle"),
-    }
+def bound(combiner: Any) -> Any:
+    return ju.bind(models()["forest"][0], combiner)
 
 
-def test_what_no_state_holds_is_refused():
-    for model, words in refused().values():
-        with pytest.raises(TypeError, match=words):
-            model.__getstate__()
-    with pytest.raises(TypeError, match="is traced; save it outside of jit"):
-        jax.eval_shape(lambda prior: ju.EvidenceAccumulation(prior).__getstate__() and prior, jnp.array([0.5, 0.5]))
+def traced() -> Any:
+    return jax.eval_shape(lambda prior: ju.EvidenceAccumulation(prior).__getstate__() and prior, np.array([0.5, 0.5]))
+
+
+def over_devices() -> Any:
+    return ju.shard(bound(ju.Mean()), jax.make_mesh((1, 1), ("data", "tree")))
+
+
+def of_a_frame() -> Any:
+    return TransductiveClassifier(FOREST).fit(pd.DataFrame(X[:30]), Y[:30])
+
+
+SCORER, YOURS = Partial(tempered, power=0.5), "GiniWeighted is your own"
+test_what_no_state_holds_is_refused = refusals(
+    ("a rule", lambda: GiniWeighted().__getstate__(), rf"{YOURS}.*jaxunc\.save keeps it", TypeError),
+    ("a scorer", lambda: ju.Mean(SCORER).__getstate__(), "tempered is your own", TypeError),
+    ("one within", lambda: bound({"a": ju.Mean(), "b": GiniWeighted()}).__getstate__(), YOURS, TypeError),
+    ("a parameter", lambda: CombinedForestClassifier(FOREST, GiniWeighted()).__getstate__(), YOURS, TypeError),
+    ("over devices", lambda: over_devices().__getstate__(), "no place", TypeError),
+    ("a frame", lambda: of_a_frame().__getstate__(), "frame of pandas.*pickle", TypeError),
+    ("traced", traced, "is traced; save it outside of jit", TypeError),
+)
 
 
 def test_states_are_checked():

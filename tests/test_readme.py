@@ -9,10 +9,8 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 ROOT = Path(__file__).parent.parent
@@ -54,6 +52,8 @@ def run(page: Path, names: dict) -> int:
 
 def assert_gain(names: dict) -> None:
     """The log losses that the README tells of its first example."""
+    from sklearn.metrics import log_loss
+
     told = re.search(r"On the (\d+) rows that are left, the log loss falls from (\.\d+) to (\.\d+)", README.read_text())
     assert told is not None
     X, y = names["X"][400:], names["y"][400:]
@@ -63,7 +63,7 @@ def assert_gain(names: dict) -> None:
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 def test_examples_run():
-    names: dict = {}
+    plt, names = pytest.importorskip("matplotlib.pyplot"), {}
     compared = run(README, names)
     assert_gain(names)
     compared += sum(run(page, {}) for page in PAGES)

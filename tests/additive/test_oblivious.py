@@ -12,6 +12,8 @@ from jaxunc.additive import AdditiveTrees, _oblivious
 from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.tables import Columns
 
+from ..interop._rows import reached
+from ..interop._rows import walked as walk
 from .test_additive_trees import X as OTHERS
 from .test_additive_trees import model as of_other_trees
 
@@ -88,7 +90,7 @@ def test_few_rows_are_walked():
     assert bound.walk_for(25) is not None
     assert bound.walk_for(26) is None
     many = np.asarray(made.raw(X)), np.asarray(made.predict(X))
-    for n in (1, 2, 25, 26, 64, 100):
+    for n in (1, 25, 26, 100):
         for found, wanted in zip((made.raw(X[:n]), made.predict(X[:n])), many, strict=True):
             np.testing.assert_array_equal(found, wanted[:n])
 
@@ -97,7 +99,7 @@ def test_outputs_of_their_own():
     one = model((2, 1, 3, 3))
     made = dataclasses.replace(one, base=jnp.zeros(2, one.base.dtype), trees_per_stage=2)
     X = rows(50)
-    values = np.asarray(one.leaf_values(X))[:, :, 0]
+    values = reached(one, walk(one.trees, X))[:, :, 0]
     wanted = np.stack([values[:, ::2].sum(axis=1), values[:, 1::2].sum(axis=1)], axis=1)
     np.testing.assert_allclose(made.raw(X), wanted, atol=1e-5 * np.abs(wanted).max())
 
@@ -108,11 +110,13 @@ def test_other_trees_are_walked():
     assert of_other_trees().raw(OTHERS).shape == (len(OTHERS), 3)
     made = model((2, 2))
     for name, change in (
-        ("feature", lambda part: part.at[1, 1].set((part[1, 1] + 1) % N_FEATURES)),
-        ("threshold", lambda part: part.at[1, 1].add(1)),
-        ("missing_right", lambda part: part.at[1, 1].set(~part[1, 1])),
+        ("feature", lambda own: (own + 1) % N_FEATURES),
+        ("threshold", lambda own: own + 1),
+        ("missing_right", lambda own: ~own),
     ):
-        trees = dataclasses.replace(made.trees, **{name: change(getattr(made.trees, name))})
+        part = np.array(getattr(made.trees, name))
+        part[1, 1] = change(part[1, 1])
+        trees = dataclasses.replace(made.trees, **{name: jnp.asarray(part)})
         assert _oblivious.levels_of(trees, made.values) is None, name
     assert _oblivious.levels_of(made.trees, jnp.zeros((2, made.trees.n_nodes, 33))) is None
     levels = _oblivious.levels_of(model((0, 1)).trees, model((0, 1)).values)

@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc.explanations._statistic import leaf_statistic
 from tests._forests import toy_data, toy_forest
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
 from tests.conftest import X64
 
@@ -87,8 +87,12 @@ def agree(found, expected, scale: float = 1.0) -> None:
         np.testing.assert_allclose(own_base, of_none, rtol=LIMIT, atol=LIMIT * scale)
 
 
+def counts_of(forest) -> np.ndarray:
+    return np.asarray(forest.count_table, float)[np.asarray(forest.code)]
+
+
 def cover_of(forest) -> np.ndarray:
-    return np.asarray(forest.count_table, float).sum(axis=1)[np.asarray(forest.code)]
+    return counts_of(forest).sum(axis=2)
 
 
 def small(n_classes: int, n_trees: int = 3) -> ju.Forest:
@@ -195,7 +199,7 @@ def test_a_learned_pool_of_two_countings():
     forest, given = small(3), instances(3, 2)
     forest = forest.with_count_set("oob", ju.count_leaves(forest, X[:70], y[:70]))
     pool = ju.LearnedPool([0.2, 0.3, 0.5], reads=("own", "oob"), size_power=0.5, strength=1.0, inbag_weight=0.25)
-    counts = 0.25 * np.asarray(forest.counts, float) + np.asarray(forest.of_counting("oob").counts, float)
+    counts = 0.25 * counts_of(forest) + counts_of(forest.of_counting("oob"))
     size = counts.sum(axis=2, keepdims=True) + 1
     table = size**0.5 * (counts + np.array([0.2, 0.3, 0.5])) / size
     found = ju.explain(forest, pool, given)
@@ -239,7 +243,7 @@ def test_masked_trees():
     forest, X, _, cover = counted(True)
     mask = np.array([[True, False, True], [False, True, False]])
     sample = np.array(toy_data(3)[0][50:53])
-    table = np.asarray(ju.Mean().lift(forest.counts)["score"], float)
+    table = counts_of(forest) / np.maximum(cover, 1)[..., None] - 1 / 3
     bound = ju.bind(forest, ju.Mean()).probability(X, tree_mask=mask)
     for background in (None, sample):
         found = ju.explain(forest, ju.Mean(), X, background=background, tree_mask=mask)
@@ -258,10 +262,12 @@ def test_masked_trees():
 
 def test_rows_of_another_counting_make_the_cover():
     forest, X = small(2), instances(2, 2)
-    data, y = toy_data(2)
-    other = ju.count_leaves(forest, data[:60], y[:60])  # many leaves have none
+    counts = counts_of(forest)
+    few = np.random.default_rng(0).random((*forest.code.shape, 1)) < 0.3
+    other = forest.with_counts((counts * few).astype(np.int32))  # many leaves have none
     found = ju.explain(forest, ju.Vote(), X, background=other)
-    table = np.asarray(ju.Vote().lift(forest.counts)["share"], float) / 3
+    chosen = counts == counts.max(axis=-1, keepdims=True)
+    table = chosen / chosen.sum(axis=-1, keepdims=True) / 3
     agree(found, [definition(6, by_cover(forest.trees, cover_of(other), table, x)) for x in X])
 
 
@@ -308,59 +314,6 @@ def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
     assert ju.explain(forest, ju.Mean(), np.zeros((0, 6), np.float32)).values.shape == (0, 6, 2)
 
 
-REFUSED = {
-    "no sum": (lambda f: ju.explain(f, ju.Median(), X), TypeError, "Median cannot be explained.*explain Mean of"),
-    "a minimum": (lambda f: ju.explain(f, ju.CautiousRule(), X), TypeError, "explain DempsterRule"),
-    "a mixture": (lambda f: ju.explain(f, ju.GeneralizedMixture(), X), TypeError, "explain Mean of the same forest"),
-    "calibrated": (lambda f: ju.explain(f, ju.Calibrated(ju.Mean()), X), TypeError, "its rule"),
-    "several": (lambda f: ju.explain(f, {"a": ju.Mean()}, X), TypeError, "Together cannot be explained"),
-    "an area": (lambda f: ju.explain(f, ju.BetaAggregation(), X), ValueError, r"explain BetaAggregation\('exact'\)"),
-    "entropies": (
-        lambda f: ju.explain(f, ju.UncertaintyDecomposition("interval"), X),
-        ValueError,
-        "entropies of means",
-    ),
-    "a veto": (
-        lambda f: ju.explain(f, ju.EvidenceAccumulation([0.5, 0.5], smoothing=0), X),
-        ValueError,
-        "vetoes a class",
-    ),
-    "no weight": (lambda f: ju.explain(f, ju.Weighted(ju.Mean(), [0, 0, 0]), X), ValueError, "all weights are 0"),
-    "no forest": (lambda f: ju.explain(ju.bind(f, ju.Mean()), ju.Mean(), X), TypeError, "Pass its forest"),
-    "other trees": (
-        lambda f: ju.explain(f, ju.Mean(), X, background=small(2, 4)),
-        ValueError,
-        "background is a forest of other trees",
-    ),
-    "no cover": (lambda f: ju.explain(boosted(), None, X), ValueError, "how many rows reached its leaves"),
-    "a combiner of values": (
-        lambda f: ju.explain(boosted(), ju.Mean(), X, background=f),
-        TypeError,
-        "hold values, no counts",
-    ),
-    "a model as rows": (
-        lambda f: ju.explain(f, ju.Mean(), X, background=RandomForestClassifier()),
-        TypeError,
-        "background is a RandomForestClassifier; pass a table",
-    ),
-    "trees as rows": (
-        lambda f: ju.explain(f, ju.Mean(), X, background=f.trees),
-        TypeError,
-        "background is a Trees; pass a table",
-    ),
-    "no rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:0]), ValueError, "background has no rows"),
-    "narrow rows": (lambda f: ju.explain(f, ju.Mean(), X, background=X[:, :3]), ValueError, "background has 3"),
-    "a mask": (
-        lambda f: ju.explain(f, ju.Mean(), X, tree_mask=np.ones((2, 2), bool)),
-        ValueError,
-        "tree_mask has shape",
-    ),
-    "a traced forest": (
-        lambda f: jax.jit(lambda f: ju.explain(f, ju.Mean(), X).values)(f),
-        TypeError,
-        "only X and tree_mask may be",
-    ),
-}
 X = instances(2)
 
 
@@ -371,10 +324,45 @@ def boosted():
     )
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name):
-    call, error, said = REFUSED[name]
-    refuses(error, said, call, small(2))
+def explained(combiner, **settings):
+    return ju.explain(small(2), combiner, X, **settings)
+
+
+def traced():
+    return jax.jit(lambda forest: ju.explain(forest, ju.Mean(), X).values)(small(2))
+
+
+def with_rows(background):
+    return explained(ju.Mean(), background=background)
+
+
+A_TABLE, IN_ALL = "; pass a table", np.ones((2, 2), bool)
+test_refusals = refusals(
+    ("no sum", lambda: explained(ju.Median()), "Median cannot be explained.*explain Mean of", TypeError),
+    ("a minimum", lambda: explained(ju.CautiousRule()), "explain DempsterRule", TypeError),
+    ("a mixture", lambda: explained(ju.GeneralizedMixture()), "explain Mean of the same forest", TypeError),
+    ("calibrated", lambda: explained(ju.Calibrated(ju.Mean())), "its rule", TypeError),
+    ("several", lambda: explained({"a": ju.Mean()}), "Together cannot be explained", TypeError),
+    ("an area", lambda: explained(ju.BetaAggregation()), r"explain BetaAggregation\('exact'\)"),
+    ("entropies", lambda: explained(ju.UncertaintyDecomposition("interval")), "entropies of means"),
+    ("a veto", lambda: explained(ju.EvidenceAccumulation([0.5, 0.5], smoothing=0)), "vetoes a class"),
+    ("no weight", lambda: explained(ju.Weighted(ju.Mean(), [0, 0, 0])), "all weights are 0"),
+    ("no forest", lambda: ju.explain(ju.bind(small(2), ju.Mean()), ju.Mean(), X), "Pass its forest", TypeError),
+    ("other trees", lambda: with_rows(small(2, 4)), "background is a forest of other trees"),
+    ("no cover", lambda: ju.explain(boosted(), None, X), "how many rows reached its leaves"),
+    (
+        "a combiner of values",
+        lambda: ju.explain(boosted(), ju.Mean(), X, background=small(2)),
+        "hold values, no counts",
+        TypeError,
+    ),
+    ("a model", lambda: with_rows(RandomForestClassifier()), f"is a RandomForestClassifier{A_TABLE}", TypeError),
+    ("trees", lambda: with_rows(small(2).trees), f"background is a Trees{A_TABLE}", TypeError),
+    ("no rows", lambda: with_rows(X[:0]), "background has no rows"),
+    ("narrow rows", lambda: with_rows(X[:, :3]), "background has 3"),
+    ("a mask", lambda: explained(ju.Mean(), tree_mask=IN_ALL), "tree_mask has shape"),
+    ("a traced forest", traced, "only X and tree_mask may be", TypeError),
+)
 
 
 @pytest.mark.parametrize("background", [None, "rows"])

@@ -36,15 +36,17 @@ def forest_of(n_classes, n_trees=N_TREES, **settings):
 
 @lru_cache
 def ensemble_of(name):
+    """Of nine trees with as many nodes, so that programs are shared."""
     X, y = data(3)
     twice = np.stack([np.nan_to_num(X[:, 0]), y], axis=1)
+    small, forest = {"max_leaf_nodes": 8}, RandomForestRegressor(N_TREES, max_leaf_nodes=8)
     model, targets = {
-        "two classes": (HistGradientBoostingClassifier(max_iter=5), y > 1),
-        "words": (HistGradientBoostingClassifier(max_iter=3), np.array([*"abc"])[y]),
-        "three classes": (GradientBoostingClassifier(n_estimators=4), y),
-        "three histograms": (HistGradientBoostingClassifier(max_iter=3), y),
-        "numbers": (RandomForestRegressor(5), y),
-        "two numbers": (RandomForestRegressor(5), twice),
+        "two classes": (HistGradientBoostingClassifier(max_iter=N_TREES, **small), y > 1),
+        "words": (HistGradientBoostingClassifier(max_iter=N_TREES // 3, **small), np.array([*"abc"])[y]),
+        "three classes": (GradientBoostingClassifier(n_estimators=N_TREES // 3, **small), y),
+        "three histograms": (HistGradientBoostingClassifier(max_iter=N_TREES // 3, **small), y),
+        "numbers": (forest, y),
+        "two numbers": (forest, twice),
     }[name]
     return ju.from_sklearn_values(model.fit(np.nan_to_num(X) if name == "three classes" else X, targets))
 

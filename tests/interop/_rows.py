@@ -1,10 +1,18 @@
-"""Rows where importers go wrong first: at thresholds, beside them, at the edges of floats; and leaves compared."""
+"""Rows where importers go wrong first: at thresholds, beside them, at the edges of floats; and leaves compared.
+
+Leaves, sums and answers of imported models also come from loops in NumPy: a model of another shape compiles nothing.
+"""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Trees
+from jaxunc.tables import encode_instances
+from tests._forests import order_key
 
 _LARGEST = float(np.finfo(np.float32).max)
 EDGES = (
@@ -52,13 +60,51 @@ def assert_same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
         assert all(len(np.unique(side)) == pairs.shape[1] for side in pairs), f"tree {t}"
 
 
+def walked(trees: Trees, X: Any) -> np.ndarray:
+    """The leaves ``[rows trees]`` that rows end in, test by test."""
+    child, feature, threshold, missing_right = (
+        np.asarray(getattr(trees, name)) for name in ("child", "feature", "threshold", "missing_right")
+    )
+    values = np.asarray(encode_instances(X, trees.columns, infinite=True).values)
+    keys, rows, tree = order_key(values), np.arange(len(values))[:, None], np.arange(len(child))
+    node = np.zeros((len(values), len(child)), np.int64)
+    for _ in range(trees.depth):
+        column, left = feature[tree, node], child[tree, node]
+        goes_right = keys[rows, column] > threshold[tree, node]
+        goes_right = np.where(np.isnan(values[rows, column]), missing_right[tree, node], goes_right)
+        node = np.where(left == node, node, left + goes_right)
+    return node
+
+
+def raw_of(model: AdditiveTrees, X: Any) -> np.ndarray:
+    """What `AdditiveTrees.raw` is, in float64."""
+    return summed(model, walked(model.trees, X))
+
+
+def answers_of(model: AdditiveTrees, X: Any) -> np.ndarray:
+    """What `AdditiveTrees.predict` is, in float64."""
+    raw = raw_of(model, X)
+    if model.class_labels is not None and len(model.class_labels) == 2 and raw.shape[1] == 1:
+        raw = np.concatenate([-raw, raw], axis=1)
+    of_link = {"identity": np.asarray, "exp": np.exp, "logistic": expit, "one-vs-rest": expit}
+    answers = of_link.get(model.link, lambda raw: softmax(raw, axis=1))(raw)
+    if model.link == "one-vs-rest":
+        answers = answers / answers.sum(axis=1, keepdims=True)
+    return answers[:, 0] if model.class_labels is None and answers.shape[1] == 1 else answers
+
+
+def reached(model: AdditiveTrees, leaves: np.ndarray) -> np.ndarray:
+    """What `AdditiveTrees.leaf_values` are ``[rows trees each]``, in float64."""
+    leaves = np.asarray(leaves)
+    return np.asarray(model.values, np.float64)[np.arange(leaves.shape[1]), leaves]
+
+
 def summed(model, leaves: np.ndarray, of=np.asarray) -> np.ndarray:
     """Return the sums of leaf values, or ``of`` them, ``[rows outputs]`` in float64, the base included."""
-    leaves, values = np.asarray(leaves), of(np.asarray(model.values, np.float64))
-    reached = values[np.arange(leaves.shape[1]), leaves]
-    total = np.tile(of(np.asarray(model.base, np.float64)), (len(leaves), 1))
-    if reached.shape[2] == model.n_outputs:
-        return total + reached.sum(axis=1)
+    values = of(reached(model, leaves))
+    total = np.tile(of(np.asarray(model.base, np.float64)), (len(values), 1))
+    if values.shape[2] == model.n_outputs:
+        return total + values.sum(axis=1)
     for t, output in enumerate(model.outputs_of_trees):
-        total[:, output] += reached[:, t, 0]
+        total[:, output] += values[:, t, 0]
     return total

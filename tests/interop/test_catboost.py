@@ -14,7 +14,7 @@ import jaxunc as ju
 from jaxunc.interop import from_catboost
 from tests._refusal import refuses
 
-from ._rows import assert_same_leaves, near, summed
+from ._rows import answers_of, assert_same_leaves, near, raw_of, walked
 
 catboost = pytest.importorskip("catboost")
 pytestmark = pytest.mark.once
@@ -54,16 +54,11 @@ def imported(model, **options):
     return ensemble
 
 
-def sums(ensemble, X) -> np.ndarray:
-    """By NumPy, which needs no compiling for each model."""
-    return summed(ensemble, ju.leaf_index(ensemble.trees, X))
-
-
 def assert_agrees(model, X, **options):
     ensemble = imported(model, **options)
-    assert_same_leaves(ju.leaf_index(ensemble.trees, X), model.calc_leaf_indexes(X))
+    assert_same_leaves(walked(ensemble.trees, X), model.calc_leaf_indexes(X))
     expected = model.predict(X, prediction_type="RawFormulaVal").reshape(len(X), -1)
-    np.testing.assert_allclose(sums(ensemble, X), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(raw_of(ensemble, X), expected, rtol=1e-6, atol=1e-6)
     return ensemble
 
 
@@ -87,7 +82,7 @@ def test_files_and_live_models_are_one(tmp_path):
     path = tmp_path / "model.json"
     model.save_model(str(path), format="json")
     first, *others = [imported(one) for one in (model, path, str(path), path.read_bytes())]
-    np.testing.assert_allclose(first.raw(X), sums(first, X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(first.raw(X), raw_of(first, X), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(first.predict(X), model.predict(X), rtol=2e-6, atol=1e-6)
     for other in others:
         assert all(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(other)))
@@ -104,7 +99,7 @@ def test_labels_of_classes(labels):
     ensemble = assert_agrees(model, X)
     assert ensemble.class_labels == tuple(labels)
     assert [type(one) for one in ensemble.class_labels] == [type(one) for one in labels]
-    probability = np.asarray(ensemble.predict(X))
+    probability = answers_of(ensemble, X)
     np.testing.assert_allclose(probability, model.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(np.array(labels)[probability.argmax(1)], model.predict(X).ravel())
 
@@ -121,7 +116,7 @@ def test_probabilities(loss, policy):
     options = {"loss_function": loss} | ({} if several else {"grow_policy": policy})
     model = catboost.CatBoostClassifier(**SMALL, **options).fit(X, target)
     ensemble = assert_agrees(model, X)
-    np.testing.assert_allclose(ensemble.predict(X), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(answers_of(ensemble, X), model.predict_proba(X), atol=1e-6)
     assert ensemble.class_labels == (None if several else tuple(range(target.max() + 1)))
 
 
@@ -132,7 +127,7 @@ def test_regressors(loss):
     X, y = data()
     target = np.stack([y, -y, y**2], 1) if loss == "MultiRMSE" else np.abs(y)
     model = catboost.CatBoostRegressor(**SMALL, loss_function=loss).fit(X, target)
-    np.testing.assert_allclose(assert_agrees(model, X).predict(X), model.predict(X), rtol=3e-6, atol=1e-6)
+    np.testing.assert_allclose(answers_of(assert_agrees(model, X), X), model.predict(X), rtol=3e-6, atol=1e-6)
 
 
 def test_scale_and_bias_and_sample_weights(rng):
@@ -147,7 +142,7 @@ def test_best_iteration():
     model = catboost.CatBoostRegressor(**SMALL | {"iterations": 200, "learning_rate": 0.9})
     model.fit(X[:300], y[:300], eval_set=(X[300:], y[300:]), early_stopping_rounds=10)
     ensemble = imported(model)
-    np.testing.assert_allclose(sums(ensemble, X)[:, 0], model.predict(X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(raw_of(ensemble, X)[:, 0], model.predict(X), rtol=1e-6, atol=1e-6)
     assert ensemble.n_trees == model.tree_count_ == model.best_iteration_ + 1 < 200
 
 
@@ -157,7 +152,7 @@ def test_classes_that_training_never_met():
     model.fit(X, np.digitize(y, [0, 1]) * 2)
     ensemble = imported(model)
     assert ensemble.class_labels == (0, 2, 4)
-    np.testing.assert_allclose(ensemble.predict(X), model.predict_proba(X)[:, ::2], atol=1e-6)
+    np.testing.assert_allclose(answers_of(ensemble, X), model.predict_proba(X)[:, ::2], atol=1e-6)
     np.testing.assert_array_less(model.predict_proba(X)[:, 1::2], 1e-300)
 
 
@@ -170,7 +165,7 @@ def test_trees_without_tests():
     ensemble = imported(json.dumps(whole).encode())
     whole["oblivious_trees"][1]["leaf_values"] = [0]
     without = imported(json.dumps(whole).encode())
-    np.testing.assert_allclose(sums(ensemble, X) - sums(without, X), np.full((len(X), 1), 0.25), atol=1e-6)
+    np.testing.assert_allclose(raw_of(ensemble, X) - raw_of(without, X), np.full((len(X), 1), 0.25), atol=1e-6)
 
 
 def test_columns():
@@ -210,12 +205,12 @@ def test_categories(options, rng):
     ensemble = assert_agrees(model, rows, pool=pool)
     assert ensemble.columns.nominal == (False, True, False, True, True)
     assert isinstance(ensemble.columns.levels[3].values[0], int)
-    expected = ju.leaf_index(ensemble.trees, rows)
+    expected = walked(ensemble.trees, rows)
     assert imported(saved(model, pool)).columns == ensemble.columns
     # What else holds the same values: integers as words, bools as integers, an array of objects.
     other = rows.assign(number=rows.number.astype(str), flag=rows.flag.astype(int), word=rows.word.astype("category"))
     for again in (other, rows.assign(flag=rows.flag.astype(int)).to_numpy(object)):
-        np.testing.assert_array_equal(ju.leaf_index(ensemble.trees, again), expected)
+        np.testing.assert_array_equal(walked(ensemble.trees, again), expected)
 
 
 def test_words_must_be_known():
@@ -234,7 +229,7 @@ def test_categories_that_no_tree_tests():
     frame, y, nominal = categories()
     constant = frame.assign(word="one", number=1, flag=True)
     model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20, cat_features=nominal).fit(constant, y)
-    np.testing.assert_allclose(sums(imported(model), frame)[:, 0], model.predict(constant), atol=1e-6)
+    np.testing.assert_allclose(raw_of(imported(model), frame)[:, 0], model.predict(constant), atol=1e-6)
 
 
 def refused_models():
@@ -281,7 +276,8 @@ def test_own_format(kind, tmp_path):
     made, known = ju.from_any(path), from_catboost(model)
     assert jax.tree.all(jax.tree.map(np.array_equal, made, known))
     assert made.class_labels == known.class_labels
-    np.testing.assert_allclose(made.raw(X).squeeze(), model.predict(X, prediction_type="RawFormulaVal"), atol=1e-5)
+    raw = model.predict(X, prediction_type="RawFormulaVal")
+    np.testing.assert_allclose(raw_of(made, X).squeeze(), raw, atol=1e-5)
 
 
 def test_own_format_without_words(tmp_path):
@@ -373,7 +369,7 @@ def test_bools_among_words(rng):
         pool = catboost.Pool(frame, y, cat_features=["member"])
         model = catboost.CatBoostClassifier(**SMALL, one_hot_max_size=10).fit(pool)
         made = from_catboost(model, pool=pool)
-        np.testing.assert_allclose(made.predict(frame), model.predict_proba(frame), atol=1e-6)
+        np.testing.assert_allclose(answers_of(made, frame), model.predict_proba(frame), atol=1e-6)
 
 
 @pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), (3, 7), (0.5, 1.5), (0, 2, 4)])
@@ -391,7 +387,7 @@ def test_old_files(labels, tmp_path):
     theirs.load_model(str(path), format="json")
     ours = from_catboost(path)
     assert ours.class_labels == tuple(theirs.classes_.tolist())
-    np.testing.assert_allclose(ours.predict(X), theirs.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(answers_of(ours, X), theirs.predict_proba(X), atol=1e-6)
     made["model_info"]["params"]["data_processing_options"] = {"class_names": ["a"]}
     with refuses(ValueError, "has classes"):
         from_catboost(json.dumps(made).encode())

@@ -8,8 +8,9 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_onnx
+from tests._refusal import refusals
 
-from ._rows import near
+from ._rows import answers_of, near, raw_of, walked
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -91,7 +92,7 @@ def run(model, X):
 def assert_agrees(model, X, labels=True):
     ours, theirs = from_onnx(model), run(model, X)
     ju.forest.check_trees(ours.trees)
-    answer = np.asarray(ours.predict(X)).reshape(len(X), -1)
+    answer = answers_of(ours, X).reshape(len(X), -1)
     np.testing.assert_allclose(answer, theirs[-1].reshape(answer.shape), rtol=2e-5, atol=2e-6)
     if labels and len(theirs) > 1:
         chosen = np.array(ours.class_labels)[np.argmax(answer, axis=1)]
@@ -102,7 +103,6 @@ def assert_agrees(model, X, labels=True):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.exhaustive(keep=4)
 def test_all_modes(seed, dtype):
     """One target a tree tells which leaf was reached: weights are powers of four, the sum is exact."""
     rng = np.random.default_rng(seed)
@@ -113,7 +113,7 @@ def test_all_modes(seed, dtype):
     attributes |= {"target_weights_as_tensor": numpy_helper.from_array(ids)} if double else {"target_weights": [*ids]}
     model = graph("TreeEnsembleRegressor", attributes | {"n_targets": 1}, dtype)
     X = rows(rng, dtype)
-    np.testing.assert_array_equal(from_onnx(model).predict(X), run(model, X)[0].ravel())
+    np.testing.assert_array_equal(answers_of(from_onnx(model), X), run(model, X)[0].ravel())
 
 
 @pytest.mark.parametrize("mode", ["BRANCH_EQ", "BRANCH_NEQ"])
@@ -134,7 +134,7 @@ def test_chains_of_equal_values(mode, least):
     model = graph("TreeEnsembleRegressor", attributes)
     x = np.concatenate([least + np.arange(-3, 20), least + np.arange(16) + 0.5, -codes, [np.nan, 0, -1]])
     X = np.stack([x, x * 0, x * 0], axis=1).astype(np.float32)
-    np.testing.assert_array_equal(from_onnx(model).predict(X), run(model, X)[0].ravel())
+    np.testing.assert_array_equal(answers_of(from_onnx(model), X), run(model, X)[0].ravel())
 
 
 def test_integers():
@@ -180,7 +180,6 @@ SCORES = {
 
 
 @pytest.mark.parametrize("name", SCORES)
-@pytest.mark.exhaustive(keep=4)
 def test_classifiers(name):
     rng = np.random.default_rng(1)
     classes, more = SCORES[name]
@@ -198,11 +197,13 @@ def test_classes_of_trees():
     attributes["class_ids"] = (np.array(attributes["class_treeids"]) % 3).tolist()
     ours = assert_agrees(graph("TreeEnsembleClassifier", attributes | {"classlabels_int64s": [0, 1, 2]}), rows(rng))
     assert ours.trees_per_stage == 3
+    X = rows(rng)
+    np.testing.assert_array_equal(ju.leaf_index(ours.trees, X), walked(ours.trees, X))
+    np.testing.assert_allclose(ours.predict(X), answers_of(ours, X), rtol=1e-6, atol=1e-6)
     assert ours.values.shape[2] == 1
 
 
 @pytest.mark.parametrize("step", ["Sigmoid", "Exp", "Softmax", "Normalizer"])
-@pytest.mark.exhaustive(keep=2)
 def test_nodes_after(step):
     rng = np.random.default_rng(4)
     if step == "Normalizer":
@@ -229,6 +230,21 @@ def test_casts_before():
     assert assert_agrees(model, rows(rng, np.float64)).columns.cuts is None
 
 
+def of_targets(attributes, **more):
+    own = weighted(np.random.default_rng(0), "target", [0]) | {"n_targets": 1}
+    return lambda: from_onnx(graph("TreeEnsembleRegressor", own | attributes, **more))
+
+
+def of_classes(classes, attributes, least):
+    """Classifiers that runtimes differ about."""
+    own = weighted(np.random.default_rng(0), "class", classes, least=least)
+    return lambda: from_onnx(graph("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1]} | own | attributes))
+
+
+def of_version_5(attributes):
+    return lambda: from_onnx(graph("TreeEnsemble", new_form() | attributes, opset=5))
+
+
 REFUSED = {
     "PROBIT": ({"post_transform": "PROBIT"}, {}, "post_transform is 'PROBIT'"),
     "SOFTMAX_ZERO": ({"post_transform": "SOFTMAX_ZERO"}, {}, "post_transform is 'SOFTMAX_ZERO'"),
@@ -242,14 +258,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
-    attributes, more, message = REFUSED[name]
-    own = weighted(np.random.default_rng(0), "target", [0]) | {"n_targets": 1}
-    with pytest.raises(ValueError, match=message):
-        from_onnx(graph("TreeEnsembleRegressor", own | attributes, **more))
-
-
 VAGUE = {
     "both, base": ([0, 1], {"base_values": [0.1, 0.2]}, -1, "differ about these"),
     "second": ([1], {}, -1, "weights for that at 1 alone"),
@@ -260,18 +268,12 @@ VAGUE = {
 }
 
 
-@pytest.mark.parametrize("name", VAGUE)
-def test_classifiers_that_runtimes_differ_about(name):
-    classes, more, least, message = VAGUE[name]
-    own = weighted(np.random.default_rng(0), "class", classes, least=least)
-    with pytest.raises(ValueError, match=message):
-        from_onnx(graph("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1]} | own | more))
-
-
-def test_transforms_that_runtimes_number_otherwise():
-    attributes = new_form() | {"post_transform": 2}
-    with pytest.raises(ValueError, match="LOGISTIC in the standard"):
-        from_onnx(graph("TreeEnsemble", attributes, opset=5))
+test_refusals = refusals(
+    *((name, of_targets(attributes, **more), words) for name, (attributes, more, words) in REFUSED.items()),
+    *((name, of_classes(*classes, least), words) for name, (*classes, least, words) in VAGUE.items()),
+    ("numbered otherwise", of_version_5({"post_transform": 2}), "LOGISTIC in the standard"),
+    ("no source", lambda: from_onnx(3), "int; pass a path", TypeError),
+)
 
 
 @pytest.mark.parametrize("kind", ["target", "class"])
@@ -295,16 +297,14 @@ def test_sources(tmp_path):
     model = graph("TreeEnsembleRegressor", weighted(rng, "target", [0]) | {"n_targets": 1})
     content, path, X = model.SerializeToString(), tmp_path / "model.onnx", rows(rng)
     path.write_bytes(content)
-    expected = np.asarray(from_onnx(model).raw(X))
+    expected = raw_of(from_onnx(model), X)
     for source in (path, str(path), content):
-        np.testing.assert_array_equal(from_onnx(source).raw(X), expected)
+        np.testing.assert_array_equal(raw_of(from_onnx(source), X), expected)
     twice = onnx.ModelProto.FromString(content)
     twice.graph.node.append(twice.graph.node[0])
     for source, said in ((content[:-20], "no ONNX model"), (b"", "0 nodes of trees"), (twice, "2 nodes of trees")):
         with pytest.raises(ValueError, match=said):
             from_onnx(source)
-    with pytest.raises(TypeError, match="int; pass a path"):
-        from_onnx(3)
 
 
 def test_warns_of_missing_values_that_skl2onnx_lost():
@@ -329,5 +329,5 @@ def test_made_by_skl2onnx():
                 made = skl2onnx.to_onnx(model.fit(X, labels), X[:1])
             with pytest.warns(UserWarning, match="skl2onnx"):
                 ours = from_onnx(made)
-            np.testing.assert_allclose(ours.predict(X), model.predict_proba(X), atol=1e-6)
+            np.testing.assert_allclose(answers_of(ours, X), model.predict_proba(X), atol=1e-6)
             assert list(ours.class_labels) == model.classes_.tolist()

@@ -12,6 +12,8 @@ from jaxunc.interop import from_any, from_lightgbm
 from jaxunc.streaming import predict_files
 from tests._refusal import refuses
 
+from ._rows import answers_of, raw_of
+
 pytestmark = pytest.mark.once
 
 lgb = pytest.importorskip("lightgbm")
@@ -64,7 +66,7 @@ def test_forms_of_a_file(form, categorical, rng, tmp_path):
         for read in (from_any, from_lightgbm):
             model = read(given)
             assert isinstance(model, AdditiveTrees)
-            found = np.asarray(model.predict(X))
+            found = answers_of(model, X)
             np.testing.assert_allclose(found if form == "an old name" else found[:, 1], wanted, atol=1e-6)
 
 
@@ -80,7 +82,7 @@ def test_cut_files_are_no_old_ones(rng):
                 except ValueError:
                     continue
                 assert not categorical or "end of parameters" in text[:end]
-                np.testing.assert_allclose(model.predict(X)[:, 1], booster.predict(X), atol=1e-6)
+                np.testing.assert_allclose(answers_of(model, X)[:, 1], booster.predict(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["none", "null", "na"])
@@ -94,7 +96,7 @@ def test_old_names_of_no_objective(form, rng):
     text = booster.model_to_string()
     assert "[objective: custom]" in text
     model = from_lightgbm(text.replace("[objective: custom]", f"[objective: {form}]"))
-    np.testing.assert_allclose(model.predict(X), booster.predict(X, raw_score=True), atol=1e-6)
+    np.testing.assert_allclose(answers_of(model, X), booster.predict(X, raw_score=True), atol=1e-6)
 
 
 def test_answers_of_the_first_trees_alone_are_refused(rng):
@@ -103,7 +105,8 @@ def test_answers_of_the_first_trees_alone_are_refused(rng):
     known = lgb.LGBMClassifier(pred_early_stop=True, pred_early_stop_margin=0.2, **settings).fit(X, X[:, 0] > 0)
     with refuses(ValueError, "pred_early_stop, by which it answers from its first trees.*model.booster_"):
         from_any(known)
-    np.testing.assert_allclose(from_lightgbm(known.booster_).predict(X)[:, 1], known.booster_.predict(X), atol=1e-6)
+    model = from_lightgbm(known.booster_)
+    np.testing.assert_allclose(answers_of(model, X)[:, 1], known.booster_.predict(X), atol=1e-6)
 
 
 SMALL = {"verbose": -1, "n_jobs": 1, "min_child_samples": 5, "min_data_per_group": 1, "cat_smooth": 0.1}
@@ -115,7 +118,7 @@ def fitted(frame, y, categorical: Any = "auto", **settings):
 
 
 def assert_answers(model, known, frame, atol=1e-5):
-    np.testing.assert_allclose(np.asarray(model.predict(frame)), known.predict(frame), atol=atol)
+    np.testing.assert_allclose(answers_of(model, frame), known.predict(frame), atol=atol)
 
 
 @pytest.mark.parametrize("n_levels", [3, 12, 60, 150, 400])
@@ -151,14 +154,14 @@ def test_names_with_spaces_and_other_signs(rng, tmp_path):
     for model in (from_lightgbm(known), from_lightgbm(path)):
         assert model.columns.names == tuple(written.columns)
         for one in (frame, written, frame.rename(columns={"mean radius": "mean_radius"})):
-            np.testing.assert_allclose(model.predict(one), known.predict(frame), atol=1e-5)
+            np.testing.assert_allclose(answers_of(model, one), known.predict(frame), atol=1e-5)
         for other in (frame[NAMES[::-1]], written[list(written)[::-1]]):
             with refuses(ValueError, "in another order"):
                 model.predict(other)
         with refuses(ValueError, "missing .'mean_radius'., unexpected .'mean-radius'."):
             model.predict(frame.rename(columns={"mean radius": "mean-radius"}))
     ju.save(tmp_path / "own", model)
-    np.testing.assert_array_equal(ju.load(tmp_path / "own").predict(frame), model.predict(frame))
+    np.testing.assert_array_equal(answers_of(ju.load(tmp_path / "own"), frame), answers_of(model, frame))
 
 
 def test_names_of_files(rng, tmp_path):
@@ -191,8 +194,8 @@ def test_columns_that_the_model_calls_alike(rng):
         with pytest.raises(ValueError, match="in another order") as caught:
             model.raw(data)
         advice = str(caught.value).partition("pass X")[2].partition("], with")[0] + "]"
-        found = model.raw(eval(f"X{advice}", {"X": data, "model": model}))
-        np.testing.assert_array_equal(found, model.raw(frame))
+        found = raw_of(model, eval(f"X{advice}", {"X": data, "model": model}))
+        np.testing.assert_array_equal(found, raw_of(model, frame))
 
 
 def of_integers(rng):
@@ -256,10 +259,10 @@ def test_random_frames(seed):
     wanted = known.predict(frame)
     categories = list(frame.columns[is_category])
     model = from_lightgbm(known, category_columns=categories or None)
-    np.testing.assert_allclose(model.predict(frame), wanted, atol=1e-4)
+    np.testing.assert_allclose(answers_of(model, frame), wanted, atol=1e-4)
     said = ""
     try:
-        found = from_lightgbm(known).predict(frame)
+        found = answers_of(from_lightgbm(known), frame)
     except (ValueError, TypeError) as error:
         found, said = wanted, str(error)
     np.testing.assert_allclose(found, wanted, atol=1e-4)

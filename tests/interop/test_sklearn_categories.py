@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn.tree
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
@@ -17,6 +16,7 @@ from jaxunc.counting import oob_mask
 from jaxunc.estimators import CombinedForestClassifier
 from tests._refusal import refuses
 
+from ._rows import answers_of, walked
 from .test_sklearn import FutureTree
 
 NAMES, NOMINAL = ["x", "word", "z", "number"], (1, 3)
@@ -169,8 +169,8 @@ def test_categories_go_where_they_go_there(kind, seed):
     levels: Any = forest.trees.columns.levels
     assert [own is not None for own in levels] == [False, True, False, True]
     assert set(levels[3].values) <= set(range(-15, 120, 3))
-    bound = ju.bind(forest, ju.Mean())
-    for given in (asked, pl.from_pandas(asked), asked.to_numpy(object)):
+    bound, polars = ju.bind(forest, ju.Mean()), pytest.importorskip("polars")
+    for given in (asked, polars.from_pandas(asked), asked.to_numpy(object)):
         np.testing.assert_allclose(bound.probability(given), wanted, atol=1e-6)
     if "bag" not in kind:
         np.testing.assert_allclose(bound.probability(frame), model.predict_proba(frame), atol=1e-6)
@@ -184,7 +184,7 @@ def test_regressors():
         model = CodedRegressor(5, random_state=0).fit(frame, y * 5.0 + frame.index)
     made = ju.from_any(model)
     assert isinstance(made, ju.additive.AdditiveTrees)
-    np.testing.assert_allclose(made.predict(asked), model.predict(asked), rtol=1e-6)
+    np.testing.assert_allclose(answers_of(made, asked), model.predict(asked), rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:every leaf of this forest holds one class")
@@ -211,7 +211,7 @@ def test_out_of_bag_counts(kind):
     model = MODELS[kind](1).fit(X, y)
     mask = oob_mask(model, len(y), X=X, y=y)
     forest = ju.count_leaves(ju.from_any(model), X, y, tree_mask=mask)
-    ours, table = np.asarray(ju.leaf_index(forest, X)), np.asarray(forest.count_table)
+    ours, table = walked(forest.trees, X), np.asarray(forest.count_table)
     for t, (member, shown) in enumerate(zip(model.estimators_, model.estimators_samples_, strict=True)):
         unseen = np.setdiff1d(np.arange(len(y)), shown)
         np.testing.assert_array_equal(np.flatnonzero(mask[:, t]), unseen)
@@ -249,7 +249,7 @@ def test_labels_as_export_dict_tells_them(coded, monkeypatch):
     monkeypatch.setitem(ESTIMATORS_LABELS, id(model), labels)
     read = ju.from_sklearn(model)
     assert read.trees.columns == known.trees.columns
-    np.testing.assert_array_equal(ju.leaf_index(read, asked), ju.leaf_index(known, asked))
+    np.testing.assert_array_equal(walked(read.trees, asked), walked(known.trees, asked))
     monkeypatch.setitem(ESTIMATORS_LABELS, id(model), [labels[0][::-1], labels[1]])
     with refuses(ValueError, "does not tell which values have which codes"):
         ju.from_sklearn(model)

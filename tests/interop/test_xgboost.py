@@ -15,7 +15,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_xgboost
 from tests._refusal import refuses
 
-from ._rows import assert_same_leaves, near, summed, thresholds
+from ._rows import answers_of, assert_same_leaves, near, raw_of, summed, thresholds, walked
 
 xgboost: Any = pytest.importorskip("xgboost")
 VERSION = tuple(map(int, xgboost.__version__.split(".")[:2]))
@@ -30,39 +30,51 @@ def data(rng, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def check(model: Any, booster: Any, X: Any, **iterations) -> AdditiveTrees:
+def check(model: Any, booster: Any, X: Any, *, compiled: bool = False, **iterations) -> AdditiveTrees:
+    """Check leaves and sums by loops in NumPy, which compile nothing; ``compiled`` also as users have them."""
     made = from_xgboost(model)
     matrix = xgboost.DMatrix(X, enable_categorical=True)
-    leaves = ju.leaf_index(made.trees, X)
+    leaves = walked(made.trees, X)
     assert_same_leaves(leaves, booster.predict(matrix, pred_leaf=True, **iterations))
-    raw = np.asarray(made.raw(X))
+    raw = summed(made, leaves)
     margin = booster.predict(matrix, output_margin=True, **iterations).reshape(raw.shape)
     size = max(1.0, float(np.abs(margin).max()))
     np.testing.assert_allclose(raw, margin, atol=2e-5 * size)
-    np.testing.assert_allclose(raw, summed(made, leaves), atol=1e-6 * size)
+    if compiled:
+        np.testing.assert_array_equal(ju.leaf_index(made.trees, X), leaves)
+        np.testing.assert_allclose(made.raw(X), raw, atol=1e-6 * size)
     return made
 
 
 VECTORS = {"multi_strategy": "multi_output_tree", "tree_method": "hist"}
 # From 3.4 on dropout is a setting of any trees, and the names of other boosters warn.
 DART = {"rate_drop": 0.5, "one_drop": 1, **({} if VERSION >= (3, 4) else {"booster": "dart"})}
+PARALLEL = {"num_parallel_tree": 2}
+
+
+def classifier(n_estimators: int, **settings) -> Any:
+    """All have twelve trees of up to 32 nodes, and share their programs."""
+    return xgboost.XGBClassifier(n_estimators=n_estimators, **{"max_depth": 4} | settings)
+
+
+def regressor(n_estimators: int, **settings) -> Any:
+    return xgboost.XGBRegressor(n_estimators=n_estimators, max_depth=4, **settings)
+
+
 ESTIMATORS = {
-    "binary": lambda y: (xgboost.XGBClassifier(n_estimators=30), y > 0),
-    "classes": lambda y: (xgboost.XGBClassifier(n_estimators=8), y),
-    "forest": lambda y: (xgboost.XGBClassifier(n_estimators=1, num_parallel_tree=12, subsample=0.8), y),
-    "boosted forests": lambda y: (xgboost.XGBClassifier(n_estimators=4, num_parallel_tree=3), y),
-    "regression": lambda y: (xgboost.XGBRegressor(n_estimators=20), y * 1e4),
-    "targets": lambda y: (xgboost.XGBRegressor(n_estimators=10), np.stack([y, -y], axis=1)),
-    "counts": lambda y: (xgboost.XGBRegressor(n_estimators=10, objective="count:poisson"), y),
-    "leaf-wise": lambda y: (xgboost.XGBClassifier(n_estimators=10, grow_policy="lossguide", max_leaves=20), y > 0),
-    "dropout": lambda y: (xgboost.XGBClassifier(n_estimators=8, **DART), y),
-    "dropout of forests": lambda y: (
-        xgboost.XGBRegressor(n_estimators=8, num_parallel_tree=2, normalize_type="forest", **DART),
-        y * 10.0,
-    ),
-    "vectors of classes": lambda y: (xgboost.XGBClassifier(n_estimators=8, **VECTORS), y),
-    "vectors in forests": lambda y: (xgboost.XGBClassifier(n_estimators=3, num_parallel_tree=4, **VECTORS), y),
-    "vectors of targets": lambda y: (xgboost.XGBRegressor(n_estimators=8, **VECTORS), np.stack([y, -2.5 * y], axis=1)),
+    "binary": lambda y: (classifier(12), y > 0),
+    "classes": lambda y: (classifier(4), y),
+    "forest": lambda y: (classifier(1, num_parallel_tree=4, subsample=0.8), y),
+    "boosted forests": lambda y: (classifier(2, **PARALLEL), y),
+    "regression": lambda y: (regressor(12), y * 1e4),
+    "targets": lambda y: (regressor(4), np.stack([y, -y, y * y], axis=1)),
+    "counts": lambda y: (regressor(12, objective="count:poisson"), y),
+    "leaf-wise": lambda y: (classifier(12, max_depth=0, grow_policy="lossguide", max_leaves=16), y > 0),
+    "dropout": lambda y: (classifier(4, **DART), y),
+    "dropout of forests": lambda y: (regressor(6, normalize_type="forest", **PARALLEL, **DART), y * 10.0),
+    "vectors of classes": lambda y: (classifier(12, **VECTORS), y),
+    "vectors in forests": lambda y: (classifier(6, **PARALLEL, **VECTORS), y),
+    "vectors of targets": lambda y: (regressor(12, **VECTORS), np.stack([y, -2.5 * y, y * y], axis=1)),
 }
 
 
@@ -73,7 +85,7 @@ def test_estimators(name, rng):
     model.fit(X, y, sample_weight=rng.integers(1, 4, len(X)))
     more = near(thresholds(from_xgboost(model).trees), 1500, rng)
     X = np.concatenate([X, np.where(np.isinf(more), np.nan, more)])  # XGBoost refuses infinite values
-    made = check(model, model.get_booster(), X)
+    made = check(model, model.get_booster(), X, compiled=True)
     classifies = hasattr(model, "classes_")
     wanted = model.predict_proba(X) if classifies else model.predict(X)
     np.testing.assert_allclose(made.predict(X), wanted, atol=1e-6 if classifies else 2e-5 * np.abs(wanted).max())
@@ -82,12 +94,12 @@ def test_estimators(name, rng):
 
 def test_the_trees_that_answer(rng, tmp_path):
     X, y = data(rng)
-    model = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=2, learning_rate=1.0)
+    model = classifier(200, early_stopping_rounds=2, learning_rate=1.0)
     model.fit(X[:400], y[:400], eval_set=[(X[400:], y[400:])], verbose=False)
     booster, best = model.get_booster(), model.best_iteration + 1
     made = check(model, booster, X, iteration_range=(0, best))
     assert made.n_trees == 3 * best < 3 * booster.num_boosted_rounds()
-    np.testing.assert_allclose(made.predict(X), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(answers_of(made, X), model.predict_proba(X), atol=1e-6)
     whole = check(booster, booster, X)
     for form in ("json", "ubj"):
         booster.save_model(tmp_path / f"model.{form}")
@@ -95,7 +107,7 @@ def test_the_trees_that_answer(rng, tmp_path):
             again = from_xgboost(tmp_path / f"model.{form}")
         assert jax.tree.all(jax.tree.map(np.array_equal, again, made))
         assert again.class_labels == (0, 1, 2)
-    np.testing.assert_allclose(whole.first_stages(best).raw(X), made.raw(X))
+    np.testing.assert_allclose(raw_of(whole.first_stages(best), X), raw_of(made, X))
 
 
 @pytest.mark.parametrize("max_cat_to_onehot", [1, 100])
@@ -107,19 +119,19 @@ def test_categories(rng, max_cat_to_onehot):
     frame.loc[rng.random(n) < 0.1, "word"] = None
     frame = frame.astype({"word": "category", "number": "category"})
     frame.loc[rng.random(n) < 0.1, "number"] = None
-    settings = {"enable_categorical": True, "max_cat_to_onehot": max_cat_to_onehot, "max_depth": 5}
+    settings = {"enable_categorical": True, "max_cat_to_onehot": max_cat_to_onehot, "max_depth": 4}
     model = xgboost.XGBClassifier(n_estimators=12, **settings).fit(frame[:600], y[:600])
-    made = check(model, model.get_booster(), frame)
+    made = check(model, model.get_booster(), frame, compiled=True)
     levels: Any = made.columns.levels
     assert levels[1].values == tuple("abcdef")
     words = frame.astype({"word": object, "number": float})
-    np.testing.assert_array_equal(made.raw(words), made.raw(frame))
+    np.testing.assert_array_equal(walked(made.trees, words), walked(made.trees, frame))
     codes = np.stack([frame.x, *(frame[name].cat.codes for name in ("word", "number"))], axis=1).astype(np.float32)
     codes[codes[:, 1] < 0, 1] = np.nan
     codes[codes[:, 2] < 0, 2] = np.nan
     parts = ("feature", "threshold", "child", "missing_right", "tree_depth")
     of_codes = ju.forest.Trees(*(getattr(made.trees, name) for name in parts), columns=made.columns.of_codes())
-    np.testing.assert_array_equal(ju.leaf_index(of_codes, codes), ju.leaf_index(made.trees, frame))
+    np.testing.assert_array_equal(walked(of_codes, codes), walked(made.trees, frame))
     weird = np.array([[0, code, 0] for code in (-1, -0.5, 0.5, 2.7, 5.99, 6, 100)], np.float32)
     booster = xgboost.XGBClassifier(n_estimators=12, **settings, feature_types=["q", "c", "c"])
     booster.fit(np.nan_to_num(codes), y)
@@ -170,13 +182,13 @@ def test_vector_leaves(objective, rng, tmp_path):
         booster = xgboost.train(settings, matrix, 5)
         made = check(booster, booster, X)
         assert (made.values.shape[2], made.trees_per_stage, made.n_trees) == (3, 1, 5)
-        np.testing.assert_allclose(made.predict(X), booster.predict(matrix), atol=1e-6, rtol=1e-5)
+        np.testing.assert_allclose(answers_of(made, X), booster.predict(matrix), atol=1e-6, rtol=1e-5)
         first = booster.predict(matrix, output_margin=True, iteration_range=(0, 2))
-        np.testing.assert_allclose(made.first_stages(2).raw(X), first, atol=1e-5)
+        np.testing.assert_allclose(raw_of(made.first_stages(2), X), first, atol=1e-5)
         booster.save_model(tmp_path / "model.ubj")
         assert jax.tree.all(jax.tree.map(np.array_equal, from_xgboost(tmp_path / "model.ubj"), made))
         again = from_xgboost(edited(booster, before_leaf_weights))
-        np.testing.assert_array_equal(again.raw(X), made.raw(X))
+        np.testing.assert_array_equal(raw_of(again, X), raw_of(made, X))
 
 
 def before_leaf_weights(document: dict) -> None:
@@ -215,8 +227,8 @@ def test_vector_leaves_behind_categories(rng):
     matrix = xgboost.DMatrix(frame, feature_types=["c", "float"])
     made = from_xgboost(content)
     assert made.columns.nominal == (True, False)
-    np.testing.assert_allclose(made.raw(frame), booster.predict(matrix, output_margin=True), atol=2e-5)
-    np.testing.assert_allclose(made.raw(X), made.raw(frame))
+    np.testing.assert_allclose(raw_of(made, frame), booster.predict(matrix, output_margin=True), atol=2e-5)
+    np.testing.assert_allclose(raw_of(made, X), raw_of(made, frame))
 
 
 DAMAGED_VECTORS = {
@@ -269,7 +281,7 @@ def test_pruned_trees(gamma, rng, tmp_path):
     check(pruned, pruned, X)
     treelite: Any = pytest.importorskip("treelite")
     made = ju.from_treelite(treelite.frontend.from_xgboost(pruned))
-    np.testing.assert_allclose(made.predict(X)[:, 1], pruned.predict(xgboost.DMatrix(X)), atol=1e-6)
+    np.testing.assert_allclose(answers_of(made, X)[:, 1], pruned.predict(xgboost.DMatrix(X)), atol=1e-6)
 
 
 @pytest.mark.parametrize("missing", [-999, 0.0, np.float32(3), np.inf, -np.inf])
@@ -281,7 +293,7 @@ def test_other_numbers_for_missing_values(missing, rng):
     with refuses(ValueError, r"takes .* for a missing value .*set_params\(missing=np.nan\)"):
         from_xgboost(model)
     made = from_xgboost(model.set_params(missing=np.nan))
-    np.testing.assert_allclose(made.predict(holes), model.predict_proba(holes), atol=1e-6)
+    np.testing.assert_allclose(answers_of(made, holes), model.predict_proba(holes), atol=1e-6)
     old = {"scikit_learn": json.dumps({"missing": float(missing)})}
     with refuses(ValueError, "for a missing value .*Load it into a Booster"):
         from_xgboost(edited(model.get_booster(), lambda d: d["learner"].update(attributes=old)))
@@ -301,15 +313,15 @@ def test_best_iterations(rng, tmp_path):
         assert booster.best_iteration + 1 < booster.num_boosted_rounds()
         for one in (model, loaded, model.set_params(n_estimators=3)):
             made = from_xgboost(one)
-            np.testing.assert_allclose(made.predict(X), one.predict_proba(X), atol=1e-6)
+            np.testing.assert_allclose(answers_of(made, X), one.predict_proba(X), atol=1e-6)
         assert made.n_trees == (booster.best_iteration + 1) * further.get("num_parallel_tree", 1)
         for part_of in (booster, booster[:4], booster[0:4:2]):
             check(part_of, part_of, X)
         longer = xgboost.XGBClassifier(n_estimators=4, **further).fit(X, y, xgb_model=booster)
-        np.testing.assert_allclose(from_xgboost(longer).predict(X), longer.predict_proba(X), atol=1e-6)
+        np.testing.assert_allclose(answers_of(from_xgboost(longer), X), longer.predict_proba(X), atol=1e-6)
     loaded = xgboost.XGBClassifier(early_stopping_rounds=5)
     loaded.load_model(bytearray(xgboost.XGBClassifier(n_estimators=6).fit(X, y).get_booster().save_raw()))
-    np.testing.assert_allclose(from_xgboost(loaded).predict(X), loaded.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(answers_of(from_xgboost(loaded), X), loaded.predict_proba(X), atol=1e-6)
     for best, said in (("99", "best iteration is 99, and has 6"), ("x", "expected an integer")):
         loaded.get_booster().set_attr(best_iteration=best)
         with refuses(ValueError, said):
@@ -348,7 +360,7 @@ def test_objectives_and_base_scores(objective, rng):
             return
         made = check(model, model, X)
         if objective != "multi:softmax":
-            answer, theirs = np.asarray(made.predict(X)), model.predict(rows)
+            answer, theirs = answers_of(made, X), model.predict(rows)
             answer = answer[:, 1] if answer.shape != theirs.shape else answer
             np.testing.assert_allclose(answer, theirs, atol=2e-5 * max(1, float(np.abs(theirs).max())))
 
@@ -358,7 +370,7 @@ def test_quantiles_that_newer_versions_sort(rng):
     settings = {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5]}
     document = json.loads(xgboost.train(settings, xgboost.DMatrix(X, label=X[:, 0]), 2).save_raw("json"))
     document["version"] = [3, 3, 0]
-    assert from_xgboost(json.dumps(document).encode()).raw(X).shape == (len(X), 2)
+    assert from_xgboost(json.dumps(document).encode()).n_outputs == 2
     document["version"] = [3, 4, 0]
     with refuses(ValueError, "several quantiles"):
         from_xgboost(json.dumps(document).encode())
@@ -429,7 +441,7 @@ def test_words_outside_of_ascii(rng):
 
     made = from_xgboost(edited(model.get_booster(), lambda d: newer(d, [3, 4, 0])))
     for given in (frame(words), frame(words).astype({"größe": object})):
-        np.testing.assert_allclose(made.predict(given), model.predict_proba(frame(words)), atol=1e-6)
+        np.testing.assert_allclose(answers_of(made, given), model.predict_proba(frame(words)), atol=1e-6)
     for version in ([3, 1, 0], [3, 3, 1]):
         with refuses(ValueError, "column 0 are words outside of ASCII"):
             from_xgboost(edited(model.get_booster(), lambda d, v=version: newer(d, v)))
@@ -448,4 +460,4 @@ def test_files_that_know_codes_alone(rng):
     with refuses(TypeError, r"columns \['c'\] .* are categories, and the model knows the codes"):
         made.predict(frame([10, 7, 30, 20]))
     for given in (frame([0, 1, 2, 3]), pd.DataFrame({"c": code, "x": x})):
-        np.testing.assert_allclose(made.predict(given), model.predict_proba(frame([10, 7, 30, 20])), atol=1e-6)
+        np.testing.assert_allclose(answers_of(made, given), model.predict_proba(frame([10, 7, 30, 20])), atol=1e-6)

@@ -10,8 +10,9 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_ydf
+from tests._refusal import refuses
 
-from ._rows import assert_same_leaves, near, summed
+from ._rows import answers_of, assert_same_leaves, near, raw_of, walked
 
 ydf: Any = pytest.importorskip("ydf")
 pytestmark = pytest.mark.once
@@ -74,7 +75,7 @@ def assert_agrees(model, X: pd.DataFrame) -> Any:
     """The leaves of every tree; returns the import."""
     made: Any = from_ydf(model)
     ju.forest.check_trees(made.trees)
-    assert_same_leaves(ju.leaf_index(made.trees, X[COLUMNS]), model.predict_leaves(X))
+    assert_same_leaves(walked(made.trees, X[COLUMNS]), model.predict_leaves(X))
     return made
 
 
@@ -87,15 +88,10 @@ def test_boosted_classes(options, rng):
     X = rows(model, rng)
     made = assert_agrees(model, X)
     assert (made.n_outputs, made.class_labels, made.link) == (3, ("0", "1", "2"), "softmax")
-    power = np.exp(sums(made, X))
+    power = np.exp(raw_of(made, X[COLUMNS]))
     np.testing.assert_allclose(power / power.sum(axis=1, keepdims=True), model.predict(X), atol=2e-5)
     model.set_output_logits(True)
-    np.testing.assert_allclose(sums(made, X), model.predict(X), rtol=2e-5, atol=2e-5)
-
-
-def sums(made, X) -> np.ndarray:
-    """By NumPy, which needs no compiling for each model."""
-    return summed(made, ju.leaf_index(made.trees, X[COLUMNS]))
+    np.testing.assert_allclose(raw_of(made, X[COLUMNS]), model.predict(X), rtol=2e-5, atol=2e-5)
 
 
 def test_two_classes(rng):
@@ -117,7 +113,7 @@ def test_regression(kind, options, rng):
     X = rows(model, rng)
     made, link = assert_agrees(model, X), "exp" if options.get("loss") == "POISSON" else "identity"
     assert (made.class_labels, made.link) == (None, link)
-    raw = sums(made, X)[:, 0]
+    raw = raw_of(made, X[COLUMNS])[:, 0]
     np.testing.assert_allclose(np.exp(raw) if link == "exp" else raw, model.predict(X), rtol=2e-5, atol=2e-5)
 
 
@@ -166,19 +162,13 @@ def test_other_models(rng):
     for learner, rows, said in (
         (ydf.IsolationForestLearner(**two), frame, "ISOLATION_FOREST for ANOMALY"),
         (ydf.GradientBoostedTreesLearner(**ranking, **two), frame, "for RANKING"),
-        (
-            ydf.RandomForestLearner(**oblique, **two),
-            frame,
-            "tree 0 has a NumericalSparseObliqueCondition",
-        ),
+        (ydf.RandomForestLearner(**oblique, **two), frame, "tree 0 has a NumericalSparseObliqueCondition"),
         (ydf.RandomForestLearner(label="y", **of_sets), sets, "'words' is CATEGORICAL_SET"),
     ):
-        with pytest.raises(ValueError, match=said):
-            from_ydf(learner.train(rows))
-    with pytest.raises(TypeError, match="model is a int"):
-        from_ydf(3)
-    with pytest.raises(TypeError, match="prior is for forests"):
-        from_ydf(fitted("GradientBoostedTrees", num_trees=1), prior=[0.3, 0.3, 0.4])
+        refuses(ValueError, said, from_ydf, learner.train(rows))
+    refuses(TypeError, "model is a int", from_ydf, 3)
+    boosted = fitted("GradientBoostedTrees", num_trees=1)
+    refuses(TypeError, "prior is for forests", from_ydf, boosted, prior=[0.3, 0.3, 0.4])
 
 
 class Changed:
@@ -205,8 +195,7 @@ def test_broken_trees(what):
     while not leaf.is_leaf:
         leaf = leaf.neg_child
     root = ydf.tree.NonLeaf(condition=test, pos_child=leaf, neg_child=leaf)
-    with pytest.raises(ValueError, match="tree 0"):
-        from_ydf(Changed(model, [SimpleNamespace(root=root)]))
+    refuses(ValueError, "tree 0", from_ydf, Changed(model, [SimpleNamespace(root=root)]))
 
 
 def test_broken_models():
@@ -218,8 +207,7 @@ def test_broken_models():
         (boosted, trees[:11], "11 trees, 3 an iteration"),
         (boosted, list(cart.iter_trees()) * 3, "hold no values"),
     ):
-        with pytest.raises(ValueError, match=said):
-            from_ydf(Changed(model, own))
+        refuses(ValueError, said, from_ydf, Changed(model, own))
 
 
 def test_bools_among_words(rng, tmp_path):
@@ -236,7 +224,7 @@ def test_bools_among_words(rng, tmp_path):
         made = ju.load(tmp_path / "model.safetensors")
         texts = frame.assign(member=[None if one is None else str(one) for one in cells])
         for given in (frame[["x", "member"]], texts[["x", "member"]]):
-            np.testing.assert_allclose(made.predict(given)[:, 1], model.predict(given), atol=1e-5)
+            np.testing.assert_allclose(answers_of(made, given)[:, 1], model.predict(given), atol=1e-5)
 
 
 def test_missing_values_go_where_tests_say():
@@ -248,4 +236,4 @@ def test_missing_values_go_where_tests_say():
     learner = ydf.GradientBoostedTreesLearner(label="y", num_trees=10, discretize_numerical_columns=True)
     model = learner.train(frame.assign(y=np.where(y, "u", "d")))
     model.force_engine("GradientBoostedTreesGeneric")
-    np.testing.assert_allclose(from_ydf(model).predict(frame)[:, 1], model.predict(frame), atol=1e-5)
+    np.testing.assert_allclose(answers_of(from_ydf(model), frame)[:, 1], model.predict(frame), atol=1e-5)
