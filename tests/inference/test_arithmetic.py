@@ -18,14 +18,15 @@ import jaxunc as ju
 from tests._refusal import refuses
 
 X, y = load_breast_cancer(return_X_y=True)
-RULES = {
-    "mean": ju.Mean(),
+_SEVERAL = {
     "vote": ju.Vote(),
     "pooling": ju.Pooling(),
     "evidence": ju.EvidenceAccumulation(np.array([0.4, 0.6])),
     "dempster": ju.DempsterRule(),
     "median": ju.Median(),
 }
+RULES = {"mean": ju.Mean(), "several": ju.combiners.Together(**_SEVERAL)}
+"""One rule, and statistics of all kinds beside each other."""
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,10 @@ def updated(tree):
     optimizer = optax.sgd(0.1)
     updates, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
     return eqx.combine(optax.apply_updates(params, updates), static)
+
+
+def assert_same(found, expected):
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def of_floats(function):
@@ -71,15 +76,14 @@ KEEP = {
 @pytest.mark.parametrize("name", RULES)
 def test_kept(forest, name, operation):
     bound = ju.bind(forest, RULES[name])
-    expected = np.asarray(bound.probability(X[:70]))
-    np.testing.assert_array_equal(KEEP[operation](bound).probability(X[:70]), expected)
+    assert_same(KEEP[operation](bound).probability(X[:70]), bound.probability(X[:70]))
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_saved_from_the_host(forest, name, tmp_path):
     bound = ju.bind(forest, RULES[name])
     ju.save(tmp_path / "model", jax.device_get(bound))
-    np.testing.assert_array_equal(ju.load(tmp_path / "model").probability(X[:70]), bound.probability(X[:70]))
+    assert_same(ju.load(tmp_path / "model").probability(X[:70]), bound.probability(X[:70]))
 
 
 @pytest.mark.parametrize("walk", ["levels", "blocks"])
