@@ -95,7 +95,8 @@ def test_on_the_host(forest, walk):
     program = jax.jit(lambda bound, X: bound.probability(X))
     np.testing.assert_array_equal(program(jax.device_get(bound), X[:40]), program(bound, X[:40]))
     inside = jax.device_get(bound)
-    np.testing.assert_array_equal(jax.jit(lambda X: inside.probability(X))(X[:40]), program(bound, X[:40]))
+    found = jax.jit(lambda X: inside.probability(X))(X[:40])  # another program: the forest is a constant
+    np.testing.assert_allclose(found, program(bound, X[:40]), rtol=1e-6)
     np.testing.assert_array_equal(inside.probability(X[:40]), bound.probability(X[:40]))
     file = io.BytesIO()
     eqx.tree_serialise_leaves(file, bound)
