@@ -6,7 +6,6 @@ import pickle
 import warnings
 import weakref
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from tests._rules import EVERY, RULES, make
 
 pytestmark = pytest.mark.once
 
-COUNTS = jnp.array([[[3, 1], [0, 4], [2, 2]], [[1, 0], [0, 0], [5, 9]]])
+COUNTS = np.array([[[3, 1], [0, 4], [2, 2]], [[1, 0], [0, 0], [5, 9]]], np.int32)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -105,7 +104,7 @@ def test_two_rules_have_two_programs_and_methods_are_pytrees():
     assert once.score == once.score
     assert once.score != twice.score
     assert once.score != once.answer
-    np.testing.assert_array_equal(2 * jax.jit(once.score)(COUNTS), jax.jit(twice.score)(COUNTS))
+    np.testing.assert_array_equal(2 * np.asarray(jax.jit(once.score)(COUNTS)), jax.jit(twice.score)(COUNTS))
     rule = ju.EvidenceAccumulation(0.25)
     assert len(jax.tree.leaves(rule.score)) == len(jax.tree.leaves(rule))
     assert rule.score.__name__ == "score"
@@ -117,7 +116,7 @@ def test_two_rules_have_two_programs_and_methods_are_pytrees():
 def test_methods_pickle_by_name(method):
     again = pickle.loads(pickle.dumps(method))
     assert (type(again), again.__name__) == (type(method), method.__name__)
-    assert eqx.tree_equal(again.__wrapped__.__self__, method.__wrapped__.__self__)
+    jax.tree.map(np.testing.assert_array_equal, again.__wrapped__.__self__, method.__wrapped__.__self__)
 
 
 def test_programs_do_not_keep_a_rule():
@@ -175,11 +174,13 @@ def test_shares_and_honest_counts_are_no_reason_to_warn(name, times):
 LEAVES = np.array([[3, 1], [0, 4]])
 
 
+@jax.jit
 def lead(counts):
     """The lead of class 1, without a bound."""
     return (counts[..., 1] - counts[..., 0]).astype(jnp.float32)
 
 
+@jax.jit
 def small(counts):
     """Shares, between -1/2 and 1/2."""
     return counts[..., 1] / counts.sum(axis=-1) - 0.5

@@ -7,24 +7,24 @@ import pytest
 
 import jaxunc as ju
 from tests._forests import toy_forest
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 from tests._rules import RULES, make
 
 pytestmark = pytest.mark.once
 
-COUNTS = jnp.ones((4, 3, 2))
+COUNTS = np.ones((4, 3, 2))
 
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize(
     ("counts", "match"),
     [
-        (jnp.array([[[1.0, -1.0], [1, 1], [1, 1]]]), "counts holds negative"),
-        (jnp.array([[[1.0, jnp.nan], [1, 1], [1, 1]]]), "counts holds NaN"),
-        (jnp.array([[[1.0, jnp.inf], [1, 1], [1, 1]]]), "counts holds NaN or infinite"),
-        (jnp.ones(2), "tree axis"),
-        (jnp.ones((3, 1)), "last axis"),
-        (jnp.ones(()), "last axis"),
+        (np.array([[[1.0, -1.0], [1, 1], [1, 1]]]), "counts holds negative"),
+        (np.array([[[1.0, np.nan], [1, 1], [1, 1]]]), "counts holds NaN"),
+        (np.array([[[1.0, np.inf], [1, 1], [1, 1]]]), "counts holds NaN or infinite"),
+        (np.ones(2), "tree axis"),
+        (np.ones((3, 1)), "last axis"),
+        (np.ones(()), "last axis"),
     ],
     ids=["negative", "nan", "infinite", "no trees", "one class", "scalar"],
 )
@@ -36,7 +36,7 @@ def test_counts(name, counts, match):
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.binary_only])
 def test_rules_for_two_classes(name):
     with refuses(ValueError, "scorer returned shape" if name == "mean_own_scorer" else "OneVsRest"):
-        make(name, 3, 3)(jnp.ones((4, 3, 3)))
+        make(name, 3, 3)(np.ones((4, 3, 3)))
 
 
 class Least(ju.Combiner):
@@ -51,60 +51,69 @@ class Least(ju.Combiner):
         return stat
 
 
-THREE = jnp.ones((4, 3, 3))
+THREE = np.ones((4, 3, 3))
 FOUR_TREES = ju.Weighted(ju.Mean(), np.ones(4))
 TOGETHER = ju.combiners.Together
-UNCERTAINTIES = [ju.UncertaintyDecomposition(kind) for kind in ("plausibility", "entropy")]
-PRIORS = [
-    (np.array([1.0, 0.0]), "prior.*not positive"),
-    (np.array([1.5, -0.5]), "prior.*not positive"),
-    (np.array([0.5, 0.6]), "prior.*adds to"),
-    *((prior, "prior") for prior in (np.array([np.nan, 1.0]), 0.0, 1.5)),
-    (np.ones((2, 2)) / 2, "prior has shape"),
-]
-WEIGHTS = [
-    *(([1.0, wrong, 1.0], "weights=.* must be") for wrong in (-1.0, np.nan, np.inf)),
-    *((wrong, "weights has shape") for wrong in (1.0, np.ones((3, 2)))),
-]
-REFUSED = [
-    (ValueError, "margin compares two classes", lambda: ju.margin(jnp.ones((4, 3)))),
-    *((ValueError, match, lambda prior=prior: ju.EvidenceAccumulation(prior)) for prior, match in PRIORS),
-    (ValueError, "prior has 3 classes", lambda: ju.EvidenceAccumulation(np.array([0.2, 0.3, 0.5]))(COUNTS)),
-    *((ValueError, "smoothing", lambda s=s: ju.EvidenceAccumulation(0.5, s)) for s in (-0.1, np.nan, np.inf)),
+
+
+def _made(kind, *settings, **others):
+    return lambda: kind(*settings, **others)
+
+
+def _asked(rule, counts=COUNTS):
+    return lambda: rule(counts)
+
+
+def _scored(scorer, counts=COUNTS):
+    return lambda: ju.Mean(scorer)(counts)
+
+
+test_refusals = refusals(
+    ("margin of three", lambda: ju.margin(np.ones((4, 3))), "margin compares two classes"),
+    *(
+        (f"prior {prior}", _made(ju.EvidenceAccumulation, np.asarray(prior)), words)
+        for prior, words in (
+            ([1.0, 0.0], "prior.*not positive"),
+            ([1.5, -0.5], "prior.*not positive"),
+            ([0.5, 0.6], "prior.*adds to"),
+            ([np.nan, 1.0], "prior"),
+            (0.0, "prior"),
+            (1.5, "prior"),
+            ([[0.5, 0.5], [0.5, 0.5]], "prior has shape"),
+        )
+    ),
+    ("prior of three", _asked(ju.EvidenceAccumulation(np.array([0.2, 0.3, 0.5]))), "prior has 3 classes"),
+    *((f"smoothing {s}", _made(ju.EvidenceAccumulation, 0.5, s), "smoothing") for s in (-0.1, np.nan, np.inf)),
     (
-        *(ValueError, "prior_term='linear' is unknown.*'log', 'published_code'"),
-        lambda: ju.EvidenceAccumulation(0.5, prior_term="linear"),
+        "prior term",
+        _made(ju.EvidenceAccumulation, 0.5, prior_term="linear"),
+        "prior_term='linear' is unknown.*'log', 'published_code'",
     ),
-    *((ValueError, "eps", lambda eps=eps: ju.DempsterRule(eps=eps)) for eps in (-1e-5, 1.0, 2, np.nan)),
-    *((ValueError, match, lambda w=w: ju.Weighted(ju.Mean(), np.asarray(w))) for w, match in WEIGHTS),
-    (ValueError, r"weights.*\(4,\).*3 trees", lambda: FOUR_TREES(COUNTS)),
-    (ValueError, r"weights.*\(4,\).*12 trees", lambda: ju.bind(toy_forest(2), FOUR_TREES)),
-    (ValueError, "weights", lambda: TOGETHER(a=TOGETHER(b=FOUR_TREES))(COUNTS)),
-    (ValueError, "Least merges by", lambda: ju.Weighted(Least(), np.ones(3))),
-    (ValueError, "at least one combiner", TOGETHER),
-    (TypeError, "mean=.*is no Combiner", lambda: TOGETHER(mean=ju.scorers.probability)),
-    (TypeError, "Together answers with dict", lambda: ju.OneVsRest(TOGETHER(mean=ju.Mean()))(THREE)),
-    (TypeError, "GeneralizedVote answers with Preference", lambda: ju.OneVsRest(ju.GeneralizedVote(1.0))(THREE)),
+    *((f"eps {eps}", _made(ju.DempsterRule, eps=eps), "eps") for eps in (-1e-5, 1.0, 2, np.nan)),
     *(
-        (TypeError, "UncertaintyDecomposition answers with Uncertainty", lambda rule=rule: ju.OneVsRest(rule)(THREE))
-        for rule in UNCERTAINTIES
+        (f"weight {w}", _made(ju.Weighted, ju.Mean(), np.array([1.0, w, 1.0])), "weights=.* must be")
+        for w in (-1.0, np.nan, np.inf)
     ),
+    ("one weight", _made(ju.Weighted, ju.Mean(), np.asarray(1.0)), "weights has shape"),
+    ("weights of two axes", _made(ju.Weighted, ju.Mean(), np.ones((3, 2))), "weights has shape"),
+    ("four weights", _asked(FOUR_TREES), r"weights.*\(4,\).*3 trees"),
+    ("four weights bound", lambda: ju.bind(toy_forest(2), FOUR_TREES), r"weights.*\(4,\).*12 trees"),
+    ("four weights within", _asked(TOGETHER(a=TOGETHER(b=FOUR_TREES))), "weights"),
+    ("weights of a minimum", _made(ju.Weighted, Least(), np.ones(3)), "Least merges by"),
+    ("none together", TOGETHER, "at least one combiner"),
+    ("function together", _made(TOGETHER, mean=ju.scorers.probability), "mean=.*is no Combiner", TypeError),
+    ("several by class", _asked(ju.OneVsRest(TOGETHER(mean=ju.Mean())), THREE), "answers with dict", TypeError),
+    ("preferences by class", _asked(ju.OneVsRest(ju.GeneralizedVote(1.0)), THREE), "with Preference", TypeError),
     *(
-        (ValueError, "scorer returned shape", lambda scorer=scorer: ju.Mean(scorer)(COUNTS))
-        for scorer in (lambda counts: counts, lambda counts: counts[..., None], lambda counts: jnp.sum(counts))
+        (f"{kind} by class", _asked(ju.OneVsRest(ju.UncertaintyDecomposition(kind)), THREE), "Uncertainty", TypeError)
+        for kind in ("plausibility", "entropy")
     ),
-    (ValueError, "scorer returned shape", lambda: ju.Mean(lambda counts: counts[..., 0])(THREE)),
-    *(
-        (TypeError, "scorer=.*not a function", lambda scorer=scorer: ju.Mean(scorer))
-        for scorer in (None, "probability", 3)
-    ),
-]
-
-
-@pytest.mark.parametrize(("error", "match", "call"), REFUSED)
-def test_refused(error, match, call):
-    with refuses(error, match):
-        call()
+    ("scores of classes", _scored(lambda counts: counts), "scorer returned shape"),
+    ("a column of scores", _scored(lambda counts: counts[..., None]), "scorer returned shape"),
+    ("one score", _scored(lambda counts: jnp.sum(counts)), "scorer returned shape"),
+    ("one score of three", _scored(lambda counts: counts[..., 0], THREE), "scorer returned shape"),
+    *((f"scorer {s}", _made(ju.Mean, s), "scorer=.*not a function", TypeError) for s in (None, "probability", 3)),
+)
 
 
 def test_unknown_merges():
@@ -142,7 +151,7 @@ def test_lifts_of_wrong_shape(lift):
 
 
 def test_readouts_that_a_rule_has_not():
-    np.testing.assert_array_equal(ju.margin(jnp.array([[1.0, 3.0]])), [2])
+    np.testing.assert_array_equal(ju.margin(np.array([[1.0, 3.0]])), [2])
     rule = Least()
     np.testing.assert_array_equal(rule(COUNTS), 1)
     for readout in ("score", "probability", "log_probability"):

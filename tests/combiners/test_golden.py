@@ -3,6 +3,7 @@
 Class scores of evidence accumulation are the references' logarithms plus log C.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def trees_of(entry: dict) -> np.ndarray:
 @pytest.fixture(params=ENSEMBLES, ids=IDS)
 def ensemble(request):
     """An entry and its leaves ``[trees 2]``."""
-    return request.param, jnp.asarray(trees_of(request.param))
+    return request.param, trees_of(request.param)
 
 
 def answer_of(rule, counts):
@@ -32,8 +33,8 @@ def answer_of(rule, counts):
     n_trees = counts.shape[0]
     if n_trees > 100:
         return rule.answer(counts)
-    filled = jnp.pad(counts, ((0, 100 - n_trees), (0, 0)), constant_values=7)
-    return combine_counts(rule, filled, None, jnp.arange(100) < n_trees)
+    filled = np.pad(counts, ((0, 100 - n_trees), (0, 0)), constant_values=7)
+    return combine_counts(rule, jnp.asarray(filled), None, jnp.asarray(np.arange(100) < n_trees))
 
 
 @pytest.mark.parametrize("scorer", ["p_prob", "p_pls"])
@@ -69,7 +70,7 @@ def test_evidence(ensemble, smoothing, tolerance):
     answer = answer_of(rule, counts)
     if expected is None:
         assert smoothing == 0  # an empty leaf has no evidence then, which the references leave open
-        filled = counts[jnp.sum(counts, axis=-1) > 0]
+        filled = counts[counts.sum(axis=-1) > 0]
         if filled.shape[0]:
             tolerance.check(answer.class_scores, answer_of(rule, filled).class_scores, scale=1.0)
         else:
@@ -116,7 +117,7 @@ def test_evidence_of_the_published_code(ensemble, tolerance):
         )
         # The logit is a difference of two logarithms, to whose size the tolerance is relative.
         answer = answer_of(rule, counts)
-        size = float(jnp.abs(answer.class_scores).max())
+        size = float(np.abs(answer.class_scores).max())
         tolerance.check(answer.score, expected["published_code_logit"], scale=max(1.0, size))
 
 
@@ -129,14 +130,14 @@ def test_dempster(ensemble, eps, tolerance):
     answer = answer_of(ju.DempsterRule(False, eps), counts)
     logs = [expected["log_q_neg"], expected["log_q_pos"]]
     tolerance.check(answer.class_scores, logs, kind="pi", scale=1.0, what="log Q")
-    margin, size = ju.margin(answer.class_scores), max(1.0, *(abs(log) for log in logs))
+    margin, size = np.diff(np.asarray(answer.class_scores))[0], max(1.0, *(abs(log) for log in logs))
     tolerance.check(margin, expected["logit_q"], kind="pi", scale=size, what="logit")
     # exp of a logarithm: its relative error grows with the logarithm's size
     tolerance.check(answer.score, expected["score"], kind="pi", scale=1e-10, what="score")
     masses = expected["normalised"]
     pignistic = [masses["neg"] + masses["omega"] / 2, masses["pos"] + masses["omega"] / 2]
     tolerance.check(answer.probability, pignistic, kind="pi", scale=1e-10, what="pignistic probability")
-    normalized = ju.DempsterRule(True, eps).finish(answer.class_scores)
+    normalized = jax.jit(ju.DempsterRule(True, eps).finish)(answer.class_scores)
     tolerance.check(normalized.score, expected["score_normalised"], kind="pi", scale=1e-10, what="normalised score")
     tolerance.check(normalized.probability, answer.probability)
 
@@ -265,14 +266,14 @@ def test_examples_of_the_paper(tolerance):
     """Two witnesses, five suspects: only the one whom neither excludes remains. And the first example: averaging and
     pooling disagree; A is class 0."""
     crime, example = (golden("paper_examples")[name] for name in ("crime", "introduction_leaves"))
-    counts = jnp.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
+    counts = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
     answer = ju.EvidenceAccumulation(np.array(crime["prior"]), smoothing=0.0).answer(counts)
-    tolerance.check(jnp.exp(answer.class_scores) / 5, crime["scores"])
+    tolerance.check(np.exp(answer.class_scores) / 5, crime["scores"])
     tolerance.check(answer.probability, crime["posterior"])
     np.testing.assert_array_equal(np.isneginf(answer.class_scores), [True, True, False, True, True])
-    counts = jnp.array(example["counts_A_B"])
-    tolerance.check(ju.Mean().probability(counts)[0], example["average_probability_of_A"])
-    tolerance.check(ju.Pooling().probability(counts)[0], example["pooled_probability_of_A"])
+    rules = ju.combiners.Together(average=ju.Mean(), pooled=ju.Pooling())
+    for name, probability in rules.probability(np.array(example["counts_A_B"])).items():
+        tolerance.check(np.asarray(probability)[0], example[f"{name}_probability_of_A"])
 
 
 SONAR = {

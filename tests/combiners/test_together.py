@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 PRIOR = np.array([0.5, 0.3125, 0.1875])
 
@@ -47,20 +47,16 @@ def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: ju.Stack({}), ValueError, "rules is empty"),
-        (lambda: ju.Stack([]), ValueError, "rules is empty"),
-        (lambda: ju.Stack({"mean": "mean"}), TypeError, "is no Combiner"),
-        (lambda: ju.Stack(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
-        (lambda: ju.Stack(ju.Mean()), TypeError, "are no combiners by name"),
-        (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are no combiners by name"),
-        (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 combiners"),
-        (lambda: ju.Stack({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
-        (lambda: ju.Stack([ju.Mean(ju.scorers.linear)])(np.ones((4, 3, 2))), ValueError, "no probabilities to average"),
-    ],
+BOTH = {"mean": ju.Mean(), "vote": ju.Vote()}
+UNBOUNDED = [ju.Mean(ju.scorers.linear)]
+test_refusals = refusals(
+    ("no names", lambda: ju.Stack({}), "rules is empty"),
+    ("no rules", lambda: ju.Stack([]), "rules is empty"),
+    ("a word by name", lambda: ju.Stack({"mean": "mean"}), "is no Combiner", TypeError),
+    ("a word", lambda: ju.Stack(["mean"]), r"rules\['0'\]='mean' is no Combiner", TypeError),
+    ("one rule", lambda: ju.Stack(ju.Mean()), "are no combiners by name", TypeError),
+    ("a number as a name", lambda: ju.Stack({0: ju.Mean()}), "are no combiners by name", TypeError),
+    ("two weights of one", lambda: ju.Stack([ju.Mean()], [0.5, 0.5]), "one number for each of 1 combiners"),
+    ("weights", lambda: ju.Stack(BOTH, [0.5, 0.6]), "add to 1"),
+    ("scores", lambda: jax.eval_shape(ju.Stack(UNBOUNDED), np.ones((4, 3, 2))), "no probabilities to average"),
 )
-def test_bad_settings(make, error, match):
-    with refuses(error, match):
-        make()

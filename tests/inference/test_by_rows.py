@@ -10,7 +10,6 @@ import pytest
 import jaxunc as ju
 from jaxunc.inference import _fold, _leaves
 from jaxunc.inference._by_rows import ByRows
-from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.random_trees._multiway import reached_leaves
 from tests.random_trees.test_random_trees import grown, mixed
@@ -18,8 +17,7 @@ from tests.random_trees.test_random_trees import grown, mixed
 pytestmark = pytest.mark.once
 
 
-@pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum"]))
-@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ju.forest.MODES)
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
     forest = grown(5, 7).with_empty_leaves(mode)

@@ -93,16 +93,23 @@ def test_of_all_trees_a_level_at_a_time(name, monkeypatch, tolerance):
 @pytest.mark.parametrize("name", ["mean", pytest.param("vote by size", marks=pytest.mark.exhaustive)])
 def test_parts_and_padding_of_the_trees(name, monkeypatch):
     forest, X, mask = data(name)
-    X, mask = jnp.asarray(np.nan_to_num(X)), jnp.asarray(mask)
+    X = np.nan_to_num(X)
     monkeypatch.setattr(_planes, "WIDE", WIDE)
     packed = ju.bind(forest, make(name, forest.n_classes, forest.n_trees)).engine.packed
-    halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
-    carry = halves[1].advance(halves[0].advance(packed.start(len(X)), X), X)
-    assert_same_bits(packed.result(carry), packed.merge(X))
-    whole = jnp.pad(mask, ((0, 0), (0, 3)), constant_values=True)
+    merge = jax.jit(lambda packed, X, *mask: packed.merge(X, *mask))
+
+    @jax.jit
+    def in_halves(packed, X):
+        halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
+        return packed.result(halves[1].advance(halves[0].advance(packed.start(len(X)), X), X))
+
+    whole = merge(packed, X)
+    assert_same_bits(in_halves(packed, X), whole)
+    assert_same_bits(merge(pickle.loads(pickle.dumps(packed)), X), whole)
+    more = np.pad(mask, ((0, 0), (0, 3)), constant_values=True)
     fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]
-    assert_same_bits(fields(packed.padded(3).merge(X, whole)), fields(packed.merge(X, mask)))
-    assert_same_bits(pickle.loads(pickle.dumps(packed)).merge(X), packed.merge(X))
+    padded = jax.jit(lambda packed, X, mask: packed.padded(3).merge(X, mask))
+    assert_same_bits(fields(padded(packed, X, more)), fields(merge(packed, X, mask)))
 
 
 @pytest.mark.parametrize(
@@ -110,15 +117,15 @@ def test_parts_and_padding_of_the_trees(name, monkeypatch):
 )
 def test_gradients_are_those_of_planes(merge, monkeypatch, rng):
     forest, X, mask = data()
-    table = jnp.asarray(rng.random((forest.n_trees, forest.n_nodes, 5)).round(1), jnp.float32)
-    weights = jnp.asarray(rng.random((len(X), 5)), jnp.float32)
+    table = rng.random((forest.n_trees, forest.n_nodes, 5)).round(1).astype(np.float32)
+    weights = rng.random((len(X), 5)).astype(np.float32)
 
     def loss(table, mask):
         merged = ju.inference.fold(forest, table, X, merge=merge, tree_mask=mask)
         merged = merged.value if merge == "exact_sum" else merged
         return jnp.sum(weights * jnp.where(jnp.isfinite(merged), merged, 0))
 
-    planes, wide = both_ways(monkeypatch, lambda: [jax.grad(loss)(table, one) for one in (None, jnp.asarray(mask))])
+    planes, wide = both_ways(monkeypatch, lambda: [jax.jit(jax.grad(loss))(table, one) for one in (None, mask)])
     for a, b in zip(wide, planes, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 

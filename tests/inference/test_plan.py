@@ -97,7 +97,7 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
     assert bound.engine.packed.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
     with_missing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
     found = jax.jit(lambda bound, X: bound(X))
-    np.testing.assert_array_equal(found(bound, with_missing), bound(with_missing))
+    np.testing.assert_allclose(found(bound, with_missing), bound(with_missing), rtol=1e-6)
 
 
 @pytest.mark.once
@@ -129,7 +129,7 @@ def test_tops_and_plans_are_kept_while_their_trees_are():
 @pytest.mark.once
 def test_the_drawn_tree():
     """What `jaxunc.inference` shows of places and exits."""
-    three, five, nine = np.asarray(order_key(jnp.array([3.0, 5.0, 9.0])))
+    three, five, nine = np.asarray(jax.jit(order_key)(np.array([3.0, 5.0, 9.0], np.float32)))
     nodes = TreeNodes(
         feature=np.array([0, 0, 1, 0, 0, 0, 0]),
         threshold=np.array([three, 0, five, nine, 0, 0, 0]),
@@ -140,7 +140,11 @@ def test_the_drawn_tree():
     plan = make_plan(lay_out([nodes], ju.tables.Columns(2))[0], missing=False)
     np.testing.assert_array_equal(plan.top.tests, [[0, 1, 2]])
     np.testing.assert_array_equal(plan.top.entry, [[1, 1, 3, 4]])
-    keys = by_column(column_keys(jnp.array([[5.0, 2.0]]), missing=False))
-    tree = jax.tree.map(lambda array: array[0], plan)
-    assert _enter(tree, keys).tolist() == [2]
-    assert walk_tree(tree, keys).tolist() == [9]
+
+    @jax.jit
+    def exit_and_leaf(plan, X):
+        keys = by_column(column_keys(X, missing=False))
+        tree = jax.tree.map(lambda array: array[0], plan)
+        return _enter(tree, keys), walk_tree(tree, keys)
+
+    assert [place.tolist() for place in exit_and_leaf(plan, np.array([[5.0, 2.0]], np.float32))] == [[2], [9]]

@@ -69,6 +69,9 @@ def counted(n_classes: int, kind: str) -> ju.Forest:
     return forest if kind == "whole" else forest.with_counts(np.asarray(forest.counts) * factor)
 
 
+merge = jax.jit(lambda packed, X, *mask: packed.merge(X, *mask))
+
+
 def both_ways(rule, forest, walk: str = "blocks"):
     """The trees packed from a table of all leaves, and from distinct rows."""
     table = ju.inference.leaf_table(forest, rule)
@@ -95,26 +98,32 @@ OTHERS = [(2, "fractions"), (2, "large"), (3, "whole")]
     ],
 )
 def test_merges_as_planes_do(name, n_classes, kind):
-    forest, X = counted(n_classes, kind), jnp.asarray(toy_data(n_classes)[0][:100])
+    forest, X = counted(n_classes, kind), toy_data(n_classes)[0][:100]
     of_table, of_rows = both_ways(RULES[name], forest)
-    assert_same_bits(of_rows.merge(X), of_table.merge(X))
+    assert_same_bits(merge(of_rows, X), merge(of_table, X))
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.exhaustive(keep=1)
 def test_masks_padding_and_parts_of_the_trees(walk, rng):
-    forest, X = counted(2, "whole"), jnp.asarray(toy_data(2)[0][:100])
+    forest, X = counted(2, "whole"), toy_data(2)[0][:100]
     mask = rng.random((len(X), forest.n_trees)) < 0.7
     of_table, of_rows = both_ways(RULES["report by leaf_size"], forest, walk)
-    expected = of_table.merge(X, jnp.asarray(mask))
-    assert_same_bits(of_rows.merge(X, jnp.asarray(mask)), expected)
-    padded = np.pad(mask, ((0, 0), (0, 2)), constant_values=True)
-    assert_same_bits(of_rows.padded(2).merge(X, jnp.asarray(padded))["vote"]["mass"], expected["vote"]["mass"])
-    halves = of_rows.of_trees(0, 2), of_rows.of_trees(2, forest.n_trees)
-    carry = halves[1].advance(halves[0].advance(of_rows.start(len(X)), X), X)
+    expected = merge(of_table, X, mask)
+    assert_same_bits(merge(of_rows, X, mask), expected)
+    more = np.pad(mask, ((0, 0), (0, 2)), constant_values=True)
+    padded = jax.jit(lambda packed, X, mask: packed.padded(2).merge(X, mask))(of_rows, X, more)
+    assert_same_bits(padded["vote"]["mass"], expected["vote"]["mass"])
+
+    @jax.jit
+    def in_halves(packed, X):
+        halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
+        return packed.result(halves[1].advance(halves[0].advance(packed.start(len(X)), X), X))
+
+    halves = in_halves(of_rows, X)
     if walk == "blocks":
-        assert_same_bits(of_rows.result(carry), of_table.merge(X))
+        assert_same_bits(halves, merge(of_table, X))
 
 
 @pytest.mark.once

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas
 import pytest
 import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
@@ -197,6 +196,7 @@ def test_memory_of_many_columns():
 @pytest.mark.once
 def test_frames_of_sparse_columns_and_copies():
     """Frames are made dense as a whole: they say nothing of rows by themselves."""
+    pandas = pytest.importorskip("pandas")
     bound, X = ju.bind(sparse_forest(2), ju.Mean()), sparse_data()
     frame = pandas.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X))
     expected = np.asarray(bound.probability(X))

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from jaxunc import metrics
 from tests._golden import golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 from tests.conftest import TYPED
 from tests.metrics import _reference as reference
 
@@ -25,6 +25,11 @@ metric stays as it is if all instances come twice.)"""
 def _log(probs):
     with np.errstate(divide="ignore"):
         return jnp.log(probs) if isinstance(probs, jax.Array) else np.log(probs)
+
+
+def many(*columns) -> list[np.ndarray]:
+    """The same instances several times, so that they are N."""
+    return [np.tile(column, (N // len(column), *[1] * (np.ndim(column) - 1))) for column in columns]
 
 
 OF_PROBABILITIES = {
@@ -107,17 +112,15 @@ def test_auc_of_any_class_scores(scores, y):
 
 
 def test_differences_that_a_float_does_not_see(x64):
-    y = np.array([0, 0, 1, 1])
-    wide = 1 + np.arange(4) * 1e-12
-    assert metrics.auc(wide, y) == 1
-    assert metrics.auc(np.stack([-wide, wide], axis=-1), y) == 1
-    assert metrics.auc(2**40 + np.arange(4), y) == 1
-    assert metrics.accuracy(np.array([[0.5, 0.5 + 1e-9], [0.5 + 1e-9, 0.5]]), np.array([1, 0])) == 1
-    assert metrics.accuracy(np.array([[2**33, 1], [2**33, 2**33 + 1]]), np.array([0, 1])) == 1
-    assert metrics.auc(2**24 + np.arange(4, dtype=np.int32), y) == 1
+    y, step = np.array([0, 0, 1, 1]), np.arange(4)
+    wide = 1 + step * 1e-12
+    for score in (wide, np.stack([-wide, wide], axis=-1), 2**40 + step, 2**24 + step.astype(np.int32)):
+        assert metrics.auc(*many(score, y)) == 1
+    for scores in ([[0.5, 0.5 + 1e-9], [0.5 + 1e-9, 0.5]], [[1, 2**33], [2**33 + 1, 2**33]]):
+        assert metrics.accuracy(*many(np.array(scores), np.array([1, 0]))) == 1
     if x64:
         assert metrics.auc(jnp.asarray(wide), y) == 1
-        assert metrics.auc(jnp.asarray(np.arange(4) * 5e-324), y) == 1
+        assert metrics.auc(jnp.asarray(step * 5e-324), y) == 1
 
 
 @pytest.mark.exhaustive
@@ -140,27 +143,27 @@ def test_a_million_instances():
 
 
 def test_degenerate_probabilities_and_undefined_areas():
-    certain, y = np.eye(2, dtype=np.float32), np.array([0, 1])
+    certain, y = many(np.eye(2), np.array([0, 1]))
     for name, value in {"accuracy": 1, "auc": 1, "brier_score": 0, "log_loss": 0, "calibration_error": 0}.items():
-        assert OF_PROBABILITIES[name](certain, y) == value, name
+        assert float(OF_PROBABILITIES[name](certain, y)) == value, name
     for name, value in {"accuracy": 0, "auc": 0, "brier_score": 2, "calibration_error": 1}.items():
-        assert OF_PROBABILITIES[name](certain, 1 - y) == value, name
-    assert metrics.brier_score(certain, 1 - y, scale_by_half=True) == 1
-    assert metrics.log_loss(certain, 1 - y) == np.inf
-    assert metrics.log_loss_from_logs(_log(certain), 1 - y) == np.inf
+        assert float(OF_PROBABILITIES[name](certain, 1 - y)) == value, name
+    assert float(metrics.brier_score(certain, 1 - y, scale_by_half=True)) == 1
+    assert float(metrics.log_loss(certain, 1 - y)) == np.inf
+    assert float(metrics.log_loss_from_logs(_log(certain), 1 - y)) == np.inf
     # Too small for a probability, but not for its logarithm.
-    logs = np.array([[0, -800], [0, -800]], np.float32)
-    assert metrics.log_loss(np.exp(logs), np.array([1, 0])) == np.inf
-    assert metrics.log_loss_from_logs(logs, np.array([1, 0])) == 400
+    logs = np.tile(np.array([0.0, -800.0]), (N, 1))
+    assert float(metrics.log_loss(np.exp(logs).astype(np.float32), y)) == np.inf
+    assert float(metrics.log_loss_from_logs(logs, y)) == 400
     # Every class vetoed, or two alike: ties, which the lowest index wins.
-    tied = np.array([[-np.inf, -np.inf], [0.5, 0.5]], np.float32)
-    assert metrics.accuracy(tied, np.array([0, 0])) == 1
-    assert metrics.accuracy(tied, np.array([1, 1])) == 0
-    score = np.arange(4, dtype=np.float32)
-    for y in (np.zeros(4, int), np.ones(4, bool)):
-        assert np.isnan(metrics.auc(score, y))
+    (tied,) = many(np.array([[-np.inf, -np.inf], [0.5, 0.5]]))
+    for label in (0, 1):
+        assert float(metrics.accuracy(tied, np.full(N, label))) == 1 - label
+    score = np.arange(N)
+    for y in (np.zeros(N, int), np.ones(N, bool)):
+        for area in (metrics.auc(score, y), metrics.auc(np.stack([-score, score], axis=-1), y)):
+            assert np.isnan(area)
         assert np.isnan(metrics.auc_reliability(score, y))
-        assert np.isnan(metrics.auc(np.stack([-score, score], axis=-1), y))
 
 
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
@@ -202,14 +205,11 @@ def test_precision_of_the_answer_and_lists():
 
 
 def test_transformations_of_auc_reliability(x64):
-    reliability, correct = np.arange(8).reshape(2, 4) % 3 / 4, np.array([[0, 1, 0, 1], [1, 1, 1, 0]]) > 0
-    eager = [metrics.auc_reliability(r, c) for r, c in zip(reliability, correct, strict=True)]
-    result = jax.jit(jax.vmap(metrics.auc_reliability))(jnp.asarray(reliability), jnp.asarray(correct))
+    reliability, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
+    result = jax.jit(jax.vmap(metrics.auc_reliability))(reliability, correct)
     assert result.dtype == (np.float64 if x64 else np.float32)
-    np.testing.assert_allclose(result, eager, rtol=1e-6)
-    np.testing.assert_allclose(
-        eager, [reference.auc(r, c) for r, c in zip(reliability, correct, strict=True)], rtol=1e-6
-    )
+    for together, of, right in zip(np.asarray(result), reliability, correct, strict=True):
+        np.testing.assert_allclose([together, metrics.auc_reliability(of, right)], reference.auc(of, right), rtol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -260,45 +260,39 @@ def test_gradients_at_the_edges():
         np.testing.assert_array_equal(one, 0)
 
 
-HALVES = np.full((4, 2), 0.5)
-LABELS = [
-    (TypeError, "y has dtype float.*class indices", HALVES, np.zeros(4)),
-    (TypeError, "y has dtype <U2.*searchsorted", HALVES, np.array(["no", "ye", "no", "no"])),
-    (ValueError, r"y holds 2, but class indices lie in \[0, 2\)", HALVES, np.array([0, 1, 2, 1])),
-    (ValueError, "y holds -1", HALVES, np.array([0, 1, -1, 1])),
-    (ValueError, r"y has shape \(3,\); expected \(4,\)", HALVES, np.zeros(3, int)),
-    (ValueError, r"y has shape \(4, 1\)", HALVES, np.zeros((4, 1), int)),
-    (ValueError, "empty", HALVES[:0], np.zeros(0, int)),
-]
-NO_PROBABILITIES = [
-    *(
-        (ValueError, "probabilities.*adding to 1.*use the combiner's", np.full((4, 2), wrong), np.zeros(4, int))
+HALVES, SCORE, Y = np.full((4, 2), 0.5), np.arange(4.0), np.array([0, 1, 0, 1])
+LABELS = {
+    "labels as floats": (HALVES, np.zeros(4), "y has dtype float.*class indices", TypeError),
+    "words": (HALVES, np.array(["no", "ye", "no", "no"]), "y has dtype <U2.*searchsorted", TypeError),
+    "label beyond": (HALVES, np.array([0, 1, 2, 1]), r"y holds 2, but class indices lie in \[0, 2\)"),
+    "negative label": (HALVES, np.array([0, 1, -1, 1]), "y holds -1"),
+    "fewer labels": (HALVES, Y[:3], r"y has shape \(3,\); expected \(4,\)"),
+    "a column": (HALVES, Y[:, None], r"y has shape \(4, 1\)"),
+    "nothing": (HALVES[:0], Y[:0], "empty"),
+}
+NO_PROBABILITIES = {
+    **{
+        f"sums of {2 * wrong}": (HALVES * 0 + wrong, Y, "probabilities.*adding to 1.*use the combiner's")
         for wrong in (0.45, np.nan, 1e30)
-    ),
-    (ValueError, r"expected \[instances classes\]", np.ones((4, 1)), np.zeros(4, int)),
-    (ValueError, r"expected \[instances classes\].*stack", np.full(4, 0.5), np.zeros(4, int)),
-]
+    },
+    "one class": (np.ones((4, 1)), Y, r"expected \[instances classes\]"),
+    "one axis": (HALVES[:, 0], Y, r"expected \[instances classes\].*stack"),
+}
 
 
-@pytest.mark.parametrize("name", OF_PROBABILITIES)
-def test_labels_and_probabilities_that_are_refused(name):
-    for error, match, probs, y in LABELS if name in ("auc", "accuracy") else [*LABELS, *NO_PROBABILITIES]:
-        with refuses(error, match):
-            OF_PROBABILITIES[name](probs, y)
+def _refused(name):
+    """Rows of one metric."""
+    ask = lambda probs, y: lambda: OF_PROBABILITIES[name](probs, y)
+    rows = LABELS | ({} if name in ("auc", "accuracy") else NO_PROBABILITIES)
+    return [(f"{name}, {what}", ask(probs, y), *words) for what, (probs, y, *words) in rows.items()]
 
 
-SCORE, Y = np.arange(4.0), np.array([0, 1, 0, 1])
-REFUSED = [
-    ("score holds NaN", metrics.auc, SCORE * np.nan, Y),
-    ("reliability holds NaN", metrics.auc_reliability, SCORE * np.nan, Y),
-    ("class_scores holds NaN", metrics.accuracy, np.full((4, 2), np.nan), Y),
-    ("reliability has shape", metrics.auc_reliability, np.zeros((4, 2)), Y),
-    ("correct holds 2", metrics.auc_reliability, SCORE, 2 * Y),
-    ("score has shape", metrics.auc, np.zeros((4, 2, 2)), Y),
-]
-
-
-def test_other_refusals():
-    for match, metric, score, y in REFUSED:
-        with refuses(ValueError, match):
-            metric(score, y)
+test_refusals = refusals(
+    *(row for name in OF_PROBABILITIES for row in _refused(name)),
+    ("scores of NaN", lambda: metrics.auc(SCORE * np.nan, Y), "score holds NaN"),
+    ("reliability of NaN", lambda: metrics.auc_reliability(SCORE * np.nan, Y), "reliability holds NaN"),
+    ("classes of NaN", lambda: metrics.accuracy(HALVES * np.nan, Y), "class_scores holds NaN"),
+    ("reliability by class", lambda: metrics.auc_reliability(HALVES, Y), "reliability has shape"),
+    ("correct twice", lambda: metrics.auc_reliability(SCORE, 2 * Y), "correct holds 2"),
+    ("three axes", lambda: metrics.auc(np.zeros((4, 2, 2)), Y), "score has shape"),
+)

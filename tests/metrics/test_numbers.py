@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxunc.metrics import crps, interval_score, pinball_loss
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 LEVELS = np.array([0.0, 0.1, 0.5, 0.95, 1.0])
 
@@ -56,14 +56,16 @@ def test_against_loops(seed, shift):
 def test_crps_is_twice_the_pinball_loss_of_even_levels():
     values, y = drawn(7)
     levels = (np.arange(5) + 0.5) / 5
-    np.testing.assert_allclose(crps(values, y), 2 * pinball_loss(values, y, quantiles=levels), rtol=1e-5)
+    np.testing.assert_allclose(crps(values, y), 2 * float(pinball_loss(values, y, quantiles=levels)), rtol=1e-5)
 
 
 def test_under_jit_and_grad():
     values, y = (part.astype(np.float32) for part in drawn(1))
-    for score in (crps, lambda v, y: pinball_loss(v, y, quantiles=LEVELS), lambda v, y: interval_score(v[:, :2], y)):
-        np.testing.assert_allclose(jax.jit(score)(values, y), score(values, y), rtol=1e-5)
-        assert np.isfinite(jax.grad(score)(values, y)).all()
+    scores = crps, lambda v, y: pinball_loss(v, y, quantiles=LEVELS), lambda v, y: interval_score(v[:, :2], y)
+    compiled = jax.jit(lambda v, y: [jax.value_and_grad(score)(v, y) for score in scores])(values, y)
+    for score, (value, slope) in zip(scores, compiled, strict=True):
+        np.testing.assert_allclose(value, score(values, y), rtol=1e-5)
+        assert np.isfinite(slope).all()
 
 
 def test_an_infinite_end_costs_infinitely():
@@ -74,22 +76,17 @@ V, Y = drawn(0)
 NAN = np.where(np.arange(5) == 2, np.nan, V)
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: interval_score(V[:, :2], Y, coverage=1), "coverage=1"),
-        (lambda: interval_score(V, Y), "instances 2"),
-        (lambda: interval_score(V[:, [3, 0]] + [1, 0], Y), "swap them"),
-        (lambda: interval_score(V[:3, :2], Y), "one number for each"),
-        (lambda: interval_score(V[:0, :2], Y[:0]), "y is empty"),
-        (lambda: pinball_loss(V, Y, quantiles=[0.5]), "quantiles has shape"),
-        (lambda: pinball_loss(V, Y, quantiles=LEVELS * 2), "quantiles"),
-        (lambda: pinball_loss(NAN, Y, quantiles=LEVELS), "predicted holds NaN"),
-        (lambda: crps(V[:, 0], Y), "values has shape"),
-        (lambda: crps(V, np.full(len(Y), np.inf)), "y holds NaN or infinite"),
-        (lambda: crps(V, Y, probs=np.ones(V.shape)), "add to 1"),
-        (lambda: crps(V, Y, probs=np.ones((len(V), 2))), "probs has shape"),
-    ],
+test_refusals = refusals(
+    ("coverage", lambda: interval_score(V[:, :2], Y, coverage=1), "coverage=1"),
+    ("five ends", lambda: interval_score(V, Y), "instances 2"),
+    ("ends in disorder", lambda: interval_score(V[:, [3, 0]] + [1, 0], Y), "swap them"),
+    ("fewer intervals", lambda: interval_score(V[:3, :2], Y), "one number for each"),
+    ("nothing", lambda: interval_score(V[:0, :2], Y[:0]), "y is empty"),
+    ("one level", lambda: pinball_loss(V, Y, quantiles=[0.5]), "quantiles has shape"),
+    ("levels beyond 1", lambda: pinball_loss(V, Y, quantiles=LEVELS * 2), "quantiles"),
+    ("NaN", lambda: pinball_loss(NAN, Y, quantiles=LEVELS), "predicted holds NaN"),
+    ("one axis", lambda: crps(V[:, 0], Y), "values has shape"),
+    ("infinite", lambda: crps(V, np.full(len(Y), np.inf)), "y holds NaN or infinite"),
+    ("weights", lambda: crps(V, Y, probs=np.ones(V.shape)), "add to 1"),
+    ("fewer weights", lambda: crps(V, Y, probs=np.ones((len(V), 2))), "probs has shape"),
 )
-def test_refusals(call, said):
-    refuses(ValueError, said, call)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import metrics
-from tests._refusal import refuses
+from tests._refusal import refusals
 from tests.metrics import _reference as reference
 
 N = 12
@@ -49,23 +49,23 @@ def test_all_right_and_all_wrong(n_points, rng):
         for correct in (0, 1):
             curve = metrics.accuracy_rejection_curve(certainty, np.full(N, correct), n_points=n_points)
             np.testing.assert_array_equal(curve.accuracy, correct)
-            assert metrics.area_under_risk_coverage(certainty, np.full(N, correct)) == 1 - correct
+            assert float(metrics.area_under_risk_coverage(certainty, np.full(N, correct))) == 1 - correct
 
 
 def test_one_instance_equal_certainties_and_close_ones():
-    one, right = np.array([0.5], np.float32), np.array([True])
-    assert metrics.area_under_risk_coverage(one, right) == 0
+    one, right = np.array([0.5], np.float32), np.array([1])
+    assert float(metrics.area_under_risk_coverage(one, right)) == 0
     for n_points in (None, 3):
-        np.testing.assert_array_equal(metrics.risk_coverage_curve(one, ~right, n_points=n_points).risk, 1)
-        assert metrics.accuracy_rejection_curve(one, right, n_points=n_points).rejected[0] == 0
+        np.testing.assert_array_equal(metrics.risk_coverage_curve(one, 1 - right, n_points=n_points).risk, 1)
+        assert np.asarray(metrics.accuracy_rejection_curve(one, right, n_points=n_points).rejected)[0] == 0
     curve = metrics.accuracy_rejection_curve(np.ones(N, np.float32), np.arange(N) < 9, n_points=5)
     np.testing.assert_allclose(curve.accuracy, 0.75, rtol=1e-7)
     correct = np.arange(N) >= N // 2
     extremes = np.arange(N, dtype=np.int32)
     extremes[0], extremes[-1] = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     for certainty in (1 + np.arange(N) * 1e-12, 2**40 + np.arange(N), extremes, 2**24 + np.arange(N, dtype=np.int32)):
-        risk = metrics.risk_coverage_curve(certainty, correct).risk
-        np.testing.assert_array_equal(np.asarray(risk)[: N // 2], 0)
+        risk = np.asarray(metrics.risk_coverage_curve(certainty, correct).risk)
+        np.testing.assert_array_equal(risk[: N // 2], 0)
         np.testing.assert_allclose(risk[-1], 0.5)
 
 
@@ -110,7 +110,7 @@ def test_transformations(x64):
 
 
 def test_what_is_unknown_in_a_trace():
-    certainty, correct = jnp.arange(float(N)), jnp.arange(N) % 2
+    certainty, correct = np.arange(float(N)), np.arange(N) % 2
 
     @jax.jit
     def curves(certainty, correct):
@@ -120,26 +120,31 @@ def test_what_is_unknown_in_a_trace():
     gradient, area = curves(certainty, correct)
     np.testing.assert_array_equal(gradient, 0)
     assert np.isfinite(area)
-    for broken in (curves(certainty.at[3].set(jnp.nan), correct), curves(certainty, correct.at[3].set(2))):
-        assert np.isnan(broken[1])
+    third = np.arange(N) == 3
+    for broken in ((np.where(third, np.nan, certainty), correct), (certainty, np.where(third, 2, correct))):
+        assert np.isnan(curves(*broken)[1])
 
 
 CERTAINTY, CORRECT = np.arange(4.0), np.array([0, 1, 0, 1])
-REFUSED = [
-    (ValueError, "certainty holds NaN", CERTAINTY * np.nan, CORRECT, {}),
-    (ValueError, r"certainty has shape \(4, 2\); .*\[instances\].*largest of each row", np.zeros((4, 2)), CORRECT, {}),
-    (ValueError, r"correct has shape \(3,\)", CERTAINTY, CORRECT[:3], {}),
-    (ValueError, "correct holds 2", CERTAINTY, 2 * CORRECT, {}),
-    (ValueError, "correct is empty", CERTAINTY[:0], CORRECT[:0], {}),
-    (TypeError, "correct has dtype float", CERTAINTY, CORRECT.astype(float), {}),
-    (ValueError, "n_points=0 must be at least 1", CERTAINTY, CORRECT, {"n_points": 0}),
-    (TypeError, "integer", CERTAINTY, CORRECT, {"n_points": 2.5}),
-]
+REFUSED = {
+    "NaN": ("certainty holds NaN", CERTAINTY * np.nan, CORRECT),
+    "by class": (r"certainty has shape \(4, 2\); .*\[instances\].*largest of each row", np.zeros((4, 2)), CORRECT),
+    "fewer": (r"correct has shape \(3,\)", CERTAINTY, CORRECT[:3]),
+    "a two": ("correct holds 2", CERTAINTY, 2 * CORRECT),
+    "nothing": ("correct is empty", CERTAINTY[:0], CORRECT[:0]),
+}
 
 
-@pytest.mark.parametrize("name", ["accuracy_rejection_curve", "risk_coverage_curve", "area_under_risk_coverage"])
-def test_refusals(name):
-    for error, match, certainty, correct, options in REFUSED:
-        if not options or name != "area_under_risk_coverage":
-            with refuses(error, match):
-                getattr(metrics, name)(certainty, correct, **options)
+def _refused(name):
+    """Rows of one metric."""
+    ask = lambda *given, **options: lambda: getattr(metrics, name)(*given, **options)
+    rows = [(what, ask(*given), words) for what, (words, *given) in REFUSED.items()]
+    rows.append(("fractions", ask(CERTAINTY, CORRECT.astype(float)), "correct has dtype float", TypeError))
+    if name != "area_under_risk_coverage":
+        rows.append(("no point", ask(CERTAINTY, CORRECT, n_points=0), "n_points=0 must be at least 1"))
+        rows.append(("half a point", ask(CERTAINTY, CORRECT, n_points=2.5), "integer", TypeError))
+    return [(f"{name}, {what}", *row) for what, *row in rows]
+
+
+NAMES = ("accuracy_rejection_curve", "risk_coverage_curve", "area_under_risk_coverage")
+test_refusals = refusals(*(row for name in NAMES for row in _refused(name)))

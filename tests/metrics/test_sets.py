@@ -3,7 +3,6 @@
 import warnings
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,14 +11,15 @@ from hypothesis.extra import numpy as hnp
 
 from jaxunc.metrics import accuracy, determinacy, discounted_utility, set_size, single_set_accuracy
 from tests._golden import golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 ALL = (
     *(lambda sets, y, kind=kind: discounted_utility(sets, y, kind=kind) for kind in (50, 65, 80)),
     *(determinacy, single_set_accuracy, set_size),
     lambda sets, y: set_size(sets, y, indeterminate_only=True),
 )
-N, C = 12, 4
+N, C = 12, 6
+"""Instances and classes of all tests, which so share their programs."""
 
 
 def by_loops(sets, y) -> list[float]:
@@ -39,12 +39,9 @@ def by_loops(sets, y) -> list[float]:
 
 
 def test_golden(tolerance):
-    entries = golden("idm")["utilities"]
-    n_classes = max(entry["set_size"] for entry in entries) + 1
-    for entry in entries:
-        size = entry["set_size"]
-        sets = jnp.asarray([[True] * size + [False] * (n_classes - size)])
-        y = jnp.array([0 if entry["correct"] else sets.shape[1] - 1])
+    for entry in golden("idm")["utilities"]:
+        sets = np.tile(np.arange(C) < entry["set_size"], (N, 1))
+        y = np.full(N, 0 if entry["correct"] else C - 1)
         for kind in (50, 65, 80):
             tolerance.check(discounted_utility(sets, y, kind=kind), entry[f"u{kind}"])
 
@@ -62,53 +59,62 @@ def test_against_loops(sets, y):
 def test_single_classes_and_a_million_sets(rng):
     """Single ones are worth their accuracy. Sums keep their digits: a third has none that float32 could add a million
     times."""
-    scores, y = rng.normal(size=(300, 3)), rng.integers(0, 3, 300)
-    sets = np.eye(3, dtype=bool)[scores.argmax(axis=1)]
+    scores, y = rng.normal(size=(N, C)), rng.integers(0, C, N)
+    sets = np.eye(C, dtype=bool)[scores.argmax(axis=1)]
     for metric in (*ALL[:3], single_set_accuracy):
         np.testing.assert_allclose(metric(sets, y), accuracy(scores, y), rtol=1e-6)
-    assert determinacy(sets) == set_size(sets) == 1
+    assert float(determinacy(sets)) == float(set_size(sets)) == 1
     assert np.isnan(set_size(sets, indeterminate_only=True))
-    assert np.isnan(single_set_accuracy(np.ones((4, 3), bool), np.zeros(4, int)))
+    assert np.isnan(single_set_accuracy(np.ones((N, C), bool), np.zeros(N, int)))
     sets = np.tile(np.array([[True, True, True, False]]), (10**6, 1))
     np.testing.assert_allclose(discounted_utility(sets, np.zeros(10**6, int), kind=50), 1 / 3, rtol=2e-7)
     assert set_size(sets) == 3
 
 
+@jax.jit
+def all_of(sets, y):
+    return [metric(sets, y) for metric in ALL]
+
+
+READS_LABELS = [metric not in (determinacy, set_size, ALL[-1]) for metric in ALL]
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("metric", ALL)
-def test_under_a_trace_what_cannot_be_refused_is_nan(metric, rng):
+def test_under_a_trace_what_cannot_be_refused_is_nan(rng):
     sets, y = rng.random((N, C)) < 0.5, rng.integers(0, C, N)
     sets[:, 0] = True
     sets[0] = np.eye(C, dtype=bool)[1]
-    compiled = jax.jit(metric)
-    np.testing.assert_array_equal(compiled(sets, y), metric(sets, y))
+    np.testing.assert_allclose(all_of(sets, y), [metric(sets, y) for metric in ALL], rtol=1e-6)
     empty = sets.copy()
     empty[3] = False
-    assert np.isnan(compiled(empty, y))
-    if metric not in (determinacy, set_size, ALL[-1]):
-        assert np.isnan(compiled(sets, np.where(np.arange(N) == 2, C, y)))
+    assert np.isnan(all_of(empty, y)).all()
+    np.testing.assert_array_equal(np.isnan(all_of(sets, np.where(np.arange(N) == 2, C, y))), READS_LABELS)
 
 
 SETS, Y = np.ones((3, 2), bool), np.array([0, 1, 1])
-REFUSED = [
-    (ValueError, "1 empty sets .the first in row 1", np.array([[True, True], [False, False], [True, False]]), Y),
-    (TypeError, "expected booleans", np.ones((3, 2)), Y),
-    (ValueError, "membership has shape", np.ones(3, bool), Y),
-    (ValueError, "is empty", np.ones((0, 2), bool), np.zeros(0, int)),
-]
-OF_LABELS = [
-    (ValueError, "y holds 2, but class indices", SETS, np.array([0, 2, 1])),
-    (ValueError, "y has shape", SETS, Y[:2]),
-    (TypeError, "class indices, integer or bool", SETS, Y.astype(float)),
-]
+REFUSED = {
+    "an empty set": (np.array([[1, 1], [0, 0], [1, 0]]) > 0, Y, "1 empty sets .the first in row 1"),
+    "numbers": (np.ones((3, 2)), Y, "expected booleans", TypeError),
+    "one axis": (np.ones(3, bool), Y, "membership has shape"),
+    "nothing": (np.ones((0, 2), bool), np.zeros(0, int), "is empty"),
+}
+OF_LABELS = {
+    "label beyond": (SETS, np.array([0, 2, 1]), "y holds 2, but class indices"),
+    "fewer labels": (SETS, Y[:2], "y has shape"),
+    "fractions": (SETS, Y.astype(float), "class indices, integer or bool", TypeError),
+}
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("metric", ALL)
-def test_what_is_refused(metric):
-    reads_labels = metric not in (determinacy, set_size, ALL[-1])
-    for error, match, sets, y in [*REFUSED, *OF_LABELS * reads_labels]:
-        with refuses(error, match):
-            metric(sets, y)
-    with refuses(ValueError, "kind=70 is unknown. Choose one of 50, 65, 80"):
-        discounted_utility(SETS, Y, kind=70)
+def _refused(number):
+    """Rows of one metric."""
+    ask = lambda sets, y: lambda: ALL[number](sets, y)
+    rows = REFUSED | (OF_LABELS if READS_LABELS[number] else {})
+    return [(f"{number}, {what}", ask(sets, y), *words) for what, (sets, y, *words) in rows.items()]
+
+
+test_refusals = pytest.mark.once(
+    refusals(
+        *(row for number in range(len(ALL)) for row in _refused(number)),
+        ("kind", lambda: discounted_utility(SETS, Y, kind=70), "kind=70 is unknown. Choose one of 50, 65, 80"),
+    )
+)

@@ -10,7 +10,6 @@ from functools import lru_cache
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
@@ -90,9 +89,13 @@ def data(n: int = 397, *, missing: bool = False) -> np.ndarray:
 
 
 def check_identical(answer, expected):
+    """Bit for bit; probabilities, whose exponentials some compilers round by their place, to a few last digits."""
     assert jax.tree.structure(answer) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(answer), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
+    parts = jax.tree_util.tree_leaves_with_path(expected)
+    for (path, b), a in zip(parts, jax.tree.leaves(answer), strict=True):
+        where = jax.tree_util.keystr(path)
+        eps = 64 * jnp.finfo(b.dtype).eps if where.endswith("probability") else 0
+        np.testing.assert_allclose(a, b, rtol=eps, atol=eps, err_msg=where)
 
 
 def check_close(answer, expected):
@@ -198,6 +201,7 @@ def test_the_form_for_accelerators():
 
 @pytest.mark.once
 def test_batches_of_any_size_and_kind_share_programs():
+    pandas = pytest.importorskip("pandas")
     X, one, sharded = np.tile(data(), (60, 1)), mean(), ju.shard(mean(), grid(4, 2))
     whole = one.probability(X)
     with compilations() as names:

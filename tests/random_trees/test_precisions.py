@@ -27,7 +27,6 @@ def forest():
     return grown(5, 7)
 
 
-@pytest.mark.exhaustive
 def test_the_trees_of_a_key(forest):
     """What people publish with a key must stay what it was."""
     trees = forest.trees

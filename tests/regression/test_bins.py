@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import jaxunc as ju
 from jaxunc.regression import target_bins
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 RNG = np.random.default_rng(0)
 TARGETS = {
@@ -101,22 +101,18 @@ def test_mean_of_bins_is_the_quantile_regression_forest():
             assert found[i] in near
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda: target_bins([]), ValueError, "y is empty"),
-        (lambda: target_bins([1.0, np.nan]), ValueError, "nan at position 1"),
-        (lambda: target_bins([[1.0, 2.0]]), ValueError, "one model a target"),
-        (lambda: target_bins(["a"]), TypeError, "no numbers"),
-        (lambda: target_bins(np.array([1 + 1j])), TypeError, "no numbers"),
-        (lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), TypeError, "no numbers"),
-        (lambda: target_bins([1.0], 1), ValueError, "n_bins"),
-        (lambda: target_bins([1.0, 2.0], 2.5), TypeError, "n_bins"),
-        (lambda: target_bins([1.0, 2.0]).quantile([[0.5, 0.5]], [1.1]), ValueError, "levels"),
-        (lambda: target_bins([1.0, 2.0]).quantile([[0.5, 0.5, 0]], [0.1]), ValueError, "p has shape"),
-        (lambda: target_bins([1.0, 2.0]).quantile([[-0.5, 0.5]], [0.1]), ValueError, "negative"),
-        (lambda: target_bins([1.0, 2.0]).cdf([[0.5, 0.5]], [1.0, 2.0]), ValueError, "2 numbers for 1"),
-    ],
+two = lambda: target_bins([1.0, 2.0])
+test_refusals = refusals(
+    ("nothing", lambda: target_bins([]), "y is empty"),
+    ("NaN", lambda: target_bins([1.0, np.nan]), "nan at position 1"),
+    ("two targets", lambda: target_bins([[1.0, 2.0]]), "one model a target"),
+    ("words", lambda: target_bins(["a"]), "no numbers", TypeError),
+    ("complex", lambda: target_bins(np.array([1 + 1j])), "no numbers", TypeError),
+    ("dates", lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), "no numbers", TypeError),
+    ("one bin", lambda: target_bins([1.0], 1), "n_bins"),
+    ("half a bin", lambda: target_bins([1.0, 2.0], 2.5), "n_bins", TypeError),
+    ("level", lambda: two().quantile([[0.5, 0.5]], [1.1]), "levels"),
+    ("three shares", lambda: two().quantile([[0.5, 0.5, 0]], [0.1]), "p has shape"),
+    ("negative share", lambda: two().quantile([[-0.5, 0.5]], [0.1]), "negative"),
+    ("two numbers", lambda: two().cdf([[0.5, 0.5]], [1.0, 2.0]), "2 numbers for 1"),
 )
-def test_refusals(call, error, said):
-    refuses(error, said, call)

@@ -1,12 +1,13 @@
 """Laws of residuals, against float64 loops."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from jaxunc.regression import Moments, fit_law, interval_levels
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -114,10 +115,19 @@ def test_conformal_coverage_in_the_mean_over_draws():
     assert abs(np.mean(hits) - 0.9) < 0.015
 
 
-@pytest.mark.parametrize(("n", "level"), [(18, 0.95), (18, 0.05), (50, 1.0), (50, 0.0)])
-def test_levels_that_need_more_rows_are_refused(n, level):
-    law = fit_law("conformal", Moments(*(one[:n] for one in MOMENTS)), Y[:n], own, 1.0)
-    refuses(ValueError, "calibration rows, and there are|no number of rows", law.quantile, NEW, np.array([level]), None)
+def _quantile(n, level):
+    """Of a law of so many rows."""
+    law = lambda: fit_law("conformal", Moments(*(one[:n] for one in MOMENTS)), Y[:n], own, 1.0)
+    return lambda: law().quantile(NEW, np.array([level]), None)
+
+
+test_refusals = refusals(
+    *(
+        (f"level {level} of {n} rows", _quantile(n, level), "calibration rows, and there are|no number of rows")
+        for n, level in ((18, 0.95), (18, 0.05), (50, 1.0), (50, 0.0))
+    ),
+    *((f"coverage {c}", partial(interval_levels, c), "coverage") for c in (0, 1, 1.5, np.nan)),
+)
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
@@ -137,8 +147,3 @@ def test_leaves_without_spread(law):
 def test_no_rows_leave_the_own_quantiles():
     law = fit_law("bins", Moments(*(one[:0] for one in MOMENTS)), Y[:0], own, 1.0)
     np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)
-
-
-@pytest.mark.parametrize("coverage", [0, 1, 1.5, np.nan])
-def test_coverage_outside_is_refused(coverage):
-    refuses(ValueError, "coverage", interval_levels, coverage)

@@ -1,5 +1,7 @@
 """Relative frequencies, smoothed ones and the unbounded scores: reference values, gradients, edges, settings."""
 
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,28 +11,25 @@ from jax.tree_util import Partial
 import jaxunc as ju
 from jaxunc.scorers import confidence_bounds, laplace, linear, m_estimate, probability, ucb
 from tests._golden import column, golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 LEAVES = golden("scorers")
 COUNTS = np.stack([column(LEAVES, "n_neg"), column(LEAVES, "n_pos")], axis=-1)
-
-
 SETTINGS = [tuple(float(part.split("=")[1]) for part in name.split(",")) for name in LEAVES[0]["m_estimate_pos"]]
-SCORERS = [
-    pytest.param(probability, id="probability"),
-    pytest.param(laplace, id="laplace"),
-    pytest.param(Partial(m_estimate, m=2.5, prior=0.25), id="m_estimate"),
-    pytest.param(linear, id="linear"),
-    pytest.param(Partial(ucb, n_samples=1000), id="ucb"),
-]
+SCORERS = {
+    "probability": probability,
+    "laplace": laplace,
+    "m_estimate": Partial(m_estimate, m=2.5, prior=0.25),
+    "linear": linear,
+    "ucb": Partial(ucb, n_samples=1000),
+}
 
 
 def test_gradient_of_the_probability(tolerance):
-    counts = jnp.array([[3.0, 5.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]])
-    gradient = jax.grad(lambda c: jnp.sum(probability(c)))(counts)
+    counts = np.array([[3.0, 5.0], [0.0, 4.0], [4.0, 0.0], [0.0, 0.0]])
+    gradient = jax.jit(jax.grad(lambda c: jnp.sum(probability(c))))(jnp.asarray(counts))
     n = np.array([8.0, 4.0, 4.0, np.inf])
-    expected = np.stack([-np.asarray(counts)[:, 1] / n**2, np.asarray(counts)[:, 0] / n**2], axis=-1)
-    tolerance.check(gradient, expected)
+    tolerance.check(gradient, np.stack([-counts[:, 1] / n**2, counts[:, 0] / n**2], axis=-1))
 
 
 @pytest.mark.once
@@ -38,30 +37,42 @@ def test_gradient_of_the_probability(tolerance):
 @pytest.mark.parametrize("scorer", [probability, laplace, confidence_bounds])
 @pytest.mark.exhaustive(keep=1)
 def test_unsigned_counts_do_not_wrap(scorer, dtype):
-    counts = [[9, 3], [3, 9], [200, 100], [4, 4], [0, 0]]
-    np.testing.assert_array_equal(scorer(jnp.array(counts, dtype)), scorer(jnp.array(counts)))
+    counts = np.array([[9, 3], [3, 9], [200, 100], [4, 4], [0, 0]])
+    found, expected = (jax.jit(scorer)(jnp.asarray(counts.astype(of))) for of in (dtype, np.int32))
+    np.testing.assert_array_equal(found, expected)
+
+
+@lru_cache
+def scores(dtype) -> dict:
+    """What all scorers say of the leaves, by one program."""
+
+    @jax.jit
+    def of_all(counts, sizes, settings):
+        found = {"p_prob": probability(counts), "p_lap": laplace(counts), "linear": linear(counts)}
+        found["ucb"] = jax.vmap(lambda leaf, size: ucb(leaf, n_samples=size))(counts, sizes)
+        of_each = lambda m, prior: m_estimate(counts, m=m, prior=prior)
+        found["m_estimate"] = [of_each(m, prior[1]) for m, prior in settings]
+        found["prior of each class"] = [of_each(m, prior) for m, prior in settings]
+        return found
+
+    settings = [(m, np.array([1 - prior, prior], jnp.result_type(float))) for m, prior in SETTINGS]
+    return of_all(COUNTS.astype(dtype), column(LEAVES, "N_all").astype(jnp.result_type(float)), settings)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, float])
-@pytest.mark.parametrize(("scorer", "name"), [(probability, "p_prob"), (laplace, "p_lap"), (linear, "linear")])
-def test_golden(scorer, name, dtype, tolerance):
-    scores = scorer(jnp.asarray(COUNTS.astype(dtype)))
-    tolerance.check(scores, column(LEAVES, name))
-    np.testing.assert_array_equal(np.sign(scores), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
+@pytest.mark.parametrize("name", ["p_prob", "p_lap", "linear", "ucb"])
+def test_golden(name, dtype, tolerance):
+    found = scores(dtype)[name]
+    tolerance.check(found, column(LEAVES, name))
+    np.testing.assert_array_equal(np.sign(found), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
 
 
-def test_golden_ucb(tolerance):
-    by_leaf = jax.jit(jax.vmap(lambda counts, size: ucb(counts, n_samples=size)))
-    scores = by_leaf(jnp.asarray(COUNTS), jnp.asarray(column(LEAVES, "N_all")))
-    tolerance.check(scores, column(LEAVES, "ucb"))
-
-
-@pytest.mark.parametrize(("m", "prior"), SETTINGS)
-def test_golden_m_estimate(m, prior, tolerance):
-    name = f"m={m:g},prior={prior:g}"
-    scores = m_estimate(jnp.asarray(COUNTS.astype(np.int32)), m=m, prior=prior)
-    tolerance.check(scores, column(LEAVES, "m_estimate_pos", name) - 0.5, scale=1.0)
-    tolerance.check(m_estimate(jnp.asarray(COUNTS), m=m, prior=jnp.array([1 - prior, prior])), scores, scale=1.0)
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_golden_m_estimate(number, tolerance):
+    m, prior = SETTINGS[number]
+    expected = column(LEAVES, "m_estimate_pos", f"m={m:g},prior={prior:g}") - 0.5
+    for dtype, way in ((np.int32, "m_estimate"), (float, "prior of each class")):
+        tolerance.check(scores(dtype)[way][number], expected, scale=1.0)
 
 
 @pytest.mark.exhaustive
@@ -79,41 +90,46 @@ def test_golden_multiclass(tolerance):
 
 
 @pytest.mark.exhaustive(keep=2)
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_same_under_jit_and_vmap(scorer):
-    counts = jnp.asarray(COUNTS[:12].reshape(3, 4, 2))
-    eager = scorer(counts)
+@pytest.mark.parametrize("name", SCORERS)
+def test_same_under_jit_and_vmap(name):
+    counts, scorer = COUNTS[:12].reshape(3, 4, 2), SCORERS[name]
+    eager = scorer(jnp.asarray(counts))
     assert eager.shape == (3, 4)
-    np.testing.assert_allclose(jax.jit(lambda c: scorer(c))(counts), eager, rtol=3e-7)
-    np.testing.assert_allclose(jax.jit(jax.vmap(scorer, in_axes=1, out_axes=1))(counts), eager, rtol=3e-7)
+    for other in jax.jit(lambda c: (scorer(c), jax.vmap(scorer, in_axes=1, out_axes=1)(c)))(counts):
+        np.testing.assert_allclose(other, eager, rtol=3e-7)
 
 
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_gradient_inside_and_at_the_edges(scorer, tolerance):
+EDGES = np.array([[3.0, 5.0], [0.0, 4.0], [1.0, 0.0], [1e9, 1e9], [0.0, 0.0]])
+
+
+@lru_cache
+def slopes() -> dict:
+    """By the counts of these leaves, of all scorers."""
+    return jax.jit(lambda counts: {name: jax.vmap(jax.grad(of))(counts) for name, of in SCORERS.items()})(EDGES)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_gradient_inside_and_at_the_edges(name):
     """Central differences of the float64 formula inside, finite at the edges, zero at an empty leaf."""
-    counts = jnp.array([[3.0, 5.0], [0.0, 4.0], [1.0, 0.0], [1e9, 1e9], [0.0, 0.0]])
-    gradient = np.asarray(jax.jit(jax.vmap(jax.grad(scorer)))(counts))
+    gradient = np.asarray(slopes()[name])
     assert np.all(np.isfinite(gradient))
 
     def reference(c):
         n = c.sum()
-        if scorer is probability:
-            return c[1] / n
-        if scorer is laplace:
-            return (c[1] + 1) / (n + 2)
-        if scorer is linear:
-            return c[1] - c[0]
-        if scorer.func is ucb:
-            return (c[1] / n - 0.5) * np.sqrt(n / np.log(1000))
-        return (c[1] + 2.5 * 0.25) / (n + 2.5)
+        return {
+            "probability": c[1] / n,
+            "laplace": (c[1] + 1) / (n + 2),
+            "linear": c[1] - c[0],
+            "ucb": (c[1] / n - 0.5) * np.sqrt(n / np.log(1000)),
+            "m_estimate": (c[1] + 2.5 * 0.25) / (n + 2.5),
+        }[name]
 
     for i in range(3):
         for by in range(2):
             step = 1e-5 * np.eye(2)[by]
-            c = np.asarray(counts[i], np.float64)
-            slope = (reference(c + step) - reference(c - step)) / 2e-5
+            slope = (reference(EDGES[i] + step) - reference(EDGES[i] - step)) / 2e-5
             np.testing.assert_allclose(gradient[i, by], slope, rtol=1e-5, atol=1e-6)
-    if scorer is probability or getattr(scorer, "func", None) is ucb:
+    if name in ("probability", "ucb"):
         np.testing.assert_array_equal(gradient[-1], 0)
 
 
@@ -133,9 +149,10 @@ def test_settings_have_gradients_and_no_weight_is_none():
     np.testing.assert_allclose(m_estimate(counts, m=2.0, prior=0.5), laplace(counts), rtol=1e-6)
 
 
-@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.exhaustive
-def test_differences_of_integers_are_exact(scorer):
+def test_differences_of_integers_are_exact(name):
+    scorer = SCORERS[name]
     counts = jnp.array([[10**9, 10**9 + 1], [10**9, 10**9]], jnp.int32)
     scores = scorer(counts)
     assert scores[0] > scores[1]
@@ -148,17 +165,13 @@ def test_differences_of_integers_are_exact(scorer):
     assert scorer is probability or scorer(three).argmax() == 1  # more than two shares are rounded first
 
 
-@pytest.mark.parametrize(
-    ("scorer", "n_classes", "settings", "message"),
-    [
-        (m_estimate, 2, {"m": -1.0, "prior": 0.5}, "m=-1.0 must be a finite number >= 0"),
-        (m_estimate, 2, {"m": 1.0, "prior": 1.5}, "add to 1"),
-        (m_estimate, 2, {"m": 1.0, "prior": jnp.array([0.5, 0.25, 0.25])}, r"shape \(3,\)"),
-        (m_estimate, 2, {"m": 1.0, "prior": jnp.array([0.5, 0.4])}, "add to 1"),
-        (m_estimate, 3, {"m": 1.0, "prior": 0.5}, r"pass one probability per class, shape \(3,\)\."),
-        *((ucb, 2, {"n_samples": n}, "n_samples=.* must be a finite number >= 2") for n in (0, 1)),
-    ],
+TWO, THREE = jnp.asarray(np.ones(2)), jnp.asarray(np.ones(3))
+test_bad_settings = refusals(
+    ("m", lambda: m_estimate(TWO, m=-1.0, prior=0.5), "m=-1.0 must be a finite number >= 0"),
+    ("prior beyond 1", lambda: m_estimate(TWO, m=1.0, prior=1.5), "add to 1"),
+    ("three shares", lambda: m_estimate(TWO, m=1.0, prior=np.array([0.5, 0.25, 0.25])), r"shape \(3,\)"),
+    ("shares that add to less", lambda: m_estimate(TWO, m=1.0, prior=np.array([0.5, 0.4])), "add to 1"),
+    ("one share", lambda: m_estimate(THREE, m=1.0, prior=0.5), r"pass one probability per class, shape \(3,\)\."),
+    ("no instance", lambda: ucb(TWO, n_samples=0), "n_samples=.* must be a finite number >= 2"),
+    ("one instance", lambda: ucb(TWO, n_samples=1), "n_samples=.* must be a finite number >= 2"),
 )
-def test_bad_settings(scorer, n_classes, settings, message):
-    with refuses(ValueError, message):
-        scorer(jnp.ones(n_classes), **settings)

@@ -12,7 +12,7 @@ import jaxunc as ju
 from jaxunc.scorers import grid_support_degrees, support
 from tests import _reference as reference
 from tests._golden import column, golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 CASES = golden("plausibility_grid")
 SIZES = sorted({case["G"] for case in CASES})
@@ -104,20 +104,13 @@ def test_grid_as_a_method_of_plausibility():
     np.testing.assert_array_equal(actual, degrees[:, 1] - degrees[:, 0])
 
 
-@pytest.mark.parametrize(
-    ("function", "settings", "match"),
-    [
-        (grid_support_degrees, {"grid_size": 1}, "grid_size=1 must be at least 2"),
-        (ju.scorers.beta_densities, {"grid_size": 1}, "grid_size=1"),
-        (ju.scorers.plausibility, {"prior": 0.3, "method": "grid"}, "method='exact'"),
-        (ju.scorers.plausibility, {"method": "bisection"}, "method='bisection' is unknown"),
-    ],
+FOUR = np.ones((4, 2))
+test_refusals = refusals(
+    ("one node", lambda: grid_support_degrees(FOUR, grid_size=1), "grid_size=1 must be at least 2"),
+    ("one node of densities", lambda: ju.scorers.beta_densities(FOUR, grid_size=1), "grid_size=1"),
+    ("prior on a grid", lambda: ju.scorers.plausibility(FOUR, prior=0.3, method="grid"), "method='exact'"),
+    ("method", lambda: ju.scorers.plausibility(FOUR, method="bisection"), "method='bisection' is unknown"),
 )
-def test_what_is_refused(function, settings, match):
-    with refuses(ValueError, match):
-        function(jnp.ones((4, 2)), **settings)
-
-
 COUNTS = np.array([[0, 0], [0, 5], [5, 0], [3, 7], [1, 1], [0, 1], [120, 80], [4000, 6000], [0.5, 1.5], [2.25, 0]])
 
 

@@ -10,12 +10,13 @@ from jaxunc.intervals import FractionsWarning
 from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, predictive_mass, smooth
 from tests._forests import forest_of_leaves
 from tests._golden import golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 from tests.smoothing.test_fit_prior import GOLDEN_NAMES, leaves
 
 
 def beta_prior(alpha, beta) -> BetaPrior:
-    return BetaPrior(jnp.asarray(alpha, float), jnp.asarray(beta, float), jnp.zeros(np.shape(alpha), jnp.int32))
+    numbers = (np.asarray(part, jnp.result_type(float)) for part in (alpha, beta))
+    return BetaPrior(*numbers, np.zeros(np.shape(alpha), np.int32))
 
 
 def test_reference_values(tolerance):
@@ -23,7 +24,9 @@ def test_reference_values(tolerance):
     pairs = [(leaves(e), e[name]) for e in golden("empirical_bayes") for name in GOLDEN_NAMES.values() if e[name]]
     counts = np.stack([np.pad(c, ((0, 8 - len(c)), (0, 0))) for c, _ in pairs])
     prior = beta_prior([fit["alpha"] for _, fit in pairs], [fit["beta"] for _, fit in pairs])
-    smoothed, interval, mass = (f(counts, prior) for f in (smooth, correction_interval, predictive_mass))
+    smoothed, interval, mass = (
+        jax.tree.map(np.asarray, f(counts, prior)) for f in (smooth, correction_interval, predictive_mass)
+    )
     there = counts.sum(axis=-1) > 0
     expected = {
         key: np.array([leaf[key] for _, fit in pairs for leaf in fit["leaves"]]) for key in pairs[0][1]["leaves"][0]
@@ -42,7 +45,7 @@ def test_reference_values(tolerance):
         close = {"rtol": 1e-12, "atol": 1e-15} if tolerance.closed < 1e-6 else {"rtol": 1e-5, "atol": 2e-7}
         np.testing.assert_allclose(value[there], expected[key], **close)
     middle = (expected["lower"] + expected["upper"]) / 2
-    np.testing.assert_allclose(belief.pignistic(mass)[there, 1], middle, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(belief.pignistic(jnp.asarray(mass)))[there, 1], middle, rtol=1e-6)
 
 
 def test_leaves_without_instances_and_priors_without_weight():
@@ -63,7 +66,8 @@ def test_more_classes_and_priors_of_trees(rng):
     counts[0, 0] = 0
     prior = smoothing.fit_dirichlet_prior(counts)
     assert prior.alpha.shape == (3, 4)
-    together = smooth(counts, prior)
+    prior = jax.tree.map(np.asarray, prior)
+    together = np.asarray(smooth(counts, prior))
     np.testing.assert_allclose(np.sum(together, axis=-1), 1, rtol=1e-6)
     for t in range(3):
         one = DirichletPrior(prior.alpha[t], prior.status[t])
@@ -106,20 +110,29 @@ def test_transformations(rng):
     assert all(np.all(np.isfinite(slope)) for slope in slopes(jnp.asarray(counts), prior.alpha))
 
 
-def test_refusals():
-    counts, prior = np.ones((3, 5, 2)), beta_prior(1.0, 1.0)
-    for function in (smooth, correction_interval, predictive_mass):
-        with refuses(ValueError, "prior has 2 classes, but counts have 3"):
-            function(np.ones((4, 3)), prior)
-        with refuses(ValueError, r"leading axes \(4,\).*begin with"):
-            function(counts, beta_prior(np.ones(4), np.ones(4)))
-        with refuses(ValueError, "negative"):
-            function(-counts, prior)
-        for wrong in (-1.0, np.nan, np.inf):
-            with refuses(ValueError, f"parameter {wrong}.*finite numbers >= 0"):
-                function(counts, beta_prior(1.0, wrong))
-        with refuses(ValueError, "classes"):
-            function(np.ones(()), prior)
+COUNTS = np.ones((3, 5, 2))
+
+
+def _refused(function):
+    """Rows of one function."""
+    ask = lambda counts, *parameters: lambda: function(counts, beta_prior(*parameters))
+    four = np.ones(4)
+    return [
+        (f"{function.__name__}, {what}", call, words)
+        for what, call, words in (
+            ("three classes", ask(np.ones((4, 3)), 1.0, 1.0), "prior has 2 classes, but counts have 3"),
+            ("four trees", ask(COUNTS, four, four), r"leading axes \(4,\).*begin with"),
+            ("negative", ask(-COUNTS, 1.0, 1.0), "negative"),
+            ("a number", ask(np.ones(()), 1.0, 1.0), "classes"),
+            *(
+                (f"beta {wrong}", ask(COUNTS, 1.0, wrong), f"parameter {wrong}.*finite numbers >= 0")
+                for wrong in (-1.0, np.nan, np.inf)
+            ),
+        )
+    ]
+
+
+test_refusals = refusals(*(row for of in (smooth, correction_interval, predictive_mass) for row in _refused(of)))
 
 
 FREQUENCIES = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxunc.voting import VotePriorWarning, critical_votes, expected_trees, forest_size_for, stop_after
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -74,17 +74,12 @@ def test_more_trees_settle_more_but_slowly():
     assert 0.25 < left[1] / left[0] < 0.4
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "add to 1"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 1.0), r"must lie in \(0.5, 1\)"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 0.9, max_trees=0), "at least 1"),
-        (lambda: expected_trees(np.full(3, 1 / 3), 0.9, prior=np.array([1.0, 2, 3])), "pass a number"),
-        (lambda: forest_size_for(np.zeros((0, 2)), 0.9), "one instance"),
-        (lambda: forest_size_for(np.ones((3, 2)), 0.9, share=1.0), "share"),
-    ],
+HALF = np.array([0.5, 0.5])
+test_refusals = refusals(
+    ("sum", lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "add to 1"),
+    ("certainty", lambda: expected_trees(HALF, 1.0), r"must lie in \(0.5, 1\)"),
+    ("no tree", lambda: expected_trees(HALF, 0.9, max_trees=0), "at least 1"),
+    ("prior", lambda: expected_trees(np.full(3, 1 / 3), 0.9, prior=np.array([1.0, 2, 3])), "pass a number"),
+    ("no instance", lambda: forest_size_for(np.zeros((0, 2)), 0.9), "one instance"),
+    ("share", lambda: forest_size_for(np.ones((3, 2)), 0.9, share=1.0), "share"),
 )
-def test_refusals(call, message):
-    with refuses(ValueError, message):
-        call()

@@ -11,7 +11,7 @@ from scipy.special import comb as choose
 
 from jaxunc.voting import critical_final_votes, critical_votes
 from tests._golden import golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -65,14 +65,17 @@ def test_finite_populations():
     assert tables[0, n_trees] == tables[1, n_trees] == 7
 
 
-@pytest.mark.parametrize(
-    ("max_trees", "confidence", "error"),
-    [
-        *((10, wrong, ValueError) for wrong in (0.5, 1.0, 0.0, float("nan"))),
-        (10, "0.9", TypeError),
-        *((wrong, 0.9, ValueError if type(wrong) is int else TypeError) for wrong in (0, -3, 2.5, True)),
-    ],
+def _sure(confidence):
+    return lambda: critical_votes(10, confidence)
+
+
+def _trees(number):
+    return lambda: critical_votes(number, 0.9)
+
+
+test_refusals = refusals(
+    ("a word", _sure("0.9"), r"must lie in \(0.5, 1\)", TypeError),
+    *((f"confidence {c}", _sure(c), r"must lie in \(0.5, 1\)") for c in (0.5, 1.0, 0.0, float("nan"))),
+    *((f"{n} trees", _trees(n), "at least 1") for n in (0, -3)),
+    *((f"{n} trees", _trees(n), "at least 1", TypeError) for n in (2.5, True)),
 )
-def test_refusals(max_trees, confidence, error):
-    with refuses(error, "at least 1" if confidence == 0.9 else r"must lie in \(0.5, 1\)"):
-        critical_votes(max_trees, confidence)

@@ -16,7 +16,7 @@ from jaxunc.voting import _until_settled, _vote_prior, votes_of_counts
 from jaxunc.voting._vote_prior import leaf_votes
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
-from tests._refusal import refuses
+from tests._refusal import refusals
 from tests._sparse import sparse_data, sparse_forest
 from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, rows_of, same
 
@@ -230,19 +230,26 @@ def test_sparse_instances(walk, how, monkeypatch):
         np.testing.assert_array_equal(bound(X[:n]).votes, expected.votes[:n])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, r"must lie in \(0.5, 1\)"),
-        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "at least 1"),
-        (lambda f, X: ju.predict_until_settled(f, X, max_trees=81), ValueError, "the forest has 80 trees"),
-        (lambda f, X: ju.predict_until_settled(f, X[:, :3]), ValueError, "3"),
-        (lambda f, X: voting.bind_vote(f, threads=0), ValueError, "at least 1"),
-        (lambda f, X: ju.predict_until_settled(RandomForestClassifier(), X), TypeError, "from_sklearn"),
-        (lambda f, X: ju.predict_until_settled(GradientBoostingClassifier(), X), TypeError, "not exchangeable"),
-        (lambda f, X: jax.jit(lambda x: ju.predict_until_settled(f, x).votes)(X), TypeError, "outside of jit"),
-    ],
+def _asked(**settings):
+    return lambda fitted: ju.predict_until_settled(*fitted, **settings)
+
+
+def _of(model):
+    return lambda fitted: ju.predict_until_settled(model, fitted[1])
+
+
+test_refusals = refusals(
+    ("certainty", _asked(confidence=1.0), r"must lie in \(0.5, 1\)"),
+    ("no tree", _asked(max_trees=0), "at least 1"),
+    ("more trees", _asked(max_trees=81), "the forest has 80 trees"),
+    ("three columns", lambda fitted: ju.predict_until_settled(fitted[0], fitted[1][:, :3]), "3"),
+    ("no thread", lambda fitted: voting.bind_vote(fitted[0], threads=0), "at least 1"),
+    ("model", _of(RandomForestClassifier()), "from_sklearn", TypeError),
+    ("boosted", _of(GradientBoostingClassifier()), "not exchangeable", TypeError),
+    (
+        "traced",
+        lambda fitted: jax.eval_shape(lambda x: ju.predict_until_settled(fitted[0], x).votes, fitted[1]),
+        "outside of jit",
+        TypeError,
+    ),
 )
-def test_refusals(fitted, call, error, message):
-    with refuses(error, message):
-        call(*fitted)

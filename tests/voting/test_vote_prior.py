@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.tables import fit_columns
 from jaxunc.voting import VotePriorWarning, _vote_prior, fit_vote_prior, out_of_bag_votes, stop_after, votes_of_counts
-from tests._refusal import refuses
+from tests._refusal import refusals
 from tests.voting._votes import drawn_votes, forest_of_votes
 
 pytestmark = pytest.mark.once
@@ -118,25 +118,29 @@ def test_levels_are_looked_up_once():
     np.testing.assert_array_equal(votes, np.where(X == 5, [0, 3], [3, 0]))
 
 
-FOREST, X = forest_of_votes(np.zeros((4, 3), np.int32), 2)
 MASK = np.ones((4, 3), bool)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: fit_vote_prior(np.eye(3)), ValueError, "two votes or more"),
-        (lambda: fit_vote_prior(np.array([3, 4])), ValueError, "instances classes"),
-        (lambda: fit_vote_prior(np.array([[3, -4]])), ValueError, "negative"),
-        (lambda: fit_vote_prior(np.ones((3, 1))), ValueError, "two or more"),
-        (lambda: out_of_bag_votes(RandomForestClassifier(), X, MASK), TypeError, "from_sklearn"),
-        (lambda: out_of_bag_votes(FOREST, X, MASK * 1), TypeError, "pass booleans"),
-        (lambda: out_of_bag_votes(FOREST, X, MASK[:2]), ValueError, "tree_mask has shape"),
-        (lambda: out_of_bag_votes(FOREST, X, None), TypeError, "tree_mask is None"),
-        (lambda: out_of_bag_votes(FOREST, X[:, :0], MASK), ValueError, "column"),
-        (lambda: jax.jit(lambda x: out_of_bag_votes(FOREST, x, MASK))(X), TypeError, "outside of jit"),
-    ],
+@pytest.fixture(scope="module")
+def small():
+    """A forest and its four instances."""
+    return forest_of_votes(np.zeros((4, 3), np.int32), 2)
+
+
+test_refusals = refusals(
+    ("one vote each", lambda: fit_vote_prior(np.eye(3)), "two votes or more"),
+    ("one axis", lambda: fit_vote_prior(np.array([3, 4])), "instances classes"),
+    ("negative", lambda: fit_vote_prior(np.array([[3, -4]])), "negative"),
+    ("one class", lambda: fit_vote_prior(np.ones((3, 1))), "two or more"),
+    ("model", lambda small: out_of_bag_votes(RandomForestClassifier(), small[1], MASK), "from_sklearn", TypeError),
+    ("numbers", lambda small: out_of_bag_votes(*small, MASK * 1), "pass booleans", TypeError),
+    ("fewer rows", lambda small: out_of_bag_votes(*small, MASK[:2]), "tree_mask has shape"),
+    ("no mask", lambda small: out_of_bag_votes(*small, None), "tree_mask is None", TypeError),
+    ("no column", lambda small: out_of_bag_votes(small[0], small[1][:, :0], MASK), "column"),
+    (
+        "traced",
+        lambda small: jax.eval_shape(lambda x: out_of_bag_votes(small[0], x, MASK), small[1]),
+        "outside of jit",
+        TypeError,
+    ),
 )
-def test_refusals(call, error, message):
-    with refuses(error, message):
-        call()

@@ -13,7 +13,7 @@ from scipy.special import betainc, gammainc
 from jaxunc.voting import ensemble_vote_probability, majority_probability, win_probability
 from jaxunc.voting._leader_probability import leader_probability
 from tests._golden import column, golden
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 CASES = golden("infinite_ensemble")
 
@@ -162,23 +162,18 @@ def test_certain_votes_and_shapes():
     np.testing.assert_allclose(ensemble_vote_probability(np.array([0.5, 0.5]), 2), [0.75, 0.25])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: win_probability(jnp.array([1.0])), ValueError, "two or more"),
-        (lambda: win_probability(jnp.array([1.0, -1.0])), ValueError, "negative"),
-        (lambda: win_probability(jnp.array([1, 2]), method="sum"), ValueError, "unknown"),
-        (lambda: win_probability(jnp.array([1, 2]), prior=0.0), ValueError, "positive"),
-        (lambda: win_probability(jnp.array([1, 2]), prior=np.ones(3)), ValueError, "each of the 2 classes"),
-        (lambda: majority_probability(jnp.array(0.5), 0), ValueError, "at least"),
-        (lambda: majority_probability(jnp.array(1.5), 3), ValueError, "p=1.5 must lie in"),
-        (lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), ValueError, "add to 1"),
-        (lambda: ensemble_vote_probability(np.array([1.5, -0.5]), 3), ValueError, "add to 1"),
-        (lambda: ensemble_vote_probability(np.array([1.0]), 3), ValueError, "two or more"),
-        (lambda: ensemble_vote_probability(np.array([0.5, 0.5]), 0), ValueError, "at least 1"),
-        (lambda: ensemble_vote_probability(np.array([0.5, 0.5]), 2.5), TypeError, "integer"),
-    ],
+TWO, HALF = np.array([1, 2]), np.array([0.5, 0.5])
+test_refusals = refusals(
+    ("one class", lambda: win_probability(np.array([1.0])), "two or more"),
+    ("negative", lambda: win_probability(np.array([1.0, -1.0])), "negative"),
+    ("method", lambda: win_probability(TWO, method="sum"), "unknown"),
+    ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
+    ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
+    ("no tree", lambda: majority_probability(np.array(0.5), 0), "at least"),
+    ("beyond 1", lambda: majority_probability(np.array(1.5), 3), "p=1.5 must lie in"),
+    ("sum", lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), "add to 1"),
+    ("negative share", lambda: ensemble_vote_probability(np.array([1.5, -0.5]), 3), "add to 1"),
+    ("share of one", lambda: ensemble_vote_probability(np.array([1.0]), 3), "two or more"),
+    ("no tree votes", lambda: ensemble_vote_probability(HALF, 0), "at least 1"),
+    ("half a tree", lambda: ensemble_vote_probability(HALF, 2.5), "integer", TypeError),
 )
-def test_refusals(call, error, message):
-    with refuses(error, message):
-        call()
