@@ -46,7 +46,7 @@ EXPECTED = {
     ],
     expected_failed_checks=lambda model: EXPECTED.get(type(model), BOOTSTRAPS),
 )
-@pytest.mark.exhaustive(keep=8)
+@pytest.mark.exhaustive(keep=4)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -164,6 +164,7 @@ def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name)
     np.testing.assert_array_equal(cautious.oob_set_, expected.oob_set_)
 
 
+@pytest.mark.exhaustive
 def test_every_answer_takes_raw_columns():
     made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
     rows = made.estimator_[:-1].transform(RAW)
