@@ -1,6 +1,5 @@
 """The cautious forest: its sets and intervals, and what it refuses."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -100,16 +99,10 @@ def test_other_counts_and_fitted_forests(counts):
     assert frozen.predict_set(X_test).any(axis=1).all()
 
 
-def test_searches_and_pickles():
+def test_searches():
     utility = lambda model, X, y: float(ju.metrics.discounted_utility(model.predict_set(X), y))
     model = CautiousForestClassifier(SMALL, counts="train")
-    search = GridSearchCV(model, {"s": [1, 200]}, cv=2, scoring=utility).fit(X, y)
-    assert search.best_params_ == {"s": 1}
-    copy = pickle.loads(pickle.dumps(search.best_estimator_))
-    np.testing.assert_array_equal(
-        copy.predict_set(X_test),
-        search.predict_set(X_test) if hasattr(search, "predict_set") else search.best_estimator_.predict_set(X_test),
-    )
+    assert GridSearchCV(model, {"s": [1, 200]}, cv=2, scoring=utility).fit(X, y).best_params_ == {"s": 1}
 
 
 def fit(estimator=SMALL, **settings):

@@ -46,18 +46,26 @@ from jaxunc.estimators import (
 from tests._refusal import refusals, refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
-RNG = np.random.default_rng(0)
+RNG = np.random.default_rng(1)
 N = 240
-RAW = pd.DataFrame(
-    {
-        "age": np.where(np.arange(N) % 7, RNG.normal(40, 10, N), np.nan),
-        "job": RNG.choice(["clerk", "cook", "nurse", None], N),
-        "when": pd.date_range("2020", periods=N),
-        "n": RNG.integers(0, 9, N),
-        "debt": RNG.normal(size=N),
-    }
-)
-Y = np.where((RAW.age.fillna(40) > 40) ^ (RNG.random(N) < 0.2), "yes", "no")
+
+
+def raw_table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Columns of every kind, some cells of them missing, and labels."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(np.arange(n) % 7, rng.normal(40, 10, n), np.nan),
+            "job": rng.choice(["clerk", "cook", "nurse", None], n),
+            "when": pd.date_range("2020", periods=n),
+            "n": rng.integers(0, 9, n),
+            "debt": rng.normal(size=n),
+        }
+    )
+    return frame, np.where((frame.age.fillna(40) > 40) ^ (rng.random(n) < 0.2), "yes", "no")
+
+
+RAW, Y = raw_table(N)
 NUMBERS, WORDS = ["age", "n", "debt"], ["job"]
 
 
