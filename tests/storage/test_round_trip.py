@@ -99,7 +99,7 @@ FITTED = {
     "dempster": CombinedForestClassifier(combiner="dempster", counts="oob", random_state=0),
     "a rule": CombinedForestClassifier(SMALL, ju.Mean(ju.scorers.laplace), counts="train"),
     "cautious": CautiousForestClassifier(SMALL, counts="train", s=2),
-    "random trees": RandomDecisionTreesClassifier(20, random_state=0),
+    "random trees": RandomDecisionTreesClassifier(3, random_state=0),
     "transduction": TransductiveTreeClassifier(progress=print),
 }
 

@@ -243,7 +243,7 @@ def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
     """Of a stream, of files and of batches: the same model, the same rows, the same decisions."""
     y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
     X = frame[["length", "count"]]
-    model = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X, y)
+    model = CombinedForestClassifier(FOREST, "mean", counts="held_out", random_state=0).fit(X, y)
     found = whole(ju.stream(model, X, outputs=["class", "decision", "set"], **COSTS, chunk_rows=77))
     decided = model.predict_reject(X, costs="yes:no=7", reject=0.4)
     assert 0 < decided.rejected.sum() < len(X)
