@@ -30,7 +30,7 @@ from jaxunc import compare
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 FEW = ("probability", "evidence")
 

@@ -12,6 +12,7 @@ import pytest
 
 import benchmarks.__main__ as command
 from benchmarks import cells
+from tests._refusal import refuses
 
 from ._resumed import ends_with_the_same_bytes
 
@@ -137,5 +138,4 @@ def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
 
 def test_unknown_studies_are_refused():
     for argv in ([], ["nobody2020"]):
-        with pytest.raises(SystemExit, match="studies: attributions, boosted_counts, busch2021"):
-            command.main(argv)
+        refuses(SystemExit, "studies: attributions, boosted_counts, busch2021", command.main, argv)

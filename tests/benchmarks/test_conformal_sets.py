@@ -24,7 +24,6 @@ def test_measures_of_sets_that_may_be_empty():
     assert few["worst_size"] == 0.8  # nine rows are too few, and empty sets do not count
 
 
-@pytest.mark.exhaustive
 def test_a_cell_has_all_methods():
     pytest.importorskip("crepes")
     pytest.importorskip("mapie")

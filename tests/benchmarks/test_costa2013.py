@@ -14,7 +14,7 @@ from jaxunc import transduction
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")

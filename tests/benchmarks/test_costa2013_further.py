@@ -20,7 +20,7 @@ from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, pr
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")

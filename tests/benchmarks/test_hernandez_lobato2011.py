@@ -10,10 +10,11 @@ from benchmarks.studies.hernandez_lobato2011 import page
 from benchmarks.studies.hernandez_lobato2011 import run as study
 from benchmarks.studies.hernandez_lobato2011 import votes as votes_of
 from jaxunc import voting
+from tests._refusal import refuses
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 SETTINGS = study.Settings(trees=15, infinite=40, confidence=0.9)
 
@@ -180,8 +181,7 @@ def test_settings_are_kept(tmp_path):
     study.settle(tmp_path, SETTINGS)
     study.settle(tmp_path, SETTINGS)
     assert study.kept_settings(tmp_path) == SETTINGS
-    with pytest.raises(SystemExit, match="name another folder"):
-        study.settle(tmp_path, SETTINGS._replace(trees=31))
+    refuses(SystemExit, "name another folder", lambda: study.settle(tmp_path, SETTINGS._replace(trees=31)))
 
 
 def test_from_trees_to_the_page(tmp_path, monkeypatch):

@@ -65,7 +65,6 @@ def test_what_is_said_of_other_sets():
             assert np.median(1 - a / b) == pytest.approx(expected, abs=0.0006)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrators_calibrate(n_classes, rng):
     true = rng.dirichlet(np.ones(n_classes), 2000)

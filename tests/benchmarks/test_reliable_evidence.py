@@ -63,7 +63,6 @@ def test_preferences_added_and_multiplied():
     np.testing.assert_allclose(rules["evidence-summed"].answer(leaves).probability[1], smoothed, atol=1e-6)
 
 
-@pytest.mark.exhaustive
 def test_empty_and_large_leaves():
     leaves = jnp.asarray([[0.0, 0.0], [0.0, 1e6], [5e5, 5e5]])
     for name, rule in rules_of(jnp.asarray(PRIOR)).items():
@@ -137,7 +136,6 @@ def test_what_the_page_says_everywhere():
                 assert not told or row["gain"] > 0
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
     counts = rng.integers(0, 6, (30, 12, n_classes))

@@ -13,7 +13,7 @@ from benchmarks.studies.rules.abstaining import Bags, bags_of, conformity, proxi
 from benchmarks.studies.rules.page import against_the_mean, by_set, rules_page, told_apart, winner
 from jaxunc import compare
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 GAIN = {"probability": 0.0, "better": 0.02, "worse": -0.03}
 

@@ -45,7 +45,6 @@ def test_the_table_by_need_stands_in_the_docs():
     assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in DECISIONS.read_text(encoding="utf-8")
 
 
-@pytest.mark.exhaustive
 def test_the_page_can_be_made_of_some_sets():
     found = study.kept(study.RESULTS)
     text = page({cell: record for cell, record in found.items() if cell.data in ("sonar", "liver")})
@@ -92,7 +91,6 @@ def test_a_cell_has_all_methods_and_all_rows(rows):
     assert measures([found["sets"]["conformal, held-out"]])["coverage"] > 0.8
 
 
-@pytest.mark.exhaustive
 def test_cautious_sets_are_the_estimator_s(rows):
     X, y, X_test = rows.X[:200], rows.y[:200], rows.X[200:]
     found = methods(X, y, seed=3)
@@ -253,7 +251,6 @@ def test_plausible_models_name_their_classes(rng):
     np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
 
 
-@pytest.mark.exhaustive
 def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
@@ -319,7 +316,6 @@ def test_steps_start_from_the_chosen_cautious_forests():
                 assert s + 0.5 == record["learned_vote"]["numbers"][f"cautious, {where}"][0]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("run", "names", "further"),
     [

@@ -13,7 +13,7 @@ from benchmarks.studies.suttoncharani2020 import page, run, trees
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from benchmarks.studies.suttoncharani2020 import beyond_methods as methods
 from benchmarks.studies.suttoncharani2020 import distances, trees
 from benchmarks.studies.suttoncharani2020 import left_open as page
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture

@@ -119,7 +119,6 @@ def test_the_slope_is_that_of_a_logistic_recalibration(rng):
     assert found == pytest.approx(LogisticRegression(C=np.inf).fit(logit, y).coef_[0, 0], abs=0.03)
 
 
-@pytest.mark.exhaustive
 def test_a_tiny_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "run_cell", lambda cell: {**record, "chosen": cell.repetition})
     train, test = study.drawn(study.Cell("4-independent-equal-50-75", 200, 0), 200)

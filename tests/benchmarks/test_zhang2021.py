@@ -11,7 +11,7 @@ from benchmarks.studies.zhang2021 import run as study
 
 from ._resumed import ends_with_the_same_bytes
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 
 def test_measures_of_a_tally_are_those_of_the_sets():

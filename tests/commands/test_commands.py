@@ -12,6 +12,8 @@ from sklearn.model_selection import GridSearchCV
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.estimators import UncertainForestRegressor
+from tests._exhaustive import a_few_of
+from tests._refusal import refuses
 
 pytestmark = [
     pytest.mark.once,
@@ -34,23 +36,19 @@ def fit(iris, model, *more):
     main(["fit", str(iris), "--target", "species", "--drop", "id", "--output", str(model), *trees, *more])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--combiner", "evidence", "--leaf-size", "3"],
-        ["--estimator", "cautious", "--forest", "random-forest", "--s", "2"],
-        pytest.param(["--estimator", "random-trees", "--depth", "6"], marks=pytest.mark.exhaustive),
-        pytest.param(
-            ["--forest", "single-tree", "--leaf-size", "3", "--combiner", "mean"], marks=pytest.mark.exhaustive
-        ),
-        pytest.param(["--estimator", "transductive", "--leaf-size", "2"], marks=pytest.mark.exhaustive),
-    ],
-    ids=["evidence", "cautious", "random-trees", "single-tree", "transductive"],
-)
-@pytest.mark.exhaustive(keep=1)
-def test_fit_predict_inspect(options, iris, tmp_path, capsys):
+FITTED = {
+    "evidence": ["--combiner", "evidence", "--leaf-size", "3"],
+    "cautious": ["--estimator", "cautious", "--forest", "random-forest", "--s", "2"],
+    "random-trees": ["--estimator", "random-trees", "--depth", "6"],
+    "single-tree": ["--forest", "single-tree", "--leaf-size", "3", "--combiner", "mean"],
+    "transductive": ["--estimator", "transductive", "--leaf-size", "2"],
+}
+
+
+@pytest.mark.parametrize("name", a_few_of(FITTED, ["evidence", "cautious", "random-trees", "transductive"]))
+def test_fit_predict_inspect(name, iris, tmp_path, capsys):
     model = tmp_path / "model.safetensors"
-    fit(iris, model, *options)
+    fit(iris, model, *FITTED[name])
     main(["predict", str(model), str(iris), "--output", str(tmp_path / "out"), "--keep", "id", "species", "--quiet"])
     main(["inspect", str(model), "--arrays"])
     printed = capsys.readouterr().out
@@ -86,8 +84,7 @@ def test_forests_of_scikit_learn(iris, tmp_path, capsys):
     fitted = RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(data.iloc[:, :4], data.species)
     joblib.dump(fitted, tmp_path / "forest.joblib")
     taken = ["fit", "--import", str(tmp_path / "forest.joblib"), "--output", str(tmp_path / "m"), "--combiner", "mean"]
-    with pytest.raises(SystemExit, match="2"):
-        main(taken)
+    refuses(SystemExit, "2", main, taken)
     assert "runs whatever code it holds" in capsys.readouterr().err
     main([*taken, "--trust"])
     np.testing.assert_allclose(
@@ -132,7 +129,6 @@ def test_forests_that_predict_numbers(name, tmp_path, capsys):
     np.testing.assert_allclose(ju.load(tmp_path / "m").predict_interval(new), expected.predict_interval(new))
 
 
-@pytest.mark.exhaustive
 def test_random_trees_take_missing_numbers(tmp_path, capsys):
     number = np.where(np.arange(40) % 7, np.arange(40.0), np.nan)
     pd.DataFrame({"n": number, "word": ["a", "b"] * 20, "y": np.arange(40) // 20}).to_csv(tmp_path / "t.csv")
@@ -146,8 +142,7 @@ def test_a_link_to_the_data_is_not_overwritten(link, iris, tmp_path, capsys):
     before = iris.read_bytes()
     output = tmp_path / "model"
     getattr(output, link)(iris)
-    with pytest.raises(SystemExit, match="2"):
-        fit(iris, output)
+    refuses(SystemExit, "2", fit, iris, output)
     assert "which is read" in capsys.readouterr().err
     assert iris.read_bytes() == before
 
@@ -158,7 +153,7 @@ ROWS = pd.DataFrame(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     """Integers with a gap are integers; booleans with one are numbers to scikit-learn's trees."""
     path, model = tmp_path / f"t.{kind}", tmp_path / "model"
@@ -229,8 +224,7 @@ def test_texts_of_many_values_are_named(path, tmp_path, capsys):
     frame["id"] = [f"n{i}" for i in range(N)]
     frame.to_csv(path, index=False)
     fit = ["fit", str(path), "--target", "kind", "--trees", "3", "--leaf-size", "9", "--output", str(tmp_path / "m")]
-    with pytest.raises(SystemExit, match="2"):
-        main(fit)
+    refuses(SystemExit, "2", main, fit)
     assert "240 different ones in 'id'" in capsys.readouterr().err
     main([*fit, "--words", "id"])
     assert "id" in ju.load(tmp_path / "m").feature_names_in_

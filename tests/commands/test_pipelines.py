@@ -12,21 +12,21 @@ import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.storage import describe
-from tests.estimators.test_pipelines import DropsRows, OwnColumns, Pipeline, columns, forest, make_pipeline, pipeline
+from tests._refusal import refuses
+from tests.estimators.test_pipelines import (
+    DropsRows,
+    OwnColumns,
+    Pipeline,
+    columns,
+    forest,
+    make_pipeline,
+    pipeline,
+    raw_table,
+)
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
 N = 400
-RNG = np.random.default_rng(0)
-RAW = pd.DataFrame(
-    {
-        "age": np.where(np.arange(N) % 7, RNG.normal(40, 10, N), np.nan),
-        "job": RNG.choice(["clerk", "cook", "nurse", None], N),
-        "when": pd.date_range("2020", periods=N),
-        "n": RNG.integers(0, 9, N),
-        "debt": RNG.normal(size=N),
-    }
-)
-Y = np.where((RAW.age.fillna(40) > 40) ^ (RNG.random(N) < 0.2), "yes", "no")
+RAW, Y = raw_table(N)
 OLD, NEW = slice(0, 250), slice(250, None)
 
 
@@ -106,7 +106,6 @@ def test_the_other_estimator_and_settings(folder, capsys):
     assert describe(folder / "m").columns == 5
 
 
-@pytest.mark.exhaustive
 def test_without_rows_text_is_refused(folder, tmp_path, capsys):
     fit(folder, "pipe", None, to="unread")
     assert "jaxunc predict takes Parquet and Arrow" in capsys.readouterr().err
@@ -134,10 +133,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("model", "data", "more", "said"), REFUSED)
-@pytest.mark.exhaustive(keep=2)
 def test_refusals(model, data, more, said, folder, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        fit(folder, model, data, *more, to="none")
+    refuses(SystemExit, "2", fit, folder, model, data, *more, to="none")
     told = capsys.readouterr().err
     assert told.startswith("jaxunc: error: ")
     assert pd.Series([told]).str.contains(said).all()
@@ -167,7 +164,6 @@ def test_compare_reads_no_raw_columns(folder, capsys):
     assert "takes raw columns through a pipeline" in capsys.readouterr().err
 
 
-@pytest.mark.exhaustive
 def test_nightly_columns_that_are_missing(folder, tmp_path, capsys):
     fit(folder, "pipe", "old.csv")
     RAW.drop(columns="job").to_csv(tmp_path / "bad.csv")

@@ -22,7 +22,7 @@ from jaxunc.compare._evaluate import RANKED_MEASURES
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests.compare._made_up import made_up_results
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
 TWO_CLASSES = [name for name, combiner in compare.COMPARED_COMBINERS.items() if not combiner.own]
@@ -122,6 +122,7 @@ def assert_same_records(found, expected, *, auc=1e-6):
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
 
 
+@pytest.mark.exhaustive
 def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
     """With more classes, text and gaps, too."""
     *_, document = binary
@@ -135,6 +136,7 @@ def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
 
 
 @pytest.mark.parametrize("counts", ["inbag", "held_out"])
+@pytest.mark.exhaustive
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
     table = compare.study_table(wine[3], "kind")
     assert len(table.nominal) == 1
@@ -155,6 +157,7 @@ def test_random_decision_trees_on_text_and_gaps(wine, counts):
         assert 0.3 < outcome.measures["probability"]["accuracy"] <= 1
 
 
+@pytest.mark.exhaustive
 def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, wine):
     for document, combiners, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
         assert Counter(record["combiner"] for record in records(document)) == dict.fromkeys(combiners, n_forests)
@@ -170,6 +173,7 @@ def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, w
     assert any("18 missing values" in note for note in document["data"]["notes"])
 
 
+@pytest.mark.exhaustive
 def test_what_is_printed(binary, wine):
     for out, err, document, *_ in (binary, wine):
         assert err == "", "what takes seconds needs no progress"

@@ -8,8 +8,10 @@ from scipy.stats import binom
 
 from jaxunc import compare, metrics
 from jaxunc.compare._displays import PALETTE
+from tests._refusal import refusals
 
 matplotlib.use("Agg")
+
 pytestmark = pytest.mark.once
 
 
@@ -234,52 +236,66 @@ def test_coverage(ax):
     assert compare.CoverageDisplay([0.5], [0.4]).plot(ax, reference=False).band_ is None
     shown = compare.PredictionIntervalDisplay.from_estimator(Asked(), np.zeros((10, 1)), y, coverage=0.3, ax=ax)
     assert len(shown.held_.get_xdata()) == 4
-    with pytest.raises(TypeError, match="estimator is a int without predict_interval"):
-        compare.CoverageDisplay.from_estimator(3, y, y)
 
 
 LINES, SHARES = {"equal": [0.8, 0.7], "averaged": [0.5]}, np.array([[0.9, 0.1], [0.5, 0.5]])
 PATHS = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
-REFUSED = [
-    ("2 and 1", compare.CriticalDifferenceDisplay, [["a", "b"], [1.0]], {}),
-    (
-        *("each of 3 trees", compare.ComplexityDisplay),
-        *([("0", "1", "2"), {"before": [0.5, 0.4]}, [0.2, 0.3], [0.6, 0.5]], {"measure": "x"}),
-    ),
-    ("2, 2, 1, 2 bins", compare.IntervalReliabilityDisplay, [[0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8]], {}),
-    (
-        *("averaged has 1 values; expected one for each of 2", compare.StrengthDisplay),
-        *([(1, 2), LINES], {"measure": "u65"}),
-    ),
-    (r"\[strengths sizes\] with 3 rows", compare.SetSizeDisplay, [(1, 2, 3), SHARES], {}),
-    ("do not add to 1", compare.SetSizeDisplay, [(1, 2), SHARES * 10], {}),
-    ("torn has 5 trees, the critical curve 4", compare.VotePathsDisplay, [PATHS, [np.nan, np.nan, 1.0, 0.9]], {}),
-    ("settled after 4 trees, but has 3", compare.VotePathsDisplay, [PATHS, np.ones(5), {"sure": 4}], {}),
-    (r"\[vertical horizontal\] = \(2, 3\)", compare.TreesNeededDisplay, [[0, 1, 2], [0, 1], np.zeros((3, 2))], {}),
-    ("two or more of each", compare.TreesNeededDisplay, [[0], [0, 1], np.zeros((2, 1))], {}),
-    (
-        "forest has 3 shares; expected one for each of 2",
-        compare.SettledDisplay,
-        [[0.9, 0.99], {"forest": [1, 2, 3]}],
-        {},
-    ),
-    *(("for each number of trees", compare.PolledDisplay, [wrong], {}) for wrong in ([[1, 2]], [-1, 2])),
-    ("nothing to draw", compare.PolledDisplay, [[0, 0]], {}),
-    (r"interval has shape \(3, 2\) and y \(2,\)", compare.PredictionIntervalDisplay, [ENDS, TRUTH[:2]], {}),
-    ("each of the numbers in y", compare.PredictionIntervalDisplay, [np.zeros((0, 2)), []], {}),
-    ("holds NaN", compare.PredictionIntervalDisplay, [ENDS, TRUTH * np.nan], {}),
-    ("a share for each coverage", compare.CoverageDisplay, [[0.1, 0.9], [0.5]], {}),
-    *(("nominal", compare.CoverageDisplay, [[wrong], [0.5]], {}) for wrong in (0, 1, np.nan)),
-    (r"no shares in \[0, 1\]", compare.CoverageDisplay, [[0.5], [1.5]], {}),
-    ("n=0 is below 1", compare.CoverageDisplay, [[0.5], [0.5]], {"n": 0}),
-    (
-        *("intervals has shape", compare.CoverageDisplay.from_predictions, [ENDS, TRUTH]),
-        {"coverages": [0.5]},
-    ),
-]
+TREES = ("0", "1", "2")
 
 
-@pytest.mark.parametrize(("match", "make", "arguments", "options"), REFUSED)
-def test_what_is_refused(match, make, arguments, options):
-    with pytest.raises(ValueError, match=match):
-        make(*arguments, **options)
+def reliable(upper):
+    return lambda: compare.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], upper, [0.3, 0.8])
+
+
+def grid(x, y, values):
+    return lambda: compare.TreesNeededDisplay(x, y, values)
+
+
+def covered(nominal, shares, **settings):
+    return lambda: compare.CoverageDisplay([nominal] if np.isscalar(nominal) else nominal, shares, **settings)
+
+
+test_refusals = refusals(
+    ("ranks", lambda: compare.CriticalDifferenceDisplay(["a", "b"], [1.0]), "2 and 1"),
+    (
+        "trees",
+        lambda: compare.ComplexityDisplay(TREES, {"before": [0.5, 0.4]}, [0.2, 0.3], [0.6, 0.5], measure="x"),
+        "each of 3 trees",
+    ),
+    ("bins", reliable([0.1]), "2, 2, 1, 2 bins"),
+    ("strengths", lambda: compare.StrengthDisplay((1, 2), LINES, measure="u65"), "averaged has 1 values; expected one"),
+    ("set sizes", lambda: compare.SetSizeDisplay((1, 2, 3), SHARES), r"\[strengths sizes\] with 3 rows"),
+    ("set shares", lambda: compare.SetSizeDisplay((1, 2), SHARES * 10), "do not add to 1"),
+    (
+        "short curve",
+        lambda: compare.VotePathsDisplay(PATHS, [np.nan, np.nan, 1.0, 0.9]),
+        "torn has 5 trees, the critical curve 4",
+    ),
+    ("settled", lambda: compare.VotePathsDisplay(PATHS, np.ones(5), {"sure": 4}), "settled after 4 trees, but has 3"),
+    ("grid", grid([0, 1, 2], [0, 1], np.zeros((3, 2))), r"\[vertical horizontal\] = \(2, 3\)"),
+    ("thin grid", grid([0], [0, 1], np.zeros((2, 1))), "two or more of each"),
+    ("shares", lambda: compare.SettledDisplay([0.9, 0.99], {"forest": [1, 2, 3]}), "forest has 3 shares; expected one"),
+    ("rows of trees", lambda: compare.PolledDisplay([[1, 2]]), "for each number of trees"),
+    ("negative trees", lambda: compare.PolledDisplay([-1, 2]), "for each number of trees"),
+    ("no trees", lambda: compare.PolledDisplay([0, 0]), "nothing to draw"),
+    (
+        "intervals",
+        lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH[:2]),
+        r"interval has shape \(3, 2\) and y \(2,\)",
+    ),
+    ("no intervals", lambda: compare.PredictionIntervalDisplay(np.zeros((0, 2)), []), "each of the numbers in y"),
+    ("NaN", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH * np.nan), "holds NaN"),
+    ("coverages", covered([0.1, 0.9], [0.5]), "a share for each coverage"),
+    ("coverage 0", covered(0, [0.5]), "nominal"),
+    ("coverage 1", covered(1, [0.5]), "nominal"),
+    ("coverage NaN", covered(np.nan, [0.5]), "nominal"),
+    ("no shares", covered(0.5, [1.5]), r"no shares in \[0, 1\]"),
+    ("no rows", covered(0.5, [0.5], n=0), "n=0 is below 1"),
+    ("axes", lambda: compare.CoverageDisplay.from_predictions(ENDS, TRUTH, coverages=[0.5]), "intervals has shape"),
+    (
+        "no law",
+        lambda: compare.CoverageDisplay.from_estimator(3, TRUTH, TRUTH),
+        "estimator is a int without predict_interval",
+        TypeError,
+    ),
+)

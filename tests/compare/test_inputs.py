@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
 from jaxunc.compare._inputs import positive_class, read_costs, read_refitted_model
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
@@ -210,8 +211,7 @@ def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
     path = write("vowels.csv", ROWS)
     near = r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"
     for wrong, match in ((path.parent / "vowel.csv", near), (path.parent, "is a folder")):
-        with pytest.raises(ValueError, match=match):
-            compare.study_table(wrong, "y")
+        refuses(ValueError, match, compare.study_table, wrong, "y")
     parquet.write_table(pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):
         compare.study_table(tmp_path / "t.parquet", "y")
@@ -257,8 +257,7 @@ def test_costs_as_text_and_as_files(tmp_path):
         np.testing.assert_array_equal(read_costs(str(tmp_path / name), tuple("xyz")), costs)
     table = compare.breast_cancer()
     for wrong, said in (([[0, 1]], "no square"), ([0, 1], "no square"), ([[0, -1], [1, 0]], "holds -1")):
-        with pytest.raises(ValueError, match=f"--costs.*{said}"):
-            compare.Settings(costs=wrong)
+        refuses(ValueError, f"--costs.*{said}", compare.Settings, costs=wrong)
     with pytest.raises(ValueError, match="--costs has 3 rows; expected one for each of 2 classes"):
         compare.run(table, compare.Settings(costs=costs.to_numpy()), quiet=True)
 
@@ -272,8 +271,7 @@ def test_the_positive_class_and_row_numbers(write):
     assert table.names == tuple(table.frame.columns) == ("a",)
     three = table._replace(y=np.array([0, 1, 2, 2]), class_labels=("no", "yes", "other"))
     assert positive_class(three, None) is None
-    with pytest.raises(ValueError, match="--positive='yes' is for two classes, and the target holds 3"):
-        positive_class(three, "yes")
+    refuses(ValueError, "--positive='yes' is for two classes, and the target holds 3", positive_class, three, "yes")
 
 
 class Doubling:

@@ -18,6 +18,7 @@ from jaxunc.compare._laws import COVERAGES, LEVELS
 from jaxunc.compare._store import describe
 from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
 from jaxunc.estimators import UncertainForestRegressor
+from tests._refusal import refuses
 from tests.compare.test_command import refused, run
 from tests.compare.test_verdict import assert_nothing_is_starred
 
@@ -120,8 +121,7 @@ def test_what_is_kept_goes_on_and_what_is_damaged_is_refused(table, tmp_path):
     ):
         entries = [{**document["forests"][0], name: wrong}, *document["forests"][1:]]
         (tmp_path / "results.json").write_text(json.dumps({**document, "forests": entries}))
-        with pytest.raises(ValueError, match=r"results\.json is not one of jaxunc compare"):
-            Store(tmp_path, table, results.settings)
+        refuses(ValueError, r"results\.json is not one of jaxunc compare", Store, tmp_path, table, results.settings)
 
 
 def made_up(table, losses: dict[str, float], n_folds: int = 10) -> Results:
@@ -204,8 +204,7 @@ def test_settings_of_laws():
         ({"counts": "held_out"}, "--counts, --costs and --positive are for classes"),
         ({"costs": [[0, 1], [1, 0]]}, "for classes"),
     ):
-        with pytest.raises(ValueError, match=said):
-            Settings(numbers=True, **wrong)
+        refuses(ValueError, said, Settings, numbers=True, **wrong)
 
 
 def test_what_cannot_be_run(table):

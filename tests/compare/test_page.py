@@ -10,7 +10,7 @@ import pytest
 from jaxunc import compare
 from tests.compare._made_up import made_up_results
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 SETTINGS = compare.Settings(leaf_sizes=(1, 4), n_repeats=1, n_folds=3, n_trees=3)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -40,6 +40,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.exhaustive
 def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(folder):
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 3e6
@@ -70,6 +71,7 @@ def page_of(folder, results) -> str:
     return compare.write_page(folder, results).read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path):
     results = two_combiners()
     first = page_of(tmp_path, results)
@@ -81,6 +83,7 @@ def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_
     assert "A score is perfect." in page_of(tmp_path, results)
 
 
+@pytest.mark.exhaustive
 def test_combiners_alike_and_one_combiner_alone(tmp_path):
     """Nothing is told apart, nothing is divided by zero."""
     alike = page_of(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS))
@@ -92,6 +95,7 @@ def test_combiners_alike_and_one_combiner_alone(tmp_path):
     assert "Over leaf sizes" not in said
 
 
+@pytest.mark.exhaustive
 def test_rows_that_are_doubtful_and_rows_called_most_likely(tmp_path):
     text = " ".join(page_of(tmp_path, two_combiners()).split())
     assert "few rows behind its leaves (median 2 rows), trees disagree" in text
@@ -125,6 +129,7 @@ def long_names(tmp_path_factory):
         (718, "print", "long_names"),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_browser_shows_it_without_errors(width, media, which, request):
     folder = request.getfixturevalue(which)
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser; it is not installed")
@@ -176,6 +181,7 @@ def described(page, start):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive
 def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     text = page_of(tmp_path, of_classes(n_classes))
     (decided,) = described(text, "extra-trees, leaf size 4: decided and right. ")
@@ -199,6 +205,7 @@ def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     assert "the shaded range" in text or n_classes == 3
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_sets_and_intervals_for_many_classes(tmp_path):
     results = of_classes(11)
     for outcome in results.outcomes.values():

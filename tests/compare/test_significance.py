@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import compare
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 
@@ -249,53 +249,57 @@ def test_values_that_are_refused(name):
     test, values = OF_VALUES[name], np.arange(6.0).reshape(3, 2)
     too_few = ((1, 6), (6, 1)) * (not name.endswith("ranks"))
     for shape in (*too_few, (6,), (1, 3, 2)):
-        with refuses(ValueError, r"values has shape .*; expected \[blocks methods\]"):
-            test(values.reshape(shape))
-    with refuses(ValueError, r"values has shape \(0, 2\)"):
-        test(values[:0])
+        refuses(ValueError, r"values has shape .*; expected \[blocks methods\]", test, values.reshape(shape))
+    refuses(ValueError, r"values has shape \(0, 2\)", test, values[:0])
     for broken in (np.nan, np.inf, -np.inf):
         holes = values.copy()
         holes[2, 1] = broken
-        with refuses(ValueError, f"values holds {broken} at block 2, method 1 .1 such in all.*Leave out"):
-            test(holes)
-    with refuses(TypeError, "values has dtype <U1; expected numbers"):
-        test(np.array([["a", "b"], ["c", "d"]]))
-    with refuses(TypeError, "integer"):
-        test(values, decimals=2.5)
+        refuses(ValueError, f"values holds {broken} at block 2, method 1 .1 such in all.*Leave out", test, holes)
+    refuses(TypeError, "values has dtype <U1; expected numbers", test, np.array([["a", "b"], ["c", "d"]]))
+    refuses(TypeError, "integer", test, values, decimals=2.5)
 
 
 SHARES, ADJUSTED = (0.0, 1.0, np.nan), (compare.holm, compare.bonferroni)
 TABLE, WORDS, AVERAGE, ALIKE = np.arange(6.0).reshape(3, 2), np.array(["a", "b"]), np.array([1.0, 2.0]), np.eye(2) > 1
 UNKNOWN = "correction='sidak' is unknown. Choose one of 'holm', 'bonferroni', 'none'"
-REFUSED = [
-    *((ValueError, UNKNOWN, test, [TABLE], {"correction": "sidak"}) for test in (wilcoxon, corrected_t)),
-    *((ValueError, r"test_share=.*\(0, 1\)", compare.corrected_t_test, [TABLE], {"test_share": s}) for s in SHARES),
-    *((ValueError, r"test_share=.*\(0, 1\)", corrected_t, [TABLE], {"test_share": s}) for s in SHARES),
-    *((ValueError, r"alpha=.*\(0, 1\)", compare.nemenyi_difference, [3, 10], {"alpha": a}) for a in (-0.1, *SHARES)),
-    (ValueError, "n_methods=1 must be at least 2", compare.nemenyi_difference, [1, 10], {}),
-    (ValueError, "n_blocks=1 must be at least 2", compare.nemenyi_difference, [3, 1], {}),
-    (TypeError, "integer", compare.nemenyi_difference, [3.5, 10], {}),
-    (ValueError, r"differences has shape \(4, 1\).*two splits", of_splits, [np.zeros((4, 1))], {}),
-    (ValueError, r"differences holds nan at \(1, 0\)", of_splits, [np.array([[0, 0], [np.nan, 0]])], {}),
-    (TypeError, "differences has dtype <U1", of_splits, [WORDS], {}),
-    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE[:1], ALIKE], {}),
-    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE * np.nan, ALIKE], {}),
-    (ValueError, "order_values=.*finite numbers", compare.cliques, [AVERAGE[None], ALIKE], {}),
-    (TypeError, "order_values has dtype <U1", compare.cliques, [WORDS, ALIKE], {}),
-    (TypeError, "different has dtype float64; expected bool", compare.cliques, [AVERAGE, ALIKE * 1.0], {}),
-    (ValueError, r"different has shape \(3, 3\); expected \(2, 2\)", compare.cliques, [AVERAGE, np.eye(3) > 1], {}),
-    (ValueError, "symmetric", compare.cliques, [AVERAGE, np.array([[False, True], [False, False]])], {}),
-    *((ValueError, r"p_values has shape \(2, 2\)", adjust, [np.zeros((2, 2))], {}) for adjust in ADJUSTED),
+
+
+def call(function, *arguments, **options):
+    return lambda: function(*arguments, **options)
+
+
+def join(order_values=AVERAGE, different=ALIKE):
+    return call(compare.cliques, order_values, different)
+
+
+def nemenyi(n_methods=3, n_blocks=10, **options):
+    return call(compare.nemenyi_difference, n_methods, n_blocks, **options)
+
+
+test_refusals = refusals(
+    ("wilcoxon's correction", call(wilcoxon, TABLE, correction="sidak"), UNKNOWN),
+    ("the t-test's correction", call(corrected_t, TABLE, correction="sidak"), UNKNOWN),
+    *((f"share {s}", call(of_splits, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
+    *((f"pairs' share {s}", call(corrected_t, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
+    *((f"alpha {alpha}", nemenyi(alpha=alpha), r"alpha=.*\(0, 1\)") for alpha in (-0.1, *SHARES)),
+    ("one method", nemenyi(1), "n_methods=1 must be at least 2"),
+    ("one block", nemenyi(3, 1), "n_blocks=1 must be at least 2"),
+    ("half a method", nemenyi(3.5), "integer", TypeError),
+    ("one split", call(of_splits, np.zeros((4, 1))), r"differences has shape \(4, 1\).*two splits"),
+    ("NaN", call(of_splits, np.array([[0, 0], [np.nan, 0]])), r"differences holds nan at \(1, 0\)"),
+    ("words", call(of_splits, WORDS), "differences has dtype <U1", TypeError),
+    ("one value", join(AVERAGE[:1]), "order_values=.*finite numbers"),
+    ("values NaN", join(AVERAGE * np.nan), "order_values=.*finite numbers"),
+    ("rows of values", join(AVERAGE[None]), "order_values=.*finite numbers"),
+    ("values of words", join(WORDS), "order_values has dtype <U1", TypeError),
+    ("floats", join(different=ALIKE * 1.0), "different has dtype float64; expected bool", TypeError),
+    ("size", join(different=np.eye(3) > 1), r"different has shape \(3, 3\); expected \(2, 2\)"),
+    ("one way", join(different=np.array([[False, True], [False, False]])), "symmetric"),
+    *((f"{f.__name__} of rows", call(f, np.zeros((2, 2))), r"p_values has shape \(2, 2\)") for f in ADJUSTED),
+    *((f"{f.__name__} of words", call(f, WORDS), "p_values has dtype <U1", TypeError) for f in ADJUSTED),
     *(
-        (ValueError, r"lie in \[0, 1\]", adjust, [np.array([0.5, p])], {})
-        for adjust in ADJUSTED
+        (f"{f.__name__} of {p}", call(f, np.array([0.5, p])), r"lie in \[0, 1\]")
+        for f in ADJUSTED
         for p in (-0.1, 1.1, np.nan)
     ),
-    *((TypeError, "p_values has dtype <U1", adjust, [WORDS], {}) for adjust in ADJUSTED),
-]
-
-
-def test_other_refusals():
-    for error, match, call, arguments, options in REFUSED:
-        with refuses(error, match):
-            call(*arguments, **options)
+)

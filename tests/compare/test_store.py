@@ -6,6 +6,7 @@ import pytest
 
 from jaxunc import compare
 from jaxunc.compare._store import describe
+from tests._refusal import refuses
 from tests.compare._made_up import made_up_results
 
 pytestmark = pytest.mark.once
@@ -75,8 +76,7 @@ def test_another_run_is_refused(table, tmp_path, file):
     with pytest.raises(ValueError, match=f"holds another run .{file}.: settings.seed was 0, is now 1"):
         compare.Store(tmp_path, table, compare.Settings(**{**vars(SETTINGS), "seed": 1}))
     shifted = table._replace(X=table.X + 1)
-    with pytest.raises(ValueError, match=r"data\.sha256 was"):
-        compare.Store(tmp_path, shifted, SETTINGS)
+    refuses(ValueError, r"data\.sha256 was", compare.Store, tmp_path, shifted, SETTINGS)
     assert (tmp_path / file).read_bytes() == before, "nothing is lost"
 
 
@@ -93,8 +93,7 @@ def test_results_of_an_older_format_and_that_lack_forests_are_refused(table, tmp
     path = tmp_path / "other" / "results.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "forests": document["forests"][1:]}))
-    with pytest.raises(ValueError, match="lacks forests"):
-        compare.Store(tmp_path / "other", table, SETTINGS)
+    refuses(ValueError, "lacks forests", compare.Store, tmp_path / "other", table, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +106,7 @@ def test_results_of_an_older_format_and_that_lack_forests_are_refused(table, tmp
 def test_a_file_of_something_else_is_refused(table, tmp_path, file, content):
     (tmp_path / file).write_text(content, encoding="utf-8")
     match = r"results\.json" if file == "results.json" else r"holds another run .unfinished\.jsonl"
-    with pytest.raises(ValueError, match=match):
-        compare.Store(tmp_path, table, SETTINGS)
+    refuses(ValueError, match, compare.Store, tmp_path, table, SETTINGS)
     assert (tmp_path / file).read_text() == content
 
 
@@ -158,5 +156,4 @@ def test_damaged_outcomes_are_run_again_or_refused(table, tmp_path, damage):
     assert len(compare.Store(tmp_path, table, SETTINGS).outcomes) == 2
     document = {**describe(table, SETTINGS), "forests": [*map(json.loads, lines[1:3]), entry]}
     (tmp_path / "results.json").write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"results\.json"):
-        compare.Store(tmp_path, table, SETTINGS)
+    refuses(ValueError, r"results\.json", compare.Store, tmp_path, table, SETTINGS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxunc.compare import uncertainty_map
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 N = 12
 
@@ -56,26 +56,26 @@ def test_what_is_unknown_in_a_trace_is_left_out_and_strict_promotion():
 
 
 V, CORRECT = np.arange(4.0), np.array([0, 1, 0, 1])
-REFUSED = [
-    (ValueError, "aleatoric holds NaN", V * np.nan, V, CORRECT, {}),
-    (ValueError, "epistemic holds NaN", V, V * np.nan, CORRECT, {}),
-    (ValueError, r"aleatoric has shape \(4, 2\).*summed over the classes", np.zeros((4, 2)), V, CORRECT, {}),
-    (ValueError, r"epistemic has shape \(4, 2\).*summed over the classes", V, np.zeros((4, 2)), CORRECT, {}),
-    (ValueError, r"epistemic has shape \(3,\) and aleatoric \(4,\)", V, V[:3], CORRECT, {}),
-    (ValueError, r"correct has shape \(3,\)", V, V, CORRECT[:3], {}),
-    (ValueError, "correct holds 2", V, V, 2 * CORRECT, {}),
-    (ValueError, "correct is empty", V[:0], V[:0], CORRECT[:0], {}),
-    (TypeError, "correct has dtype float", V, V, CORRECT.astype(float), {}),
-    (ValueError, "n_bins=0 must be at least 1", V, V, CORRECT, {"n_bins": 0}),
-    (TypeError, "integer", V, V, CORRECT, {"n_bins": 2.5}),
+
+
+def draw(aleatoric=V, epistemic=V, correct=CORRECT, **options):
+    return lambda: uncertainty_map(aleatoric, epistemic, correct, **options)
+
+
+test_refusals = refusals(
+    ("NaN", draw(V * np.nan), "aleatoric holds NaN"),
+    ("epistemic NaN", draw(V, V * np.nan), "epistemic holds NaN"),
+    ("classes", draw(np.zeros((4, 2))), r"aleatoric has shape \(4, 2\).*summed over the classes"),
+    ("epistemic of classes", draw(V, np.zeros((4, 2))), r"epistemic has shape \(4, 2\).*summed over the classes"),
+    ("lengths", draw(V, V[:3]), r"epistemic has shape \(3,\) and aleatoric \(4,\)"),
+    ("length of correct", draw(correct=CORRECT[:3]), r"correct has shape \(3,\)"),
+    ("correct", draw(correct=2 * CORRECT), "correct holds 2"),
+    ("no rows", draw(V[:0], V[:0], CORRECT[:0]), "correct is empty"),
+    ("floats", draw(correct=CORRECT.astype(float)), "correct has dtype float", TypeError),
+    ("no bins", draw(n_bins=0), "n_bins=0 must be at least 1"),
+    ("half a bin", draw(n_bins=2.5), "integer", TypeError),
     *(
-        (ValueError, "upper.*two positive numbers", V, V, CORRECT, {"upper": upper})
+        (f"upper {upper}", draw(upper=upper), "upper.*two positive numbers")
         for upper in ((1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0), (1.0,))
     ),
-]
-
-
-def test_refusals():
-    for error, match, aleatoric, epistemic, correct, options in REFUSED:
-        with refuses(error, match):
-            uncertainty_map(aleatoric, epistemic, correct, **options)
+)

@@ -77,8 +77,7 @@ def test_sparse_rows_missing_values_and_zeros_of_both_signs():
     np.testing.assert_array_equal(oob_mask(model, 120, groups=np.tile(np.arange(60), 2)), mask)
     alone = oob_mask(model, 120, X=twice, y=labels, groups=range(120))
     np.testing.assert_array_equal(alone, oob_mask(model, 120))
-    with refuses(ValueError, r"groups has shape \(3,\)"):
-        oob_mask(model, 120, groups=[1, 2, 3])
+    refuses(ValueError, r"groups has shape \(3,\)", oob_mask, model, 120, groups=[1, 2, 3])
     odd = X.copy()
     odd[:, 0] = np.where(odd[:, 0] == 0, np.nan, odd[:, 0])
     again = np.where(odd == 0, np.float32(-0.0), odd)
@@ -107,8 +106,7 @@ def polars_column(labels: list) -> Any:
 )
 def test_every_row_has_its_group(kind, said):
     words = {ValueError: "no label for 2 of the 9 .*group of its own", TypeError: "groups holds labels of the types"}
-    with refuses(said, words[said]):
-        as_groups(kind(np.arange(9)), 9)
+    refuses(said, words[said], lambda: as_groups(kind(np.arange(9)), 9))
 
 
 def test_groups_of_any_kind_are_the_same_and_are_counted():
@@ -120,8 +118,7 @@ def test_groups_of_any_kind_are_the_same_and_are_counted():
     model = RandomForestClassifier(2, random_state=0).fit(X, y)
     with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
         oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
-    with refuses(ValueError, "puts all of 1 groups"):
-        held_out_split(y, 0.2, 0, np.zeros(30, int))
+    refuses(ValueError, "puts all of 1 groups", held_out_split, y, 0.2, 0, np.zeros(30, int))
 
 
 def test_few_trees_without_a_row_have_their_cause_named():

@@ -39,8 +39,7 @@ def test_bags_are_refused_by_name(make, bootstrap):
         lambda: CombinedForestClassifier(model, counts="oob").fit(X, y),
         lambda: CombinedForestClassifier(FrozenEstimator(model), counts="oob").fit(X, y),
     ):
-        with refuses(ValueError, SAID):
-            call()
+        refuses(ValueError, SAID, call)
     found = ju.bind(ju.from_any(model), ju.Mean()).probability(X)
     np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-6)
     held_out = CombinedForestClassifier(model, combiner="mean", counts="held_out").fit(X, y)
@@ -55,5 +54,4 @@ def test_other_ensembles_of_it_are_refused():
         (ensemble.EasyEnsembleClassifier, "bag of Pipeline"),
         (ensemble.RUSBoostClassifier, "is a RUSBoostClassifier; from_sklearn imports"),
     ):
-        with refuses(TypeError, said):
-            ju.from_any(kind(n_estimators=2, random_state=0).fit(X, y))
+        refuses(TypeError, said, ju.from_any, kind(n_estimators=2, random_state=0).fit(X, y))

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.once
 @pytest.fixture(scope="module")
 def grown():
     X, y = toy_data(3, 60)
-    model = RandomForestClassifier(8, random_state=0).fit(X, y)
+    model = RandomForestClassifier(8, max_leaf_nodes=30, random_state=0).fit(X, y)
     return ju.from_sklearn(model), X, y, ju.counting.oob_mask(model, len(y))
 
 
 @pytest.mark.parametrize("weights", ["none", "half", "own"])
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_counts_without_the_instance(grown, weights, tolerance):
     """Against the long way: count all others, score the one."""
     forest, X, y, mask = grown
@@ -71,11 +71,9 @@ def test_noise_stays_noise():
 )
 def test_what_is_refused(grown, change, error, match):
     forest, X, y, _ = grown
-    with refuses(error, match):
-        ju.counting.leave_one_out(forest, ju.Mean(), X, **{"y": y} | change)
+    refuses(error, match, lambda: ju.counting.leave_one_out(forest, ju.Mean(), X, **{"y": y} | change))
 
 
-@pytest.mark.exhaustive
 def test_no_instances(grown):
     forest, X, y, _ = grown
     assert ju.counting.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
@@ -98,15 +96,12 @@ def test_traced_and_shared_routing(grown):
     np.testing.assert_array_equal(counts, ju.leaf_counts(counted, X))
 
 
-@pytest.mark.exhaustive
 def test_trees_alone_can_be_counted_in(grown):
     forest, X, y, _ = grown
     words = np.array(["a", "b", "c"])[y]
     counted = ju.count_leaves(forest.trees, X, words)
     assert counted.class_labels == ("a", "b", "c")
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y).counts)
-    with refuses(ValueError, "counts that tell classes apart need two"):
-        ju.count_leaves(forest.trees, X, np.zeros(60, int))
+    refuses(ValueError, "counts that tell classes apart need two", ju.count_leaves, forest.trees, X, np.zeros(60, int))
     for wrong, match in (((0, 0), "leaves is of"), (np.zeros((60, 8), int), "no leaves of these trees")):
-        with refuses(ValueError, match):
-            ju.count_leaves(forest, X, y, leaves=np.asarray(wrong))
+        refuses(ValueError, match, ju.count_leaves, forest, X, y, leaves=np.asarray(wrong))

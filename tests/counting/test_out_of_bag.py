@@ -46,11 +46,9 @@ def test_the_rows_of_a_forest_are_known(name, weighted):
         np.testing.assert_array_equal(ju.counting.oob_mask(model, len(y), X=X, y=y, sample_weight=given), plain)
     p = rng.permutation(len(y))
     for rows in ((X[p], y[p]), (X[::-1], y[::-1])):
-        with refuses(ValueError, REASON):
-            ju.counting.oob_mask(model, len(y), X=rows[0], y=rows[1])
+        refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=rows[0], y=rows[1])
     if name != "bag":  # whose leaves hold few rows
-        with refuses(ValueError, REASON):
-            ju.counting.oob_mask(model, len(y), X=X, y=y[p])
+        refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=X, y=y[p])
 
 
 def test_monotonic_trees_are_known_and_labels_for_other_rows_refused():
@@ -59,10 +57,8 @@ def test_monotonic_trees_are_known_and_labels_for_other_rows_refused():
     X, y = np.nan_to_num(X), y == "a"
     model = RandomForestClassifier(8, monotonic_cst=[1, 0, 0, 0, 0, -1], random_state=0).fit(X, y)
     assert ju.counting.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
-    with refuses(ValueError, REASON):
-        ju.counting.oob_mask(model, len(y), X=X[::-1], y=y[::-1])
-    with refuses(ValueError, "labels for"):
-        ju.counting.oob_mask(model, len(y), X=X[:-1], y=y)
+    refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=X[::-1], y=y[::-1])
+    refuses(ValueError, "labels for", ju.counting.oob_mask, model, len(y), X=X[:-1], y=y)
 
 
 @pytest.mark.parametrize(
@@ -79,5 +75,4 @@ def test_estimators_refuse_rows_in_another_order(make):
     X, y = table()
     model = RandomForestClassifier(50, random_state=0).fit(X, y)
     p = np.random.default_rng(0).permutation(len(y))
-    with refuses(ValueError, REASON):
-        make(FrozenEstimator(model)).fit(X[p], y[p])
+    refuses(ValueError, REASON, lambda: make(FrozenEstimator(model)).fit(X[p], y[p]))

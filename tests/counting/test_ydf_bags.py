@@ -84,8 +84,7 @@ def test_what_is_refused():
         (model, n, rows | {"sample_weight": np.ones(n)}, ValueError, "leave sample_weight out"),
         (trees, n, {}, TypeError, "has no bags"),
     ):
-        with refuses(error, match):
-            oob_mask(one, of, **how)
+        refuses(error, match, oob_mask, one, of, **how)
     mask = oob_mask(other, n, **rows, learner=learner)
     assert 0.4 < mask.mean() < 0.6
     ju.count_leaves(from_ydf(other), X, y, tree_mask=mask)
@@ -117,8 +116,7 @@ def test_tables_that_are_not_those_of_the_fit():
         (columns | {"a": np.ma.masked_less(numbers[:, 0], 0)}, y, "not the rows that this"),
         (numbers, None, "y is None"),
     ):
-        with refuses(ValueError, said):
-            oob_mask(model, 500, X=other, y=labels)
+        refuses(ValueError, said, oob_mask, model, 500, X=other, y=labels)
 
 
 def test_frames_of_any_kind_are_counted():

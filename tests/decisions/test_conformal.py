@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxunc.decisions import conformal_sets
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 
 def by_hand(p, calibration, labels, coverage, by_class) -> np.ndarray:
@@ -73,29 +73,29 @@ def test_shapes_kinds_and_transformations(rng):
 EVEN, OWN, ROWS = np.full((1, 2), 0.5), np.random.default_rng(0).dirichlet([1, 1], 20), np.arange(20) % 2
 
 
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"coverage": 1.0}, r"coverage=1.0 must lie in \(0, 1\): how often"),
-        ({"coverage": 0}, r"coverage=0 must lie in \(0, 1\)"),
-        ({"coverage": 0.99}, "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or ask"),
-        (
-            {"coverage": 0.95, "by_class": True},
-            "needs 19 calibration rows of class 0, and there are 10.*by_class=False",
-        ),
-        ({"by_class": 1}, "by_class=1 must be a bool"),
-        ({"calibration": np.ones((20, 3))}, r"calibration has shape \(20, 3\), for 20 labels and 2 classes"),
-        ({"calibration": OWN[:5]}, r"calibration has shape \(5, 2\)"),
-        ({"calibration": OWN[:, 0]}, r"calibration has shape \(20,\).*probabilities of shape \(20, 2\)"),
-        ({"calibration": OWN * 2}, r"calibration holds values outside \[0, 1\]"),
-        ({"labels": ROWS + 1}, "labels holds 1 to 2; positions are 0 to 1"),
-        ({"labels": ROWS * 1.0}, "labels has shape .* pass positions of classes"),
-        ({"p": np.array([[0.5, 0.6]])}, "p has rows that do not add to 1"),
-    ],
+def sets(p=EVEN, calibration=OWN, labels=ROWS, **settings):
+    return lambda: conformal_sets(p, calibration, labels, **settings)
+
+
+test_refusals = refusals(
+    ("coverage 1", sets(coverage=1.0), r"coverage=1.0 must lie in \(0, 1\): how often"),
+    ("coverage 0", sets(coverage=0), r"coverage=0 must lie in \(0, 1\)"),
+    (
+        "few rows",
+        sets(coverage=0.99),
+        "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or",
+    ),
+    (
+        "few rows of a class",
+        sets(coverage=0.95, by_class=True),
+        "needs 19 calibration rows of class 0, and there are 10.*by_class=False",
+    ),
+    ("by_class", sets(by_class=1), "by_class=1 must be a bool", TypeError),
+    ("classes", sets(calibration=np.ones((20, 3))), r"calibration has shape \(20, 3\), for 20 labels and 2 classes"),
+    ("rows", sets(calibration=OWN[:5]), r"calibration has shape \(5, 2\)"),
+    ("axes", sets(calibration=OWN[:, 0]), r"calibration has shape \(20,\).*probabilities of shape \(20, 2\)"),
+    ("shares", sets(calibration=OWN * 2), r"calibration holds values outside \[0, 1\]"),
+    ("labels", sets(labels=ROWS + 1), "labels holds 1 to 2; positions are 0 to 1"),
+    ("positions", sets(labels=ROWS * 1.0), "labels has shape .* pass positions of classes"),
+    ("sum", sets(p=np.array([[0.5, 0.6]])), "p has rows that do not add to 1"),
 )
-def test_what_is_refused(arguments, match):
-    given = {"p": EVEN, "calibration": OWN, "labels": ROWS} | arguments
-    kind = TypeError if "bool" in match else ValueError
-    with refuses(kind, match):
-        conformal_sets(**given)

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 import jaxunc as ju
 from jaxunc.decisions import interval_dominance, maximality, nondominated
 from jaxunc.intervals import Interval
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 
 def preference(mass, total) -> ju.combiners.Preference:
@@ -93,24 +93,22 @@ def test_transformations(rng):
         np.testing.assert_array_equal(jax.jit(interval_dominance)(interval), eager)
 
 
-ENDS = (([0.6, 0.1], [0.5, 0.2]), ([-0.1, 0], [0.5, 1]), ([0.1, 0], [0.5, 1.5]), ([np.nan, 0], [1, 1]))
-REFUSED = [
-    *(
-        ("preference.mass has shape", lambda shape=shape: nondominated(preference(np.ones(shape), np.ones(4))))
-        for shape in ((4, 2), (4, 1, 1))
-    ),
-    *(
-        (r"interval\[0\] is|interval\[1\] is", lambda ends=ends: interval_dominance(Interval(*np.array(ends, float))))
-        for ends in ENDS
-    ),
-    ("interval.lower has shape", lambda: interval_dominance(Interval(jnp.zeros((2, 3)), jnp.ones((2, 2))))),
-    ("last axis", lambda: interval_dominance(Interval(jnp.zeros((2, 1)), jnp.ones((2, 1))))),
-    ("s=0 must be", lambda: maximality(jnp.ones(2), 0)),
-]
+def dominated(lower, upper):
+    return lambda: interval_dominance(Interval(np.array(lower, float), np.array(upper, float)))
 
 
-@pytest.mark.once
-def test_what_is_refused():
-    for match, call in REFUSED:
-        with refuses(ValueError, match):
-            call()
+test_refusals = refusals(
+    ("mass", lambda: nondominated(preference(np.ones((4, 2)), np.ones(4))), "preference.mass has shape"),
+    (
+        "mass of one class",
+        lambda: nondominated(preference(np.ones((4, 1, 1)), np.ones(4))),
+        "preference.mass has shape",
+    ),
+    ("crossed", dominated([0.6, 0.1], [0.5, 0.2]), r"interval\[0\] is|interval\[1\] is"),
+    ("negative", dominated([-0.1, 0], [0.5, 1]), r"interval\[0\] is|interval\[1\] is"),
+    ("above 1", dominated([0.1, 0], [0.5, 1.5]), r"interval\[0\] is|interval\[1\] is"),
+    ("NaN", dominated([np.nan, 0], [1, 1]), r"interval\[0\] is|interval\[1\] is"),
+    ("shapes", dominated(np.zeros((2, 3)), np.ones((2, 2))), "interval.lower has shape"),
+    ("one class", dominated(np.zeros((2, 1)), np.ones((2, 1))), "last axis"),
+    ("s", lambda: maximality(jnp.ones(2), 0), "s=0 must be"),
+)

@@ -1,7 +1,6 @@
 """Decisions at costs, against exact fractions and against every other decision; costs by the names of classes."""
 
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 
 from jaxunc.decisions import cost_matrix, least_cost
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 LABELS = ["no", "yes"]
 
@@ -80,34 +79,28 @@ def test_shapes_and_kinds(shape, rng):
 
 
 EVEN = np.full((2, 2), 0.5)
-REFUSED: list[tuple[Any, str]] = [
-    (lambda: least_cost([[0.5, 0.6]]), "rows that do not add to 1"),
-    (lambda: least_cost(np.array([[1.5, -0.5]])), "p holds negative"),
-    (lambda: least_cost(np.array([[np.nan, 1.0]])), "p holds negative, infinite or NaN"),
-    (lambda: least_cost(np.ones((3, 1))), "last axis"),
-    (lambda: least_cost(EVEN, np.ones((3, 2))), r"costs has shape \(3, 2\); pass a row for each of the 2 classes"),
-    (lambda: least_cost(EVEN, [0, 1]), r"costs has shape \(2,\)"),
-    (lambda: least_cost(EVEN, [[0, -1], [1, 0]]), r"costs\[0, 1\] is -1; costs must be finite numbers >= 0"),
-    (lambda: least_cost(EVEN, [[0, np.nan], [1, 0]]), r"costs\[0, 1\] is nan"),
-    (lambda: least_cost(EVEN, reject=-0.1), "reject=-0.1 must be a finite number >= 0: what a rejection costs"),
-    (lambda: least_cost(EVEN, reject=np.nan), "reject=nan must be"),
-    (lambda: least_cost(EVEN, reject=[0.1, 0.2, 0.3]), r"reject has shape \(3,\).*one for each row"),
-    (lambda: cost_matrix("yes:no", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
-    (lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
-    (lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
-    (lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
-    (lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', which the model does not know. Did you mean 'yes'"),
-    (lambda: cost_matrix({"yes": {"noo": 5}}, LABELS), "the class 'noo'.*Did you mean 'no'"),
-    (lambda: cost_matrix(np.ones((3, 3)), LABELS), r"costs has shape \(3, 3\).*in the order \['no', 'yes'\]"),
-    (lambda: cost_matrix([[0, -1], [1, 0]], LABELS), "costs must be finite numbers >= 0"),
-]
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(("call", "match"), REFUSED)
-def test_what_is_refused(call, match):
-    with refuses(ValueError, match):
-        call()
+test_refusals = refusals(
+    ("sum", lambda: least_cost([[0.5, 0.6]]), "rows that do not add to 1"),
+    ("negative", lambda: least_cost(np.array([[1.5, -0.5]])), "p holds negative"),
+    ("NaN", lambda: least_cost(np.array([[np.nan, 1.0]])), "p holds negative, infinite or NaN"),
+    ("one class", lambda: least_cost(np.ones((3, 1))), "last axis"),
+    ("shape", lambda: least_cost(EVEN, np.ones((3, 2))), r"costs has shape \(3, 2\); pass a row for each of the 2 "),
+    ("a row", lambda: least_cost(EVEN, [0, 1]), r"costs has shape \(2,\)"),
+    ("gain", lambda: least_cost(EVEN, [[0, -1], [1, 0]]), r"costs\[0, 1\] is -1; costs must be finite numbers >= 0"),
+    ("no cost", lambda: least_cost(EVEN, [[0, np.nan], [1, 0]]), r"costs\[0, 1\] is nan"),
+    ("reject", lambda: least_cost(EVEN, reject=-0.1), "reject=-0.1 must be a finite number >= 0: what a rejection"),
+    ("reject NaN", lambda: least_cost(EVEN, reject=np.nan), "reject=nan must be"),
+    ("rows", lambda: least_cost(EVEN, reject=[0.1, 0.2, 0.3]), r"reject has shape \(3,\).*one for each row"),
+    ("text", lambda: cost_matrix("yes:no", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
+    ("twice", lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
+    ("text of a gain", lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
+    ("no number", lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
+    ("class", lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', .* does not know. Did you mean 'yes'"),
+    ("decision", lambda: cost_matrix({"yes": {"noo": 5}}, LABELS), "the class 'noo'.*Did you mean 'no'"),
+    ("size", lambda: cost_matrix(np.ones((3, 3)), LABELS), r"shape \(3, 3\).*in the order \['no', 'yes'\]"),
+    ("gain of names", lambda: cost_matrix([[0, -1], [1, 0]], LABELS), "costs must be finite numbers >= 0"),
+    ("a number", lambda: cost_matrix({"yes": 5}, LABELS), "pass the cost of each decision", TypeError),
+)
 
 
 @pytest.mark.once
@@ -119,5 +112,3 @@ def test_costs_by_names():
         np.testing.assert_array_equal(cost_matrix(costs, LABELS), expected)
     np.testing.assert_array_equal(cost_matrix("1:0=2.5,0:0=.5", [0, 1]), [[0.5, 1], [2.5, 0]])
     assert cost_matrix(None, LABELS) is None
-    with refuses(TypeError, "pass the cost of each decision"):
-        cost_matrix({"yes": 5}, LABELS)

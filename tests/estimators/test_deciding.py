@@ -1,5 +1,7 @@
 """One model, one row, every answer: sets, intervals, rejections and classes of every classifier agree."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, TransductiveClassifier
-from tests._refusal import refuses
+from tests._exhaustive import a_few_of
+from tests._refusal import refusals, refuses
 from tests.estimators._models import MODELS, forest, sample
 
 pytestmark = [
@@ -30,25 +33,23 @@ KINDS = MODELS | {
     "any classifier": lambda: TransductiveClassifier(GaussianNB(), combine="pnml"),
 }
 WITHOUT_LEAVES = "any classifier"
+LABELS = {"two classes": Y, "three classes": THREE}
+KEPT = [*((name, "two classes") for name in MODELS), (WITHOUT_LEAVES, "three classes")]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def name(request) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module", params=[Y, THREE], ids=["two classes", "three classes"])
-def labels(request) -> np.ndarray:
-    return request.param
+@pytest.fixture(scope="module", params=a_few_of(product(KINDS, LABELS), KEPT), ids="-".join)
+def case(request) -> tuple[str, np.ndarray]:
+    name, labels = request.param
+    return name, LABELS[labels]
 
 
 @pytest.fixture(scope="module")
-def model(name, labels):
-    return KINDS[name]().fit(X[:80], labels[:80])
+def model(case):
+    return KINDS[case[0]]().fit(X[:80], case[1][:80])
 
 
-@pytest.mark.exhaustive(keep=2)
-def test_no_answer_contradicts_another(name, model, labels):
+def test_no_answer_contradicts_another(case, model):
+    name, labels = case
     p, rows = model.predict_proba(NEW), np.arange(len(NEW))
     best, named = p.argmax(axis=1), np.searchsorted(model.classes_, model.predict(NEW))
     if not name.startswith("cautious"):  # whose votes name a class
@@ -78,8 +79,7 @@ def test_no_answer_contradicts_another(name, model, labels):
     assert not any(isinstance(part, ju.inference.BoundForest | list) for part in uncertainty)
 
 
-@pytest.mark.exhaustive(keep=4)
-def test_costs_are_those_of_the_function(model, labels):
+def test_costs_are_those_of_the_function(model):
     p, classes = model.predict_proba(NEW), model.classes_.tolist()
     first, last = classes[0], classes[-1]
     matrix = 1 - np.eye(len(classes))
@@ -90,15 +90,20 @@ def test_costs_are_those_of_the_function(model, labels):
         found = model.predict_reject(NEW, costs=costs, reject=0.6)
         np.testing.assert_array_equal(found.rejected, expected < 0)
         np.testing.assert_array_equal(found.label[expected >= 0], model.classes_[expected[expected >= 0]])
-    with refuses(ValueError, "costs names the class 'nobody'"):
-        model.predict_reject(NEW, costs="nobody:no=5")
+    refuses(ValueError, "costs names the class 'nobody'", model.predict_reject, NEW, costs="nobody:no=5")
 
 
-@pytest.mark.parametrize("labels", [Y, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("name", ["learned", "out of bag", "cautious, out of bag", "held out"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    a_few_of(
+        product(["learned", "out of bag", "cautious, out of bag", "held out"], LABELS),
+        [(name, "two classes") for name in ("learned", "out of bag", "held out")],
+        several=True,
+    ),
+)
 def test_sets_from_rows_that_were_kept(name, labels, tmp_path):
     """The function's, of the probabilities that the rows have without themselves; files keep them."""
+    labels = LABELS[labels]
     model = KINDS[name]().fit(X, labels)
     own, position = model.calibration_.T
     assert own.min() >= 0
@@ -133,31 +138,44 @@ def test_rows_of_no_weight_are_none():
         assert len(model.calibration_) <= (80 if how["counts"] == "oob" else 24)
 
 
-def test_what_is_refused():
-    model = MODELS["combined"]().fit(X, Y)
-    out_of_bag = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X[:40], Y[:40])
-    few = (X[:5], Y[:5])
-    for match, call in (
-        ("keeps none: pass calibration=.*counts='oob'", lambda: model.predict_set(X, coverage=0.9)),
-        ("two ways to a set", lambda: model.predict_set(X, coverage=0.9, utility="u65")),
-        ("by_class and calibration belong to coverage", lambda: model.predict_set(X, by_class=True)),
-        ("by_class and calibration belong to coverage", lambda: model.predict_set(X, calibration=few)),
-        (r"coverage=1 must lie in \(0, 1\)", lambda: model.predict_set(X, coverage=1, calibration=few)),
-        ("needs 9 calibration rows, and there are 5", lambda: model.predict_set(X, coverage=0.9, calibration=few)),
-        ("needs 99 calibration rows of class 'no'", lambda: out_of_bag.predict_set(X, coverage=0.99, by_class=True)),
-        ("y holds labels that", lambda: model.predict_set(X, coverage=0.5, calibration=(X[:2], ["no", "maybe"]))),
-        ("5 rows and 2 labels", lambda: model.predict_set(X, coverage=0.5, calibration=(X[:5], Y[:2]))),
-        ("utility='u66' is unknown", lambda: model.predict_set(X, utility="u66")),
-        (r"costs has shape \(3, 3\)", lambda: model.predict_reject(X, costs=np.ones((3, 3)))),
-        ("costs must be finite numbers >= 0", lambda: model.predict_reject(X, costs=[[0, -1], [1, 0]])),
-        ("reject=-1 must be", lambda: model.predict_reject(X, reject=-1)),
-        ("s=0 must be", lambda: model.predict_interval(X, s=0)),
-        ("has none of", lambda: KINDS[WITHOUT_LEAVES]().fit(X, Y).predict_interval(X[:1], s=1)),
-    ):
-        with refuses(ValueError, match):
-            call()
-    with refuses(TypeError, "pass rows and their labels"):
-        model.predict_set(X, coverage=0.9, calibration=X)
+@pytest.fixture(scope="module")
+def plain():
+    return MODELS["combined"]().fit(X, Y)
+
+
+def sets(**asked):
+    return lambda plain: plain.predict_set(X, **asked)
+
+
+def rejections(**asked):
+    return lambda plain: plain.predict_reject(X, **asked)
+
+
+FEW = (X[:5], Y[:5])
+OUT_OF_BAG = CombinedForestClassifier(FOREST, "mean", counts="oob")
+
+test_refusals = refusals(
+    ("no rows", sets(coverage=0.9), "keeps none: pass calibration=.*counts='oob'"),
+    ("two ways", sets(coverage=0.9, utility="u65"), "two ways to a set"),
+    ("by_class", sets(by_class=True), "by_class and calibration belong to coverage"),
+    ("calibration", sets(calibration=FEW), "by_class and calibration belong to coverage"),
+    ("coverage", sets(coverage=1, calibration=FEW), r"coverage=1 must lie in \(0, 1\)"),
+    ("few", sets(coverage=0.9, calibration=FEW), "needs 9 calibration rows, and there are 5"),
+    (
+        "few of a class",
+        lambda: OUT_OF_BAG.fit(X[:80], Y[:80]).predict_set(X, coverage=0.99, by_class=True),
+        "needs 99 calibration rows of class 'no'",
+    ),
+    ("labels", sets(coverage=0.5, calibration=(X[:2], ["no", "maybe"])), "y holds labels that"),
+    ("lengths", sets(coverage=0.5, calibration=(X[:5], Y[:2])), "5 rows and 2 labels"),
+    ("utility", sets(utility="u66"), "utility='u66' is unknown"),
+    ("costs", rejections(costs=np.ones((3, 3))), r"costs has shape \(3, 3\)"),
+    ("gains", rejections(costs=[[0, -1], [1, 0]]), "costs must be finite numbers >= 0"),
+    ("reject", rejections(reject=-1), "reject=-1 must be"),
+    ("s", lambda plain: plain.predict_interval(X, s=0), "s=0 must be"),
+    ("no leaves", lambda: KINDS[WITHOUT_LEAVES]().fit(X, Y).predict_interval(X[:1], s=1), "has none of"),
+    ("rows alone", sets(coverage=0.9, calibration=X), "pass rows and their labels", TypeError),
+)
 
 
 def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them():

@@ -8,9 +8,11 @@ from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
 from jaxunc import estimators
+from tests._refusal import refuses
 
 X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:120], y[:120]
+
 FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
 
 
@@ -47,5 +49,4 @@ def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks
 
 def test_are_refused_of_rules_without_probabilities():
     model = estimators.CombinedForestClassifier(FOREST, combiner=ju.Mean(ju.scorers.linear)).fit(X, y)
-    with pytest.raises(ValueError, match="bound"):
-        model.predict_log_proba(X)
+    refuses(ValueError, "bound", model.predict_log_proba, X)

@@ -11,9 +11,11 @@ from sklearn.utils import get_tags
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._model_files import FOLDER, N_TRAIN, NUMBERS, table
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
+N_TREES = 6
+"""As those of two of the files have, so that programs of their shape are compiled once."""
 FILES = ("xgboost_forest.json", "lightgbm_forest.txt", "treelite_forest.bin")
 
 
@@ -23,6 +25,15 @@ def held_out(name):
     X = frame[NUMBERS].fillna(-1).to_numpy(np.float32) if name.startswith("treelite") else frame
     rows = lambda start, end: X[start:end]
     return rows(N_TRAIN, 450), y[N_TRAIN:450], rows(450, None)
+
+
+def check_loaded(path, model, new):
+    """What comes back from a file answers alike, whatever grew the trees."""
+    ju.save(path, model)
+    loaded = ju.load(path)
+    assert loaded.estimator is None
+    np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
+    assert get_tags(loaded).input_tags.allow_nan
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -35,16 +46,16 @@ def test_forests_of_files(name, tmp_path):
     assert made.classes_.tolist() == [0, 1]
     assert made.n_features_in_ == model.n_features
     assert (made.predict(new) == table()[1][450:]).mean() > 0.9
-    cautious = CautiousForestClassifier(FrozenEstimator(model), counts="held_out", s=2).fit(X, y)
-    assert cautious.predict_set(new).any(axis=1).all()
-    assert cautious.explain(new).largest_s.shape == (len(new),)
-    for one in (made, cautious):
-        ju.save(tmp_path / "saved", one)
-        loaded = ju.load(tmp_path / "saved")
-        assert loaded.estimator is None
-        np.testing.assert_array_equal(loaded.predict_proba(new), one.predict_proba(new))
-        assert get_tags(loaded).input_tags.allow_nan
     assert clone(made).estimator.estimator is model
+    check_loaded(tmp_path / "saved", made, new)
+
+
+def test_a_cautious_forest_of_a_file(tmp_path):
+    X, y, new = held_out(FILES[0])
+    model = CautiousForestClassifier(FrozenEstimator(ju.from_any(FOLDER / FILES[0])), counts="held_out", s=2).fit(X, y)
+    assert model.predict_set(new).any(axis=1).all()
+    assert model.explain(new).largest_s.shape == (len(new),)
+    check_loaded(tmp_path / "saved", model, new)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -81,68 +92,64 @@ def test_own_counts():
 def test_boosted_trees_where_one_says_so():
     X, y, new = held_out("xgboost.json")
     ensemble = ju.from_any(FOLDER / "xgboost.json")
-    with refuses(ValueError, r"4 stages of trees correct each other, .*the same question.*count_leaves\(trees, X, y\)"):
-        CombinedForestClassifier(FrozenEstimator(ensemble), counts="held_out").fit(X, y)
     forest = ju.count_leaves(ensemble.trees, X, y)
     made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
     np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
 
 
-def test_other_labels_than_the_models():
-    X, y, _ = held_out("xgboost_forest.json")
-    frozen = FrozenEstimator(ju.from_any(FOLDER / "xgboost_forest.json"))
-    with refuses(ValueError, "'yes'"):
-        CombinedForestClassifier(frozen, counts="held_out").fit(X, np.array(["no", "yes"])[y])
+def test_rows_that_a_forest_was_grown_on_are_seen_by_its_thresholds():
+    X, y = make_classification(400, 4, n_informative=4, n_redundant=0, random_state=0)
+    X, grower = X.astype(np.float32), RandomForestClassifier(N_TREES, max_leaf_nodes=30, random_state=0)
+    forest = ju.from_sklearn(grower.fit(X[:300], y[:300]))
+    made = CombinedForestClassifier(FrozenEstimator(forest), counts="held_out")
+    made.fit(X[300:], y[300:])
+    refuses(ValueError, "grown on, .*Pass rows that were held out", made.fit, X[:300], y[:300])
 
 
-REFUSED = [
-    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {}, ValueError, "those of AdditiveTrees hold values. Take"),
-    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {"counts": "oob"}, ValueError, "AdditiveTrees has none"),
-    (lambda: ju.from_any(FOLDER / "lightgbm.txt"), {"counts": "held_out"}, ValueError, "correct each other"),
-    (
-        lambda: ju.from_any(FOLDER / "treelite_forest.bin"),
-        {"combiner": "learned"},
-        ValueError,
-        "a Forest allows neither. Take counts='held_out'",
-    ),
-    (lambda: GradientBoostingClassifier(n_estimators=2).fit(*SMALL), {"counts": "held_out"}, ValueError, "2 stages"),
-    (lambda: RandomForestRegressor(2).fit(*SMALL), {"counts": "held_out"}, TypeError, "predicts numbers"),
-    (lambda: ju.Mean(), {}, TypeError, "FrozenEstimator"),
-    (lambda: FOLDER / "xgboost_forest.json", {}, TypeError, "is no model of scikit-learn"),
-]
 SMALL = (np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32), np.arange(60) % 2)
 
 
-@pytest.mark.parametrize("case", range(len(REFUSED)))
-def test_refusals(case):
-    make, settings, kind, said = REFUSED[case]
-    model = make()
-    X, y = (SMALL[0][:, : getattr(model, "n_features", 5)], SMALL[1])
-    refuses(kind, said, CombinedForestClassifier(FrozenEstimator(model), **settings).fit, X, y)
+def fit(model, rows=None, labels=(0, 1), **settings):
+    """A classifier of a frozen model, a file's or what a function makes, on rows of as many columns as it has."""
+
+    def call():
+        frozen = ju.from_any(FOLDER / model) if isinstance(model, str) else model()
+        X, y = rows or (SMALL[0][:, : getattr(frozen, "n_features", 5)], SMALL[1])
+        CombinedForestClassifier(FrozenEstimator(frozen), **settings).fit(X, np.array(labels)[y])
+
+    return call
 
 
-def test_a_forest_or_an_ensemble_that_is_not_frozen():
-    for model in (ju.from_any(FOLDER / "treelite_forest.bin"), ju.from_any(FOLDER / "xgboost_forest.json")):
-        with refuses(TypeError, r"a Forest or an AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
-            CombinedForestClassifier(model).fit(*SMALL)
+def bare(name):
+    return lambda: CombinedForestClassifier(ju.from_any(FOLDER / name)).fit(*SMALL)
 
 
-def test_rows_that_a_forest_was_grown_on_are_seen_by_its_thresholds():
-    X, y = make_classification(400, 6, n_informative=4, random_state=0)
-    X = X.astype(np.float32)
-    forest = ju.from_sklearn(RandomForestClassifier(20, min_samples_leaf=3, random_state=0).fit(X[:300], y[:300]))
-    made = CombinedForestClassifier(FrozenEstimator(forest), counts="held_out")
-    made.fit(X[300:], y[300:])
-    with refuses(ValueError, "sample that the forest was grown on, .*Pass rows that were held out"):
-        made.fit(X[:300], y[:300])
+HELD, ROWS = {"counts": "held_out"}, held_out("xgboost.json")[:2]
+BARE = r"a Forest or an AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"
+STAGES = r"4 stages of trees correct each other, .*the same question.*count_leaves\(trees, X, y\)"
+
+test_refusals = refusals(
+    ("values", fit("xgboost_forest.json"), "those of AdditiveTrees hold values. Take"),
+    ("oob", fit("xgboost_forest.json", counts="oob"), "AdditiveTrees has none"),
+    ("boosted", fit("lightgbm.txt", **HELD), "correct each other"),
+    ("stages", fit("xgboost.json", rows=ROWS, **HELD), STAGES),
+    ("learned", fit("treelite_forest.bin", combiner="learned"), "a Forest allows neither. Take counts='held_out'"),
+    ("labels", fit("xgboost_forest.json", rows=ROWS, labels=("no", "yes"), **HELD), "'yes'"),
+    ("2 stages", fit(lambda: GradientBoostingClassifier(n_estimators=2).fit(*SMALL), **HELD), "2 stages"),
+    ("numbers", fit(lambda: RandomForestRegressor(2).fit(*SMALL), **HELD), "predicts numbers", TypeError),
+    ("a combiner", fit(ju.Mean), "FrozenEstimator", TypeError),
+    ("a path", fit(lambda: FOLDER / "xgboost_forest.json"), "is no model of scikit-learn", TypeError),
+    ("a bare forest", bare("treelite_forest.bin"), BARE, TypeError),
+    ("a bare ensemble", bare("xgboost_forest.json"), BARE, TypeError),
+)
 
 
 GROWN = {
     "xgboost": lambda m: m.XGBClassifier(
-        n_estimators=1, num_parallel_tree=10, max_depth=4, subsample=0.8, random_state=0
+        n_estimators=1, num_parallel_tree=N_TREES, max_depth=4, subsample=0.8, random_state=0, n_jobs=1
     ),
     "lightgbm": lambda m: m.LGBMClassifier(
-        boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=10, random_state=0, verbose=-1
+        boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=N_TREES, random_state=0, verbose=-1, n_jobs=1
     ),
 }
 
@@ -176,7 +183,7 @@ def test_forests_of_ydf():
     ydf = pytest.importorskip("ydf")
     frame, y = table()
     words = np.array(["no", "yes"])[y]
-    learner = ydf.RandomForestLearner(label="kind", num_trees=10, winner_take_all=False)
+    learner = ydf.RandomForestLearner(label="kind", num_trees=N_TREES, max_depth=5, winner_take_all=False)
     model = learner.train(frame[:300].assign(kind=words[:300]), verbose=0)
     for settings in ({}, {"combiner": "learned"}, {"combiner": "evidence"}):
         made = CombinedForestClassifier(FrozenEstimator(model), counts="held_out", **settings)

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -29,7 +29,6 @@ def shop():
     return frame, np.where(word == "a", "yes", "no")
 
 
-@pytest.mark.exhaustive
 def test_words_and_categories_are_nominal(shop):
     frame, y = shop
     model = RandomDecisionTreesClassifier(20, min_samples_leaf=2, random_state=0).fit(frame, y)
@@ -69,54 +68,58 @@ def test_numbers_beside_words(dtype):
 FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "error", "said"),
-    [
-        (FRAME.assign(when=pd.Timestamp("2020-01-01")), [0, 1, 0, 1], TypeError, r"X's columns \['when'\].*days since"),
-        (FRAME, [0, 1, 0], ValueError, "inconsistent numbers of samples"),
-        (FRAME, [0, 1, None, np.nan], ValueError, "NaN"),
-        (FRAME["number"], [0, 1, 0, 1], ValueError, r"to_frame"),
-        (FRAME[:0], [], ValueError, "at least one of each"),
-        (FRAME[[]], [0, 1, 0, 1], ValueError, "at least one of each"),
-        (FRAME.assign(number=np.inf), [0, 1, 0, 1], ValueError, "infinite"),
-    ],
-    ids=["dates", "labels", "no label", "series", "no rows", "no columns", "infinite"],
+def fit(X=FRAME, y=(0, 1, 0, 1)):
+    return lambda: RandomDecisionTreesClassifier(2).fit(X, y)
+
+
+def fit_shop(change=lambda frame: frame, **options):
+    return lambda shop: RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(change(shop[0]), shop[1])
+
+
+def fitted(shop):
+    return RandomDecisionTreesClassifier(2, random_state=0).fit(*shop)
+
+
+def with_gaps(frame):
+    return frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
+
+
+test_refusals = refusals(
+    ("dates", fit(FRAME.assign(when=pd.Timestamp("2020-01-01"))), r"X's columns \['when'\].*days since", TypeError),
+    ("labels", fit(y=[0, 1, 0]), "inconsistent numbers of samples"),
+    ("no label", fit(y=[0, 1, None, np.nan]), "NaN"),
+    ("series", fit(FRAME["number"]), r"to_frame"),
+    ("no rows", fit(FRAME[:0], []), "at least one of each"),
+    ("no columns", fit(FRAME[[]]), "at least one of each"),
+    ("infinite", fit(FRAME.assign(number=np.inf)), "infinite"),
+    ("missing", fit_shop(missing="drop"), "missing='drop' is unknown"),
+    ("empty leaves", fit_shop(empty_leaves="guess"), "empty_leaves='guess'"),
+    ("nominal", fit_shop(nominal=["nothing"]), "does not fit X, which has the columns number, grade"),
+    ("place", fit_shop(nominal=[7]), "does not fit X"),
+    ("combiner", fit_shop(combiner="evidens"), "Did you mean 'evidence'"),
+    ("leaf size", fit_shop(min_samples_leaf=0), "min_samples_leaf=0 must be at least 1"),
+    ("no trees", fit_shop(n_estimators=0), "n_estimators=0"),
+    ("gaps", fit_shop(with_gaps), r"X\[0, 0\] is NaN.*missing='random'"),
+    ("new gaps", lambda shop: fitted(shop).predict(with_gaps(shop[0])), r"X\[0, 0\] is NaN"),
+    (
+        "words that are no levels",
+        fit_shop(nominal=None),
+        r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers",
+        TypeError,
+    ),
+    (
+        "an array",
+        lambda shop: fitted(shop)._encoded(np.zeros((1, 4))),
+        "an array of numbers, but the levels of column 'grade' are words",
+        TypeError,
+    ),
 )
-def test_frames_that_are_refused(X, y, error, said):
-    refuses(error, said, RandomDecisionTreesClassifier(2).fit, X, y)
 
 
-@pytest.mark.exhaustive
-def test_missing_numbers_and_words_that_are_not_nominal(shop):
-    frame, y = shop
-    gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
+def test_missing_numbers(shop):
+    gaps, y = with_gaps(shop[0]), shop[1]
     model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)
     assert np.all(np.isfinite(model.predict_proba(gaps)))
-    refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'", RandomDecisionTreesClassifier(5).fit, gaps, y)
-    with refuses(ValueError, r"X\[0, 0\] is NaN"):
-        RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y).predict(gaps)
-    with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):
-        RandomDecisionTreesClassifier(2, nominal=None).fit(frame, y)
-    with refuses(TypeError, "an array of numbers, but the levels of column 'grade' are words"):
-        RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"missing": "drop"}, "missing='drop' is unknown"),
-        ({"empty_leaves": "guess"}, "empty_leaves='guess'"),
-        ({"nominal": ["nothing"]}, "does not fit X, which has the columns number, grade"),
-        ({"nominal": [7]}, "does not fit X"),
-        ({"combiner": "evidens"}, "Did you mean 'evidence'"),
-        ({"min_samples_leaf": 0}, "min_samples_leaf=0 must be at least 1"),
-        ({"n_estimators": 0}, "n_estimators=0"),
-    ],
-    ids=str,
-)
-def test_refused(shop, options, said):
-    with pytest.raises(ValueError, match=said):
-        RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(*shop)
 
 
 @pytest.mark.exhaustive

@@ -35,7 +35,6 @@ CLASSIFIERS = {
 
 
 @pytest.mark.parametrize("name", a_few_of(CLASSIFIERS, ["random"]))
-@pytest.mark.exhaustive
 def test_classifiers(name):
     model, further, outputs = CLASSIFIERS[name]
     with warnings.catch_warnings():

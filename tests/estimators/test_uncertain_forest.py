@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import jax
 import numpy as np
@@ -32,7 +33,8 @@ from jaxunc.counting import oob_mask
 from jaxunc.estimators import UncertainForestRegressor, _uncertain_forest
 from jaxunc.metrics import interval_score
 from jaxunc.regression import LeafMoments
-from tests._refusal import refuses
+from tests._exhaustive import a_few_of
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 
@@ -40,7 +42,10 @@ X, Y = make_friedman1(512, noise=1.0, random_state=0)
 X = X.astype(np.float32)
 Y = Y + np.random.default_rng(0).normal(size=512) * 4 * X[:, 5]
 TRAIN, NEW, TRAIN_ROWS = slice(0, 256), slice(256, 512), np.arange(256)
-FOREST = RandomForestRegressor(30, min_samples_leaf=2, random_state=0)
+# Forests of as many trees, and of few enough leaves: of one shape, which is compiled once.
+SIZE = {"n_estimators": 30, "random_state": 0}
+SHAPE = {**SIZE, "max_leaf_nodes": 30}
+FOREST = RandomForestRegressor(min_samples_leaf=2, **SHAPE)
 FITTED = clone(FOREST).fit(X[TRAIN], Y[TRAIN])
 LEVELS = [0.05, 0.5, 0.95]
 
@@ -57,7 +62,7 @@ BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps dif
     ],
     expected_failed_checks=lambda model: BOOTSTRAPS,
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=4)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -120,7 +125,6 @@ def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     assert learned.predict_uncertainty(X[:0]).std.shape == (0,)
 
 
-@pytest.mark.exhaustive
 def test_the_learned_law_is_better_than_its_parts():
     scores = {}
     for law in ("learned", "residuals", "bins"):
@@ -131,17 +135,19 @@ def test_the_learned_law_is_better_than_its_parts():
 
 GROWN = {
     "forest": (FOREST, "oob"),
-    "extra trees": (ExtraTreesRegressor(20, bootstrap=True, random_state=0), "oob"),
-    "bag": (BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3), 20, max_features=0.7, random_state=0), "oob"),
+    "extra trees": (ExtraTreesRegressor(bootstrap=True, **SHAPE), "oob"),
+    "bag": (
+        BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3, max_leaf_nodes=30), max_features=0.7, **SIZE),
+        "oob",
+    ),
     "absolute": (RandomForestRegressor(5, criterion="absolute_error", max_depth=4, random_state=0), "oob"),
-    "no bags": (ExtraTreesRegressor(20, random_state=0), "held_out"),
-    "cross-fitted": (ExtraTreesRegressor(20, min_samples_leaf=3, random_state=0), "cross_fit"),
+    "no bags": (ExtraTreesRegressor(**SHAPE), "held_out"),
+    "cross-fitted": (ExtraTreesRegressor(min_samples_leaf=3, **SHAPE), "cross_fit"),
     "one tree": (DecisionTreeRegressor(min_samples_leaf=15, random_state=0), "held_out"),
 }
 
 
-@pytest.mark.parametrize("name", GROWN)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize("name", a_few_of(GROWN, ["forest", "bag", "no bags", "cross-fitted"]))
 def test_kinds_of_forests(name):
     forest, counts = GROWN[name]
     model = UncertainForestRegressor(forest, counts=counts, random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -154,10 +160,9 @@ def test_kinds_of_forests(name):
 @pytest.mark.exhaustive
 def test_cross_fitted_rows_against_forests_grown_by_hand():
     """Each fifth of the rows by a forest of the others; the forest that answers has all of them."""
-    forest = ExtraTreesRegressor(9, min_samples_leaf=3, random_state=0)
-    model = UncertainForestRegressor(forest, law="residuals", counts="cross_fit", random_state=3).fit(
-        X[TRAIN], Y[TRAIN]
-    )
+    forest = GROWN["cross-fitted"][0]
+    model = UncertainForestRegressor(forest, law="residuals", counts="cross_fit", random_state=3)
+    model.fit(X[TRAIN], Y[TRAIN])
     seed = np.random.RandomState(3).randint(np.iinfo(np.int32).max)
     fold = np.random.RandomState(3).permutation(256) % 5
     apart = np.zeros(256)
@@ -172,17 +177,22 @@ def test_cross_fitted_rows_against_forests_grown_by_hand():
     np.testing.assert_array_equal(model.predict(X[NEW]), whole.predict(X[NEW]))
 
 
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "additive"])
-@pytest.mark.parametrize("law", ["learned", "conformal"])
-@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("library", "law"),
+    a_few_of(
+        product(["xgboost", "lightgbm", "additive"], ["learned", "conformal"]),
+        [("xgboost", "learned"), ("lightgbm", "conformal"), ("additive", "learned")],
+        several=True,
+    ),
+)
 def test_forests_of_other_libraries(library, law):
     if library == "additive":
         forest = ju.from_sklearn_values(FITTED)
     elif library == "xgboost":
-        forest = pytest.importorskip("xgboost").XGBRFRegressor(n_estimators=30, min_child_weight=3)
+        forest = pytest.importorskip("xgboost").XGBRFRegressor(n_estimators=30, min_child_weight=3, n_jobs=1)
     else:
         forest = pytest.importorskip("lightgbm").LGBMRegressor(
-            boosting_type="rf", n_estimators=30, subsample=0.6, subsample_freq=1, verbose=-1
+            boosting_type="rf", n_estimators=30, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
         )
     fitted = forest if library == "additive" else forest.fit(X[:128], Y[:128])
     held_out = slice(256, 384) if library == "additive" else slice(128, 256)
@@ -194,13 +204,18 @@ def test_forests_of_other_libraries(library, law):
     refuses(ValueError, "no bags", UncertainForestRegressor(FrozenEstimator(fitted)).fit, X, Y)
 
 
-@pytest.mark.parametrize("counts", ["oob", "held_out", "cross_fit"])
-@pytest.mark.parametrize("law", ["bins", "residuals", "learned"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize(
+    ("law", "counts"),
+    a_few_of(
+        product(["bins", "residuals", "learned"], ["oob", "held_out", "cross_fit"]),
+        [("bins", "oob"), ("residuals", "held_out"), ("learned", "cross_fit")],
+        several=True,
+    ),
+)
 def test_rows_that_weigh_more_count_more(law, counts, rng):
     """Targets that are uniform on [0, 1] and weigh twice themselves: P(y <= q) = q², whatever X is."""
-    x, target = rng.normal(size=(1500, 2)), rng.random(1500)
-    forest = RandomForestRegressor(20, min_samples_leaf=60, random_state=0)
+    x, target = rng.normal(size=(1500, 10)), rng.random(1500)
+    forest = RandomForestRegressor(min_samples_leaf=60, **SIZE)
     model = UncertainForestRegressor(forest, law=law, counts=counts, random_state=0)
     model.fit(x[:1000], target[:1000], sample_weight=2 * target[:1000])
     found = model.predict(x[1000:], quantiles=[0.1, 0.5, 0.9]).mean(axis=0)
@@ -215,17 +230,18 @@ SEEN = {
 }
 GROWERS = {
     "forest": FOREST,
-    "grown out": RandomForestRegressor(20, random_state=0),
-    "random tests": ExtraTreesRegressor(20, random_state=0),
-    "random tests, bagged": ExtraTreesRegressor(20, bootstrap=True, random_state=0),
-    "bag": BaggingRegressor(n_estimators=20, random_state=0),
-    "numbers of few values": RandomForestRegressor(20, random_state=0),
+    "grown out": RandomForestRegressor(**SIZE),
+    "random tests": ExtraTreesRegressor(**SIZE),
+    "random tests, bagged": ExtraTreesRegressor(bootstrap=True, **SIZE),
+    "bag": BaggingRegressor(**SIZE),
+    "numbers of few values": RandomForestRegressor(**SIZE),
 }
 
 
-@pytest.mark.parametrize("which", SEEN)
-@pytest.mark.parametrize("name", GROWERS)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize(
+    ("name", "which"),
+    a_few_of(product(GROWERS, SEEN), [("forest", "half of them"), ("random tests", "in another order")], several=True),
+)
 def test_rows_that_a_frozen_forest_has_seen_are_refused(name, which):
     few = name == "numbers of few values"
     x, target, rows = X.round(1) if few else X, Y.round() if few else Y, SEEN[which]
@@ -329,13 +345,12 @@ def test_threads_and_batches_of_any_size(learned):
 
 def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
     """At each step: before the forest, within it, and in the law, which is last."""
-    small = RandomForestRegressor(12, random_state=0)
-    model = UncertainForestRegressor(small).fit(X[TRAIN], Y[TRAIN])
+    model = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN])
     before = dict(vars(model))
     broken = [(X[:9, :4], np.r_[np.nan, Y[:8]]), (X[:90, :4], Y[:90]), (X[:1], Y[:1])]
     monkeypatch.setattr(_uncertain_forest, "fit_law", lambda *_, **__: 1 / 0)
     for rows, target in broken:
-        for one in (model, new := UncertainForestRegressor(small)):
+        for one in (model, new := UncertainForestRegressor(FOREST)):
             with pytest.raises((ValueError, ZeroDivisionError)):
                 one.fit(rows, target)
         assert not [name for name in vars(new) if name.endswith("_")]
@@ -344,14 +359,12 @@ def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
-@pytest.mark.exhaustive(keep=1)
 def test_a_constant_target_is_certain(law):
     model = UncertainForestRegressor(FOREST, law=law).fit(X[TRAIN], np.full(256, 3.3))
     np.testing.assert_allclose(model.predict_interval(X[NEW]), 3.3, rtol=1e-12)
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
 
 
-@pytest.mark.exhaustive
 def test_a_target_that_is_mostly_one_value():
     y = np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8))
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], y[TRAIN])
@@ -360,7 +373,6 @@ def test_a_target_that_is_mostly_one_value():
     assert ((ends[:, 0] <= y[NEW]) & (y[NEW] <= ends[:, 1])).mean() > 0.85
 
 
-@pytest.mark.exhaustive
 def test_targets_of_1e8():
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], 1e8 + Y[TRAIN])
     ends = model.predict_interval(X[NEW])
@@ -369,7 +381,7 @@ def test_targets_of_1e8():
 
 
 def test_rows_that_every_tree_has_seen_are_left_out():
-    few = RandomForestRegressor(2, random_state=0)
+    few = RandomForestRegressor(2, max_leaf_nodes=30, random_state=0)
     model = UncertainForestRegressor(few).fit(X[TRAIN], Y[TRAIN])
     assert len(model.law_.residuals) == oob_mask(model.estimator_, 256).any(axis=1).sum() < 256
     twice, y = np.concatenate([X[:20]] * 8), np.tile(Y[:20], 8)
@@ -379,7 +391,6 @@ def test_rows_that_every_tree_has_seen_are_left_out():
     refuses(ValueError, "held_out", UncertainForestRegressor(few, law="residuals").fit, twice, y, groups=np.zeros(160))
 
 
-@pytest.mark.exhaustive
 def test_groups_are_held_out_together():
     groups = np.arange(256) // 2
     model = UncertainForestRegressor(FOREST, counts="held_out", random_state=0).fit(X[TRAIN], Y[TRAIN], groups=groups)
@@ -388,93 +399,59 @@ def test_groups_are_held_out_together():
     assert len(model.law_.residuals) < 256
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda: UncertainForestRegressor(law="learnt").fit(X, Y), ValueError, "law"),
-        (lambda: UncertainForestRegressor(counts="train").fit(X, Y), ValueError, "counts"),
-        (lambda: UncertainForestRegressor(learn_by="mse").fit(X, Y), ValueError, "learn_by"),
-        (lambda: UncertainForestRegressor(n_bins=1).fit(X, Y), ValueError, "n_bins"),
-        (lambda: UncertainForestRegressor(shrinkage=-1.0).fit(X, Y), ValueError, "shrinkage"),
-        (lambda: UncertainForestRegressor(held_out_size=1.0).fit(X, Y), ValueError, "held_out_size"),
-        (lambda: UncertainForestRegressor(RandomForestRegressor).fit(X, Y), TypeError, "no model of scikit-learn"),
-        (lambda: UncertainForestRegressor(RandomForestClassifier()).fit(X, Y), TypeError, "predicts classes"),
-        (lambda: UncertainForestRegressor(make_pipeline(FOREST)).fit(X, Y), TypeError, "put the regressor last"),
-        (lambda: UncertainForestRegressor(ExtraTreesRegressor()).fit(X, Y), ValueError, "bootstrap=True"),
-        (
-            lambda: UncertainForestRegressor(GradientBoostingRegressor(), counts="held_out").fit(X, Y),
-            ValueError,
-            "correct each other",
-        ),
-        (
-            lambda: UncertainForestRegressor(
-                FrozenEstimator(GradientBoostingRegressor(n_estimators=2).fit(X, Y)), counts="held_out"
-            ).fit(X, Y),
-            ValueError,
-            "correct each other",
-        ),
-        (
-            lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X[TRAIN][::-1], Y[TRAIN][::-1]),
-            ValueError,
-            "in their order",
-        ),
-        (lambda: UncertainForestRegressor(FrozenEstimator(FITTED)).fit(X, Y), ValueError, "n=512"),
-        (
-            lambda: UncertainForestRegressor(FrozenEstimator(FITTED), counts="held_out").fit(X[TRAIN], Y[TRAIN]),
-            ValueError,
-            "was grown on",
-        ),
-        (
-            lambda: UncertainForestRegressor(
-                FrozenEstimator(DecisionTreeRegressor(max_depth=3).fit(X, Y)), counts="held_out"
-            ).fit(X, Y),
-            ValueError,
-            "was grown on",
-        ),
-        (
-            lambda: UncertainForestRegressor(FrozenEstimator(FITTED), counts="cross_fit").fit(X, Y),
-            ValueError,
-            "pass it unfrozen",
-        ),
-        (
-            lambda: UncertainForestRegressor(BaggingRegressor(make_pipeline(FOREST), 2)).fit(X, Y),
-            TypeError,
-            "BaggingRegressor of Pipeline",
-        ),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, Y + 1j), TypeError, "complex"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, np.full(512, "1,234")), ValueError, "y holds words"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X.astype(str) + "a", Y), ValueError, "an encoder before it"),
-        (lambda: UncertainForestRegressor().predict_interval(X), NotFittedError, "not fitted"),
-        (lambda: UncertainForestRegressor().predict_uncertainty(X), NotFittedError, "not fitted"),
-        (lambda: ju.to_onnx(UncertainForestRegressor()), ValueError, "not fitted"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, 1e160 * Y), ValueError, "whose squares are none"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, 1e-300 * Y), ValueError, "whose squares are none"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, np.c_[Y, Y]), ValueError, "one model a target"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.nan, Y[1:]]), ValueError, "NaN"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, np.r_[np.inf, Y[1:]]), ValueError, "infinity"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, None), ValueError, "target y is None"),
-        (lambda: UncertainForestRegressor(FOREST).fit(X, Y, sample_weight=np.zeros(512)), ValueError, "zero"),
-    ],
+def fit(forest=FOREST, X=X, y=Y, sample_weight=None, **settings):
+    return lambda: UncertainForestRegressor(forest, **settings).fit(X, y, sample_weight=sample_weight)
+
+
+def fit_frozen(forest, X=X, y=Y, **settings):
+    return fit(FrozenEstimator(forest), X, y, **settings)
+
+
+BOOSTED = GradientBoostingRegressor(n_estimators=2)
+
+test_refusals = refusals(
+    ("law", fit(law="learnt"), "law"),
+    ("counts", fit(counts="train"), "counts"),
+    ("learn_by", fit(learn_by="mse"), "learn_by"),
+    ("n_bins", fit(n_bins=1), "n_bins"),
+    ("shrinkage", fit(shrinkage=-1.0), "shrinkage"),
+    ("held_out_size", fit(held_out_size=1.0), "held_out_size"),
+    ("a class", fit(RandomForestRegressor), "no model of scikit-learn", TypeError),
+    ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
+    ("a pipeline", fit(make_pipeline(FOREST)), "put the regressor last", TypeError),
+    ("no bags", fit(ExtraTreesRegressor()), "bootstrap=True"),
+    ("boosted", fit(BOOSTED, counts="held_out"), "correct each other"),
+    ("fitted boosted", lambda: fit_frozen(clone(BOOSTED).fit(X, Y), counts="held_out")(), "correct each other"),
+    ("another order", fit_frozen(FITTED, X[TRAIN][::-1], Y[TRAIN][::-1]), "in their order"),
+    ("other rows", fit_frozen(FITTED), "n=512"),
+    ("the forest's rows", fit_frozen(FITTED, X[TRAIN], Y[TRAIN], counts="held_out"), "was grown on"),
+    (
+        "a tree's rows",
+        lambda: fit_frozen(DecisionTreeRegressor(max_depth=3).fit(X, Y), counts="held_out")(),
+        "was grown on",
+    ),
+    ("cross_fit of a fitted forest", fit_frozen(FITTED, counts="cross_fit"), "pass it unfrozen"),
+    ("pipelines in a bag", fit(BaggingRegressor(make_pipeline(FOREST), 2)), "BaggingRegressor of Pipeline", TypeError),
+    ("complex", fit(y=Y + 1j), "complex", TypeError),
+    ("words", fit(y=np.full(512, "1,234")), "y holds words"),
+    ("words in X", lambda: fit(X=np.char.add(X.astype(str), "a"))(), "an encoder before it"),
+    ("interval", lambda: UncertainForestRegressor().predict_interval(X), "not fitted", NotFittedError),
+    ("uncertainty", lambda: UncertainForestRegressor().predict_uncertainty(X), "not fitted", NotFittedError),
+    ("onnx", lambda: ju.to_onnx(UncertainForestRegressor()), "not fitted"),
+    ("huge targets", fit(y=1e160 * Y), "whose squares are none"),
+    ("tiny targets", fit(y=1e-300 * Y), "whose squares are none"),
+    ("two targets", fit(y=np.c_[Y, Y]), "one model a target"),
+    ("NaN", fit(y=np.r_[np.nan, Y[1:]]), "NaN"),
+    ("infinite", fit(y=np.r_[np.inf, Y[1:]]), "infinity"),
+    ("no target", fit(y=None), "target y is None"),
+    ("weights", fit(sample_weight=np.zeros(512)), "zero"),
+    ("level", lambda learned: learned.predict(X, quantiles=[0.1, 1.2]), "quantiles"),
+    ("level NaN", lambda learned: learned.predict(X, quantiles=[np.nan]), "quantiles"),
+    ("two questions", lambda learned: learned.predict(X, quantiles=[0.1], return_std=True), "one at a time"),
+    ("coverage", lambda learned: learned.predict_interval(X, coverage=1.0), "coverage"),
+    ("percent", lambda learned: learned.predict_interval(X, coverage=90), "coverage"),
+    ("columns", lambda learned: learned.predict(X[:, :4]), "10 features"),
+    ("traced", lambda learned: jax.jit(learned.predict)(X), "Ask outside of jit", TypeError),
+    ("traced interval", lambda learned: jax.jit(learned.predict_interval)(X), "Ask outside of jit", TypeError),
+    ("traced uncertainty", lambda learned: jax.jit(learned.predict_uncertainty)(X), "Ask outside of jit", TypeError),
 )
-def test_fits_that_are_refused(call, error, said):
-    refuses(error, said, call)
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda m: m.predict(X, quantiles=[0.1, 1.2]), "quantiles"),
-        (lambda m: m.predict(X, quantiles=[np.nan]), "quantiles"),
-        (lambda m: m.predict(X, quantiles=[0.1], return_std=True), "one at a time"),
-        (lambda m: m.predict_interval(X, coverage=1.0), "coverage"),
-        (lambda m: m.predict_interval(X, coverage=90), "coverage"),
-        (lambda m: m.predict(X[:, :4]), "10 features"),
-    ],
-)
-def test_questions_that_are_refused(learned, ask, said):
-    refuses(ValueError, said, ask, learned)
-
-
-@pytest.mark.parametrize("name", ["predict", "predict_interval", "predict_uncertainty"])
-def test_traced_rows_are_refused(learned, name):
-    refuses(TypeError, "Ask outside of jit", jax.jit(getattr(learned, name)), X)

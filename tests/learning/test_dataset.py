@@ -84,10 +84,8 @@ def test_what_belongs_to_no_forest_is_said(given):
     counts, y, _, _ = given
     rows = dataset_from_counts(counts, y)
     assert "source='counts'" in repr(rows)
-    with pytest.raises(ValueError, match=r"belong to no forest.*jaxunc\.bind"):
-        rows.bind(ju.Mean())
-    with pytest.raises(ValueError, match="numbers per tree"):
-        fit_combiner(ju.Weighted(ju.Mean(), np.ones(6)), rows)
+    refuses(ValueError, r"belong to no forest.*jaxunc\.bind", lambda: rows.bind(ju.Mean()))
+    refuses(ValueError, "numbers per tree", lambda: fit_combiner(ju.Weighted(ju.Mean(), np.ones(6)), rows))
 
 
 @pytest.mark.parametrize(

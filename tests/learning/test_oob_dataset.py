@@ -34,7 +34,7 @@ def seen(rows, i) -> dict[tuple, int]:
 
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
@@ -67,7 +67,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     np.testing.assert_allclose(np.asarray(rows.weight)[: rows.n], weight[mask.any(axis=1)])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
@@ -79,7 +79,7 @@ def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     X, y, model = fitted
     others = toy_data(len(model.classes_))
@@ -135,7 +135,7 @@ def test_levels_are_looked_up_once(names, rng):
         assert seen(rows, i) == Counter(map(tuple, counts[i].tolist()))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
     refuses(ValueError, "the sample that the forest was grown on", oob_dataset, model, X, y, source="held_out")
@@ -172,8 +172,7 @@ def test_known_rows_are_seen_in_any_order(decimals):
         for grown in (model, ju.from_sklearn(model)):
             if decimals == 1 and (name == "mixed" or grown is not model):
                 continue  # cannot be seen
-            with refuses(ValueError, "hold many of its rows"):
-                oob_dataset(grown, X[rows], y[rows], source="held_out")
+            refuses(ValueError, "hold many of its rows", oob_dataset, grown, X[rows], y[rows], source="held_out")
     for rows in (np.arange(240, 480), np.arange(240, 300)):
         for grown in (model, ju.from_sklearn(model)):
             assert oob_dataset(grown, X[rows], y[rows], source="held_out").n == len(rows)
@@ -218,7 +217,7 @@ def test_new_rows_are_not_taken_for_known_ones(name):
         assert oob_dataset(model, X[150:], y[150:], source="held_out").n == 150
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_bad_input(fitted):
     X, y, model = fitted
     whole, forest = ExtraTreesClassifier(5, random_state=0).fit(X, y), ju.from_sklearn(model)

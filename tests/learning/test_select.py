@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 import jaxunc as ju
 from jaxunc.learning import default_candidates, loss_on, select_combiner, stack_combiners
 from jaxunc.learning._select import _weights
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -27,8 +27,6 @@ def test_a_stack_is_no_worse_than_its_candidates(wide):
     assert sum(stacked.weights.values()) == pytest.approx(1)
     assert stacked.loss < max(stacked.losses.values())
     assert loss_on(stacked.combiner, wide) < loss_on(ju.Mean(), wide)
-    for call in (stack_combiners, select_combiner):
-        refuses(ValueError, "candidates is empty", call, {}, wide)
 
 
 def test_weights_are_those_of_the_best_average(rng):
@@ -36,3 +34,9 @@ def test_weights_are_those_of_the_best_average(rng):
     lost = lambda v: -(weight @ np.log(v * np.exp(logs[0]) + (1 - v) * np.exp(logs[1])) + np.log(v * (1 - v)))
     wanted = minimize_scalar(lost, bounds=(1e-6, 1 - 1e-6), method="bounded").x
     np.testing.assert_allclose(_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)
+
+
+test_refusals = refusals(
+    ("stack", lambda wide: stack_combiners({}, wide), "candidates is empty"),
+    ("select", lambda wide: select_combiner({}, wide), "candidates is empty"),
+)

@@ -1,5 +1,6 @@
 """Small objects of every kind that is saved."""
 
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -20,6 +21,12 @@ def table(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return X, np.array(["no", "yes"])[(X[:, 0].astype(float) > 0).astype(int)]
 
 
+NUMBERS = RandomForestRegressor(8, max_leaf_nodes=30, random_state=0)
+"""A forest of one shape, whatever it is fitted to."""
+OBJECTS = ("forest", "forks", "trees", "rule", "bound", "estimator", "regressor")
+
+
+@lru_cache(maxsize=1)
 def small_objects() -> dict[str, Any]:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40, 3)), rng.integers(2, size=40)
@@ -33,5 +40,5 @@ def small_objects() -> dict[str, Any]:
         "rule": ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])),
         "bound": ju.bind(forest, ju.EvidenceAccumulation(forest.prior)),
         "estimator": grown,
-        "regressor": UncertainForestRegressor(RandomForestRegressor(8, random_state=0)).fit(X, X[:, 0] + y),
+        "regressor": UncertainForestRegressor(NUMBERS).fit(X, X[:, 0] + y),
     }

@@ -63,8 +63,7 @@ def test_what_a_file_tells(content, tmp_path):
 def test_functions_without_a_name_are_refused(tmp_path):
     whole = make_pipeline(columns(), FunctionTransformer(lambda rows: rows), forest(3))
     made = CombinedForestClassifier(whole, combiner="mean").fit(RAW, Y)
-    with refuses(TypeError, "<lambda>, which has no name .*pickle or joblib"):
-        ju.save(tmp_path / "m", made)
+    refuses(TypeError, "<lambda>, which has no name .*pickle or joblib", ju.save, tmp_path / "m", made)
     assert not (tmp_path / "m").exists()
 
 

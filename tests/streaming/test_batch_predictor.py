@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
 from jaxunc.streaming import BatchPredictor, _batch_predictor
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
@@ -29,7 +30,6 @@ def scorer(saved) -> BatchPredictor:
     return pickle.loads(pickle.dumps(BatchPredictor(saved, outputs=["class", "probability", "set"], keep=["count"])))
 
 
-@pytest.mark.exhaustive
 def test_kinds_of_batches(scorer, model, frame):
     part = frame[100:150]
     table = pa.Table.from_pandas(part, preserve_index=False)
@@ -41,8 +41,7 @@ def test_kinds_of_batches(scorer, model, frame):
     np.testing.assert_array_equal(scorer(table.to_batches()[0])["class"].to_pylist(), found["class"])
     by_name = {name: part[name].to_numpy() for name in part.columns}
     np.testing.assert_array_equal(scorer(by_name)["class"], found["class"])
-    with pytest.raises(TypeError, match="batch is a list"):
-        scorer([1, 2])
+    refuses(TypeError, "batch is a list", scorer, [1, 2])
 
 
 def test_batches_and_their_schemas(scorer, frame):
@@ -99,15 +98,13 @@ def test_a_replaced_model(frame, model, tmp_path):
 
 def test_a_model_whose_file_is_gone_goes_on(frame, model, tmp_path):
     path = tmp_path / "model.safetensors"
-    with pytest.raises(FileNotFoundError, match="all workers"):
-        BatchPredictor(path)
+    refuses(FileNotFoundError, "all workers", BatchPredictor, path)
     ju.save(path, model)
     loaded, unloaded = BatchPredictor(path, outputs=["class"]), BatchPredictor(path, outputs=["set"])
     before = loaded(frame[:5])
     path.unlink()
     assert loaded(frame[:5]).equals(before)
-    with pytest.raises(FileNotFoundError, match="does not exist any more"):
-        unloaded(frame[:5])
+    refuses(FileNotFoundError, "does not exist any more", unloaded, frame[:5])
     ju.save(path, model)
     assert len(unloaded(frame[:5])) == 5
 

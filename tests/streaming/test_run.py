@@ -93,8 +93,7 @@ def test_what_is_no_manifest(name, saved, data, out):
 
 def _is_refused(saved, data, out):
     before = contents(out)
-    with refuses(ValueError, "is no manifest of jaxunc: .*Choose another folder"):
-        predict_files(saved, data, out, **OPTIONS)
+    refuses(ValueError, "is no manifest of jaxunc: .*Choose another folder", predict_files, saved, data, out, **OPTIONS)
     assert contents(out) == before
     assert (out.parent / "victim.txt").read_text() == "precious"
 
@@ -144,8 +143,7 @@ def test_a_link_to_a_device(saved, data, out):
 def test_a_manifest_larger_than_its_files(saved, data, out):
     with open(out / "_manifest.json", "r+b") as file:
         file.truncate(2**31)  # of holes
-    with refuses(ValueError, "has 2147483648 bytes, more than its files explain"):
-        predict_files(saved, data, out, **OPTIONS)
+    refuses(ValueError, "has 2147483648 bytes, more than its files explain", predict_files, saved, data, out, **OPTIONS)
 
 
 def test_what_killed_runs_leave_is_taken_away(saved, data, out):
