@@ -303,8 +303,7 @@ def test_sums_of_models(name, rng, tmp_path):
     y = X[:, 0] + X[:, 1] * X[:, 2]
     if kind is catboost.CatBoostClassifier:
         y = np.array(["a", "b", "c"])[np.digitize(y, [0, 0.7] if name == "classes" else [0])]
-    rows = [X, np.where(rng.random(X.shape) < 0.2, np.nan, X)]  # of the second one alone some are missing
-    fitted = rows if name == "missing values" else [X, X]
+    fitted = [np.where(rng.random(X.shape) < 0.2, np.nan, X) if name == "missing values" else X for _ in range(2)]
     models = [kind(**SMALL | options | {"random_seed": i}).fit(fitted[i], y) for i in range(2)]
     whole = catboost.sum_models(models, weights=[0.25, 3])
     whole.save_model(str(tmp_path / "model.json"), format="json")
