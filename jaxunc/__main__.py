@@ -14,7 +14,7 @@ import jax
 
 from jaxunc import __version__, use_compilation_cache
 from jaxunc._checks import shown
-from jaxunc.commands import COMMANDS, command_module, in_options
+from jaxunc.commands import COMMANDS, command_module, in_options, unknown
 
 # What is imported until here lives as long as the process: to look for garbage in it took a fifth of a short run.
 gc.freeze()
@@ -60,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (change := getattr(stream, "reconfigure", None)) is not None:
             change(errors="backslashreplace")
     parser = _parser()
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        parser.error(f"the command {unknown(words[0], COMMANDS)}")
     with _absent_packages_named(parser):
         args = parser.parse_args(argv)
         if args.command is None:

@@ -5,9 +5,7 @@
 
 import json
 import resource
-import signal
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -19,14 +17,13 @@ import numpy as np
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from tests._model_files import FOLDER
+from tests._patience import ends
 from tests.interop import _mutations, _structural
 from tests.storage import _mutations as stored
 from tests.storage._objects import small_objects
 
 ROOM = 1_500_000_000
 """Bytes of memory beyond what the process has once it has read sound files."""
-SECONDS = 20.0
-"""For one file, of this process's time."""
 ANSWERED = 25
 """Of so many models that are read one is asked, which compiles a program."""
 FORMATS: dict[str, tuple[Callable[[Any], Any], tuple]] = {
@@ -45,10 +42,6 @@ FORMATS: dict[str, tuple[Callable[[Any], Any], tuple]] = {
 """By format, what reads it, and how files are damaged."""
 
 
-class TooLongError(BaseException):
-    """A file took too long."""
-
-
 class Tried:
     def __init__(self, name: str, folder: Path):
         self._name, self._folder = name, folder
@@ -57,7 +50,6 @@ class Tried:
         self.whole = self._contents()
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
-        self.slowest = 0.0
 
     def _contents(self) -> list[bytes]:
         if self._name == "manifest":
@@ -85,22 +77,18 @@ class Tried:
     def one(self, rng: np.random.Generator) -> None:
         mutate = self._mutations[rng.integers(len(self._mutations))]
         content = mutate(self.whole[rng.integers(len(self.whole))], rng)
-        start = time.process_time()
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
-            model = self.read(content)
-            self.counts["read"] += 1
-            if self.counts["read"] % ANSWERED == 0:
-                _answer(model)
+            with ends(1):
+                model = self.read(content)
+                self.counts["read"] += 1
+                if self.counts["read"] % ANSWERED == 0:
+                    _answer(model)
         except (ValueError, TypeError, RuntimeError) as error:
             self.counts["refused"] += 1
             if isinstance(error, RecursionError) or not 10 < len(str(error)) < 2000:
                 self._fault(mutate, content, error)
         except BaseException as error:
             self._fault(mutate, content, error)
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        self.slowest = max(self.slowest, time.process_time() - start)
 
     def _fault(self, mutate: Callable, content: bytes, error: BaseException) -> None:
         kept = self._folder / f"{len(self.faults)}-{self._name}"
@@ -128,18 +116,13 @@ def main(names: list[str], seed: int, number: int, folder: Path) -> None:
     for tried in all_tried:
         for content in tried.whole:
             _answer(tried.read(content))
-
-    def too_long(*_: Any) -> None:
-        raise TooLongError(f"more than {SECONDS} s")
-
-    signal.signal(signal.SIGVTALRM, too_long)
     own = 1024 * int(Path("/proc/self/status").read_text().split("VmSize:")[1].split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (own + ROOM, own + ROOM))
     for name, tried in zip(names, all_tried, strict=True):
         rng = np.random.default_rng([seed, *name.encode()])
         for _ in range(number):
             tried.one(rng)
-        found = {"name": name, "counts": tried.counts, "slowest": tried.slowest, "faults": tried.faults}
+        found = {"name": name, "counts": tried.counts, "faults": tried.faults}
         print(json.dumps(found), flush=True)
 
 

@@ -4,15 +4,22 @@ import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests._patience import patience
+
+ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.once
 
 PROGRAM = """
 import os, signal, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 import numpy as np
 import jaxunc as ju
+from tests._patience import Deadline, HangError, patience
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
 
@@ -60,15 +67,28 @@ for name, job in JOBS.items():
             word = repr(error)
         os.write(writer, word.encode())
         os._exit(0)
-    end = time.monotonic() + 60
+    deadline = Deadline(1)
     while not os.waitpid(child, os.WNOHANG)[0]:
-        if time.monotonic() > end:
+        try:
+            deadline.left()
+        except HangError:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             os.write(writer, b"hung")
             break
         time.sleep(0.01)
     words[name] = os.read(reader, 1000).decode()
+for name, model in (("pool: bound", bound.probability), ("pool: boosted", boosted.predict)):
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        try:
+            pool.submit(model, X).result(patience(1))
+            words[name] = "answered"
+        except RuntimeError as error:
+            words[name] = "refused" if "forked" in str(error) and "spawn" in str(error) else repr(error)
+        except BaseException as error:
+            words[name] = repr(error)
+        for worker in pool._processes.values():
+            worker.kill()
 print(words)
 """
 
@@ -79,7 +99,7 @@ from jaxunc.metrics import auc
 
 BEGIN
 if (child := os.fork()) == 0:
-    signal.alarm(25)
+    signal.alarm(ALARM)
     try:
         auc(np.array([0.1, 0.9]), np.array([0, 1]))
     except RuntimeError as error:
@@ -96,8 +116,8 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     [("jax.devices()", 7), ("jax.device_put(np.ones(3))", 7), ("jax.local_devices()", 7), ("", 9)],
 )
 def test_threads_that_run_before_anything_is_compiled(begin, expected):
-    code = STARTED.replace("BEGIN", begin)
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=100, check=False)
+    code = STARTED.replace("BEGIN", begin).replace("ALARM", str(int(patience(2))))
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=2 * patience(2), check=False)
     assert run.returncode == expected
 
 
@@ -105,9 +125,10 @@ def test_threads_that_run_before_anything_is_compiled(begin, expected):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_everything_answers_or_refuses():
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=patience(100), check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     words = ast.literal_eval(run.stdout)
     assert words.pop("before") == 7
     assert {name: word for name, word in words.items() if word not in ("answered", "refused")} == {}
     assert words["bound"] == words["boosted"] == words["auc"] == "refused"
+    assert words["pool: bound"] == words["pool: boosted"] == "refused"

@@ -29,7 +29,6 @@ def _check(found: list[dict], number: int) -> None:
         print(one)
         assert not one["faults"], f"{one['name']}, seed {SEED}: {one['faults'][:5]}"
         assert sum(one["counts"].values()) == number
-        assert one["slowest"] < 10
 
 
 @pytest.mark.exhaustive

@@ -3,9 +3,10 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from jaxunc._checks import shown
+from jaxunc._checks import nearest, shown
 
 _LARGEST = 2**31 - 1
 
@@ -26,6 +27,24 @@ def integer_from(least: int) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def unknown(text: str, names: Iterable[str]) -> str:
+    """Return the refusal of a word that is none of these names, the same under every version of Python."""
+    known = tuple(names)
+    return f"{text!r} is unknown.{nearest(text, known)} Known are {', '.join(known)}"
+
+
+def choice(names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of an argument that takes one of these names; `argparse` words its own refusal by version."""
+    known = tuple(names)
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(unknown(text, known))
+        return text
+
+    return {"type": read, "metavar": f"{{{','.join(known)}}}"}
 
 
 def number(text: str) -> float:

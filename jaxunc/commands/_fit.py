@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxunc._checks import shown
 
-from ._arguments import integer_from, number, printed
+from ._arguments import choice, integer_from, number, printed
 
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file, or a regressor where the target is a number, and "
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--words", nargs="+", default=[], metavar="COLUMN", help="columns of texts of more than 100 values to use")
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     chosen = "combined; uncertain where the target holds fractions or many different numbers"
-    add("--estimator", choices=ESTIMATORS, help=f"the estimator (default: {chosen})")
-    add("--forest", choices=FORESTS, help="the forest, of combined, cautious and uncertain (default: random-forest)")
+    add("--estimator", **choice(ESTIMATORS), help=f"the estimator (default: {chosen})")
+    add("--forest", **choice(FORESTS), help="the forest, of combined, cautious and uncertain (default: random-forest)")
     add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
     add(
         "--counts",

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._arguments import integer, number, printed
+from ._arguments import choice, integer, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--coverage", type=number, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
     add("--by-class", action="store_true", help="of the rows of each class")
-    add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
+    add("--format", **choice(("parquet", "csv")), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
     add("--quiet", action="store_true", help="show no progress")
 

@@ -1,7 +1,7 @@
 """Displays of probabilities, and of combiners compared: curves, uncertainties, leaf sizes, ranks.
 
 Each display is made from values, by its constructor, or from predictions by ``from_predictions``; ``plot`` draws it on
-given axes or new ones. Lines differ also where colours do not show.
+given axes, or where `axes_of` says. Lines differ also where colours do not show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
 from jaxunc import metrics
+from jaxunc.explanations import axes_of
 
 from ._evaluate import UncertaintyMap, uncertainty_map
 from ._significance import average_ranks, cliques, nemenyi_difference
@@ -43,15 +44,6 @@ def lines_for(names: Sequence[str]) -> dict[str, Line]:
     """Return a look for each of up to seven names; further names are faint."""
     looks = [Line(*parts) for parts in zip(PALETTE, _MARKERS, _DASHES, strict=True)]
     return {name: looks[i] if i < len(looks) else FAINT for i, name in enumerate(names)}
-
-
-def axes_of(ax):
-    """Return the axes to draw on: those given, or new ones."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt  # chooses how to show, only now
-
-    return plt.subplots(layout="constrained")[1]
 
 
 def plain(ax) -> None:

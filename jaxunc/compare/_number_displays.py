@@ -6,8 +6,9 @@ import numpy as np
 import scipy.stats
 
 from jaxunc._checks import check_within
+from jaxunc.explanations import axes_of
 
-from ._displays import PALETTE, axes_of, plain
+from ._displays import PALETTE, plain
 
 
 class PredictionIntervalDisplay:

@@ -6,7 +6,9 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from ._displays import PALETTE, axes_of, lines_for, plain
+from jaxunc.explanations import axes_of
+
+from ._displays import PALETTE, lines_for, plain
 
 
 class SetSizeDisplay:

@@ -7,7 +7,9 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 
-from ._displays import GREY, PALETTE, axes_of, lines_for, plain
+from jaxunc.explanations import axes_of
+
+from ._displays import GREY, PALETTE, lines_for, plain
 
 
 class VotePathsDisplay:

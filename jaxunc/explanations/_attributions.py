@@ -8,6 +8,17 @@ from jaxtyping import Array, Float
 from jaxunc._checks import check_integer
 
 
+def axes_of(ax: Any, **figure: Any) -> Any:
+    """Return the axes to draw on: those given, pyplot's current ones if they are empty, or those of a new figure."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt  # chooses how to show, only now
+
+    if plt.get_fignums() and not plt.gca().has_data():
+        return plt.gca()
+    return plt.subplots(layout="constrained", **figure)[1]
+
+
 class Attributions(NamedTuple):
     """Shares of each column in a sum: ``values.sum(1) + base`` is what is explained, for each instance."""
 
@@ -33,17 +44,15 @@ class Attributions(NamedTuple):
         most
             Bars at most; the other columns are one together.
         ax
-            Axes of matplotlib; default new ones.
+            Axes of matplotlib; default pyplot's current ones if nothing is drawn on them, else those of a new figure.
         """
-        from matplotlib.figure import Figure
-
         shares, base = self._one(instance, stat)
         check_integer("most", most, 1)
         order = np.argsort(-np.abs(shares), kind="stable")
         names, sizes = [self.features[i] for i in order[:most]], shares[order[:most]]
         if len(order) > most:
             names, sizes = [*names, f"{len(order) - most} others"], np.append(sizes, shares[order[most:]].sum())
-        ax = Figure(figsize=(6, 0.6 + 0.3 * len(names)), layout="constrained").subplots() if ax is None else ax
+        ax = axes_of(ax, figsize=(6, 0.6 + 0.3 * len(names)))
         ax.barh(range(len(names)), sizes, color=np.where(sizes < 0, "tab:blue", "tab:red"))
         ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()

@@ -331,7 +331,7 @@ class PackedTrees(eqx.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         with jax.enable_x64(True):
-            arrays = {name: jax.tree.map(jnp.asarray, state[name]) for name in _ARRAYS}
+            arrays = {name: jax.tree.map(jax.device_put, state[name]) for name in _ARRAYS}
         vars(self).update(state | arrays)
 
 

@@ -154,7 +154,8 @@ class Plan(NamedTuple):
 
 def _restored(parts: tuple[Any, ...]) -> Plan:
     with jax.enable_x64(True):
-        return Plan(*jax.tree.map(jnp.asarray, parts))
+        # `jnp.asarray` is a program, which a forked process refuses: before it could say so to the process that waits.
+        return Plan(*jax.tree.map(jax.device_put, parts))
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:

@@ -58,7 +58,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
         A JSON file that ``save_model(path, format="json")`` wrote, its bytes, or a fitted ``CatBoost``,
         ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for these files. One of its own format
         (.cbm) is read by CatBoost itself, in a process of its own: a damaged one can end that. A model keeps the trees
-        that it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration.
+        that it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration. A sum of models of
+        one loss function (``catboost.sum_models``) is a model, too.
     pool
         The ``Pool`` of training, for a live model that tests categories: CatBoost keeps hashes, and the pool has the
         words. For a file ``save_model`` takes it.
@@ -77,8 +78,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     ValueError
         If the model is not fitted, the file is damaged, or the model has parts that are not imported: statistics of
         categories (CTR tables), text and embedding features, losses of ranking and survival, with uncertainty, or one's
-        own. They are named. Also if categories are tested and their words are not known, or if a file has CatBoost's
-        own format, and CatBoost is not installed or cannot read it.
+        own, or several in a sum of models. They are named. Also if categories are tested and their words are not known,
+        or if a file has CatBoost's own format, and CatBoost is not installed or cannot read it.
 
     Warns
     -----
@@ -152,12 +153,13 @@ def _saved(model: Any, pool: Any) -> bytes:
 def from_catboost_document(document: dict) -> AdditiveTrees:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
-    loss = part(info, "params", "loss_function", "type", kind=str)
+    loss = _loss(info)
     if loss not in _LINKS:
         raise ValueError(f"the loss function is {loss!r:.60}; from_catboost imports {', '.join(sorted(_LINKS))}.")
     # Files say "Branch: tags/v1.2.10" among much else; those of other builds name no version.
-    _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
-    warn_if_newer("CatBoost", version_in(version[:20]))
+    for name, words in info.items():
+        if name.endswith("catboost_version_info"):  # a sum has one of each model
+            warn_if_newer("CatBoost", version_in(str(words).partition("tags/v")[2][:20]))
     features = Features(part(document, "features_info"))
     scale, bias = _scale_and_bias(document)
     if "oblivious_trees" in document:
@@ -177,6 +179,18 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         trees = [tree._replace(leaf_values=(scale * tree.leaf_values).astype(np.float32)) for tree in trees]
     base, labels = bias if len(bias) else np.zeros(n_outputs), _labels(info, loss, n_outputs)
     return ensemble_of(trees, features.columns, base, _LINKS[loss], class_labels=labels)
+
+
+def _loss(info: dict) -> str:
+    """The name of the loss function, which a sum of models has as a text, if all of them have the same."""
+    if "params" in info or not any(str(name).startswith("model0:") for name in info):
+        return part(info, "params", "loss_function", "type", kind=str)
+    if "loss_function" not in info:
+        raise ValueError(
+            "the model is a sum (catboost.sum_models) of models with different loss functions, and nothing says what "
+            "their sum stands for; import each model, or sum models of one loss function with the same parameters."
+        )
+    return part(read_document(part(info, "loss_function", kind=str).encode(), "CatBoost"), "type", kind=str)
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:

@@ -15,9 +15,9 @@ from jaxunc.decisions import plain_costs
 from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
-from ._in_memory import table_of_columns, table_of_pandas
-from ._scoring import Scoring, check_lists, check_outputs, load_model, plain_levels
-from ._sources import state_of
+from ._frames import opened_batch
+from ._scoring import Named, Scoring, check_lists, check_outputs, load_model, plain_levels
+from ._sources import DataChunk, Wanted, state_of
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -47,8 +47,9 @@ class BatchPredictor:
     * Ray Data: ``dataset.map_batches(scorer, batch_size=65536)``, any batch format.
     * Dask: ``frame.map_partitions(scorer, meta=scorer.meta)``; ``meta`` loads the model where it is asked for.
     * Spark: ``frame.mapInArrow(scorer.batches, scorer.ddl)``.
-    * Anything else: ``scorer(batch)`` on a pandas frame, an Arrow table or record batch, or a dictionary of arrays,
-      which gives the like.
+    * Anything else: ``scorer(batch)`` on a frame of pandas, Polars or another kind that narwhals knows, an Arrow table
+      or record batch, or a dictionary of arrays, which gives the like. Kept columns come back in type and bits, and
+      with pandas' index.
 
     Batches are cut and padded to a few fixed shapes, so that one of any size compiles nothing new. A machine's cores
     are shared by its workers: give a worker those that JAX is to use (one process per machine: all of them).
@@ -89,19 +90,19 @@ class BatchPredictor:
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
     def __call__(self, batch: Any) -> Any:
-        """The kept columns and the answers, in the batch's own kind."""
-        if isinstance(batch, dict):
-            scored = self._scored(table_of_columns(batch))
-            return {name: scored.column(name).to_numpy() for name in scored.schema.names}
+        """The kept columns as they are in the batch, and the answers, in the batch's own kind."""
+        scoring = _loaded(*self._settings)
+        wanted = checked_wanted(scoring, self.features, self.keep)
         if isinstance(batch, pa.RecordBatch):
-            table = self._scored(pa.Table.from_batches([batch])).combine_chunks()
+            table = self(pa.Table.from_batches([batch])).combine_chunks()
             chunks = [one.chunk(0) if one.num_chunks else pa.array([], one.type) for one in table.columns]
             return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
-            return self._scored(batch)
-        if hasattr(batch, "iloc"):
-            return self._scored(table_of_pandas(batch)).to_pandas().set_index(batch.index)
-        raise TypeError(f"batch is a {type(batch).__name__}; pass a pandas frame, an Arrow table, or arrays by name.")
+            chunk = split(laid_out(batch, wanted, "the batch"), wanted, "the batch")
+            return answered(chunk.kept, _answers(scoring, wanted, chunk))
+        table, beside = opened_batch(batch, wanted)
+        chunk = DataChunk(table, table.select([]), "the batch", 0)
+        return beside(pa.table(_answers(scoring, wanted, chunk)))
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
@@ -129,14 +130,12 @@ class BatchPredictor:
         kept = [f"`{name}` string" for name in self.keep]
         return ", ".join([*kept, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
-    def _scored(self, table: pa.Table) -> pa.Table:
-        scoring = _loaded(*self._settings)
-        wanted = checked_wanted(scoring, self.features, self.keep)
-        chunk = split(laid_out(table, wanted, "the batch"), wanted, "the batch")
-        return answered(chunk.kept, scoring.columns(scoring.ask(encoded_rows(scoring, wanted, chunk))))
-
     def __repr__(self) -> str:
         return f"BatchPredictor({self.path!r}, outputs={self._settings[1]})"
+
+
+def _answers(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Named:
+    return scoring.columns(scoring.ask(encoded_rows(scoring, wanted, chunk)))
 
 
 @lru_cache(8)

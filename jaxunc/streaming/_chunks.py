@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._in_memory import tables_of
+from ._in_memory import selected, tables_of
 from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
 
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
@@ -36,7 +36,7 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
         for file in data_files(source):
             yield from file_chunks(file, wanted, chunk_rows)
         return
-    rows = (laid_out(table, wanted, "the data") for table in tables_of(source))
+    rows = (validated(table, "the data") for table in tables_of(source, partial(wanted.places, where="the data")))
     first = 0
     for table in rechunked(rows, chunk_rows):
         yield split(table, wanted, "the data", first)
@@ -89,9 +89,11 @@ def reason_of(error: BaseException) -> str:
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     """Return the model's columns and those that are carried along; a ValueError if the table is not what it claims."""
-    names = table.schema.names
-    places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
-    table = table.select(places)
+    return validated(selected(table, partial(wanted.places, where=where)), where)
+
+
+def validated(table: pa.Table, where: str) -> pa.Table:
+    """Return a table that is what it claims; raises a ValueError for another."""
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -107,9 +109,12 @@ def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_ce
 
 
 def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the same rows, so many at a time."""
+    """Yield the same rows, so many at a time, and fewer where the types of columns change."""
     waiting, number = [], 0
     for table in tables:
+        if waiting and not waiting[0].schema.equals(table.schema):
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, number = [], 0
         start = 0
         while number + table.num_rows - start >= rows:
             piece = table.slice(start, rows - number)

@@ -1,11 +1,13 @@
 """Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
 
-`tables_of` takes a source of any kind. `arrow_numbers`, `arrow_texts` and `arrow_labels` make arrays of their buffers:
-`pyarrow.array` imports pandas wherever that is installed, which takes longer than all else in a short run.
+`tables_of` takes a source of any kind, and of it what a model reads and what is carried along. Numbers that are read
+may become floats; what is carried along keeps its values, or is refused. `arrow_numbers`, `arrow_texts` and
+`arrow_labels` make arrays of their buffers: `pyarrow.array` imports pandas wherever that is installed, which takes
+longer than all else in a short run.
 """
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,27 +17,29 @@ import pyarrow as pa
 from jaxunc._checks import as_native
 from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
 
+Places = Callable[[Sequence[str]], tuple[list[int], list[int]]]
+"""What finds, by the names of all columns, the places of those that are read and of those that are carried along."""
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def tables_of(source: Any) -> Iterator[pa.Table]:
-    """Yield tables of Arrow; raises a TypeError or a ValueError for a source that Arrow cannot hold."""
+def tables_of(source: Any, places: Places) -> Iterator[pa.Table]:
+    """Yield tables of Arrow, of the columns at these places alone; raises for what Arrow or a model cannot hold."""
     if isinstance(source, pa.Table):
-        yield source
+        yield selected(source, places)
     elif isinstance(source, pa.RecordBatch):
-        yield pa.Table.from_batches([source])
+        yield selected(pa.Table.from_batches([source]), places)
     elif is_sparse(source):
         raise TypeError("source is a sparse matrix, which is not streamed; pass source.toarray(), in parts if large.")
     elif hasattr(source, "to_batches") and not hasattr(source, "columns"):  # a dataset of Arrow
         for batch in source.to_batches():
-            yield pa.Table.from_batches([batch])
+            yield selected(pa.Table.from_batches([batch]), places)
     elif hasattr(source, "dtype"):
-        yield _of_array(source)
+        yield _of_array(source, places)
     elif not isinstance(source, pa.RecordBatchReader) and (frame := as_frame(source, "source")) is not None:
-        yield table_of_columns(source) if isinstance(source, Mapping) else _of_frame(source, frame)
+        yield table_of_frame(source, frame, places)
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         for part in source:
-            yield from tables_of(part)
+            yield from tables_of(part, places)
     else:
         raise TypeError(
             f"source is a {type(source).__name__}; pass a file, a folder, a list of files, an Arrow table, reader or "
@@ -43,45 +47,76 @@ def tables_of(source: Any) -> Iterator[pa.Table]:
         )
 
 
-def table_of_columns(columns: Mapping[Any, Any]) -> pa.Table:
-    """Return columns by name as a table; raises a TypeError for a column that Arrow has no type for."""
-    return pa.table({str(name): _column(column, str(name)) for name, column in columns.items()})
+def selected(table: pa.Table, places: Places) -> pa.Table:
+    """Return the columns of a table that are read, then those that are carried along."""
+    read, kept = places(table.schema.names)
+    return table.select([*read, *kept])
 
 
-def table_of_pandas(frame: Any) -> pa.Table:
+def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.Table:
+    """Return columns by name as a table; raises a TypeError for a column that Arrow has no type for.
+
+    Without ``exact``, what Arrow has no type for becomes floats where it is numbers.
+    """
+    return pa.table({str(name): _column(column, str(name), exact) for name, column in columns.items()})
+
+
+def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
     """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
     try:
         whole = pa.Table.from_pandas(frame, preserve_index=False)
         for j, kind in enumerate(whole.schema.types):
-            if pa.types.is_temporal(kind) and _is_of_objects(frame.iloc[:, j]):
-                whole = whole.set_column(j, whole.schema.names[j], _column(frame.iloc[:, j], whole.schema.names[j]))
+            if (pa.types.is_temporal(kind) or pa.types.is_binary(kind)) and _is_of_objects(frame.iloc[:, j]):
+                column = _column(frame.iloc[:, j], whole.schema.names[j], exact)
+                whole = whole.set_column(j, whole.schema.names[j], column)
         return whole
     except _FAULTS:
-        every = [_column(frame.iloc[:, j], str(name)) for j, name in enumerate(frame.columns)]
+        every = [_column(frame.iloc[:, j], str(name), exact) for j, name in enumerate(frame.columns)]
         return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
 
 
-def _of_frame(source: Any, frame: Any) -> pa.Table:
+def table_of_frame(source: Any, frame: Any, places: Places) -> pa.Table:
+    """Return the columns of a source that `as_frame` reads as ``frame``."""
+    read, kept = places(list(map(str, frame.columns)))
     if is_pandas(frame):
-        return table_of_pandas(frame)
+        return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, kept], exact=True))
     # Of Python's objects in a frame of Polars, Arrow gets their places in memory, or ends the process (Polars 1.30).
-    if "Object" not in map(str, getattr(source, "dtypes", ())):
+    if not isinstance(source, Mapping) and "Object" not in map(str, getattr(source, "dtypes", ())):
         with suppress(*_FAULTS):
-            return pa.table(source)  # in types of its own
-    return table_of_columns(dict(zip(frame.columns, frame.parts, strict=True)))
+            return pa.table(source).select([*read, *kept])  # in types of its own
+    held = source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True)
+    return _of_columns(columns := list(held), read, columns, kept)
 
 
-def _of_array(source: Any) -> pa.Table:
+def _of_array(source: Any, places: Places) -> pa.Table:
     table = plain_table(source, "source")
-    if isinstance(table, Frame):  # of a structured array
-        return table_of_columns(dict(zip(table.columns, table.parts, strict=True)))
+    if isinstance(table, Frame):  # of a structured array, whose masked integers are floats there
+        read, kept = places(table.columns)
+        columns = list(zip(table.columns, table.parts, strict=True))
+        return _of_columns(columns, read, [(name, source[name]) for name in table.columns], kept)
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # of JAX's, too, which Arrow does not read
-    return table_of_columns({str(j): array[:, j] for j in range(array.shape[1])})
+    whole = source if isinstance(source, np.ma.MaskedArray) else array
+    read, kept = places([str(j) for j in range(array.shape[1])])
+    columns, originals = ([(str(j), of[:, j]) for j in range(array.shape[1])] for of in (array, whole))
+    return _of_columns(columns, read, originals, kept)
 
 
-def _column(column: Any, name: str) -> Any:
+def _of_columns(columns: list, read: list[int], originals: list, kept: list[int]) -> pa.Table:
+    """Return columns ``(name, values)`` that are read, then those as they came that are carried along."""
+    carried = table_of_columns(dict(originals[j] for j in kept), exact=True)
+    return _joined(table_of_columns(dict(columns[j] for j in read)), carried)
+
+
+def _joined(read: pa.Table, kept: pa.Table) -> pa.Table:
+    """Return the columns of two tables, a name twice where a column that is read is carried along, too."""
+    return pa.Table.from_arrays([*read.columns, *kept.columns], schema=pa.schema([*read.schema, *kept.schema]))
+
+
+def _column(column: Any, name: str, exact: bool) -> Any:
+    if str(getattr(column, "dtype", "")).startswith("Sparse"):
+        column = column.to_numpy()
     if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
         if column.dtype.kind == "M" and (unit := np.datetime_data(column.dtype)[0]) in "YMWhm":
             column = column.astype("M8[s]" if unit in "hm" else "M8[D]")  # units that Arrow does not know
@@ -89,8 +124,19 @@ def _column(column: Any, name: str) -> Any:
     try:
         if isinstance(column, pa.Array | pa.ChunkedArray):
             return column
-        return _of_objects(column, name) if _is_of_objects(column) else pa.array(column, from_pandas=True)
+        if _is_of_objects(column):
+            held = _of_objects(column, name)
+            if exact and pa.types.is_binary(held.type) and any(isinstance(value, str) for value in column):
+                raise TypeError("texts and bytes are in it")
+            return held
+        # NaN stays NaN where it is carried along: NumPy has nothing else that is missing.
+        return pa.array(column, from_pandas=not (exact and isinstance(column, np.ndarray)))
     except _FAULTS as error:
+        if exact:
+            raise TypeError(
+                f"column {name!r} is carried along, and Arrow has no type that holds its values as they are: {error}. "
+                "Make texts of them, or leave the column out."
+            ) from error
         try:  # fractions, large integers and narrow floats are numbers, though no type of Arrow
             return pa.array(as_floats(column), from_pandas=True)
         except (AttributeError, TypeError, ValueError):
@@ -102,7 +148,7 @@ def _is_of_objects(column: Any) -> bool:
 
 
 def _of_objects(column: Any, name: str) -> pa.Array:
-    """Return Python values as a column of Arrow, moments among them whole: Arrow would cut some."""
+    """Return Python values as a column of Arrow, moments and spans among them whole: Arrow would cut some."""
     try:
         plain = pa.array(column, from_pandas=True)
         if not pa.types.is_temporal(plain.type):
@@ -110,6 +156,10 @@ def _of_objects(column: Any, name: str) -> pa.Array:
     except _FAULTS:
         plain = None
     values = list(column)
+    if plain is not None and pa.types.is_duration(plain.type):
+        if not any(getattr(value, "nanoseconds", 0) for value in values):
+            return plain
+        return pa.array([None if is_missing(value) else _nanoseconds(value) for value in values], pa.duration("ns"))
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
     zones = {getattr(value, "tzinfo", None) is not None for value in moments if value is not None}
@@ -123,6 +173,11 @@ def _of_objects(column: Any, name: str) -> pa.Array:
     words = ["NaT" if value is None else moment_word(value) for value in moments]
     unit = "ns" if any(len(word.partition(".")[2]) > 6 for word in words) else "us"
     return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if zones == {True} else None))
+
+
+def _nanoseconds(span: datetime.timedelta) -> int:
+    whole = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
+    return whole * 1000 + getattr(span, "nanoseconds", 0)
 
 
 def arrow_numbers(array: np.ndarray) -> pa.Array:

@@ -196,18 +196,24 @@ def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iter
         done = before.get(i, [])
         if done and done[-1] < most:
             continue
-        part, number = len(done), 0
+        part, number, types = len(done), 0, {}
         for chunk in file_chunks(file, wanted, chunk_rows, sum(done)):
             if number == 0:
-                run.check_kept(i, chunk.kept.schema)
+                types = run.types_to_write(i, chunk.kept.schema)
             elif number % most == 0:
                 yield _Piece(i, part, None, None)
                 part += 1
-            yield _Piece(i, part, chunk.kept, encoded_rows(scoring, wanted, chunk))
+            yield _Piece(i, part, _cast(chunk.kept, types), encoded_rows(scoring, wanted, chunk))
             number += chunk.n_rows
         run.check_input(i)
         if number:
             yield _Piece(i, part, None, None)
+
+
+def _cast(kept: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+    if not types:
+        return kept
+    return kept.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in kept.schema]))
 
 
 def _rows_of(files: list[Path]) -> int | None:

@@ -56,7 +56,7 @@ class Run:
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
         self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
         self._parts: list[dict[str, Any]] = []
-        self._kept: dict[str, tuple[str, Path]] = {}
+        self._kept: dict[str, tuple[pa.DataType, Path]] = {}
 
     def make_folder(self) -> None:
         """Make the folder, if it may be one of a run."""
@@ -168,18 +168,25 @@ class Run:
         if {"name": known["name"], **description_of(self.files[place])} != known:
             raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
 
-    def check_kept(self, place: int, kept: pa.Schema) -> None:
-        """Raise a ValueError if a file carries columns along of other types than the others do."""
+    def types_to_write(self, place: int, kept: pa.Schema) -> dict[str, pa.DataType]:
+        """Return the types of kept columns that differ in the width of their places alone from the first file's.
+
+        Raises a ValueError if a file carries columns along of other types than the others do.
+        """
         if self._identity["settings"]["file_format"] != "parquet":
-            return
-        path = self.files[place]
+            return {}
+        path, other = self.files[place], {}
         for name, own in types_as_written(kept).items():
             first, where = self._kept.setdefault(name, (own, path))
-            if own != first:
+            if own == first:
+                continue
+            if without_widths(own) != without_widths(first):
                 raise ValueError(
                     f"{path} keeps {name!r} as {own}, and {where} as {first}: the parts would not fit together. Make "
                     "the types of that column the same in all files, or write file_format='csv'."
                 )
+            other[name] = first
+        return other
 
     def complete(self) -> dict[str, Any]:
         """Note that the run is complete, and return its manifest; raises an OSError if a part is missing."""
@@ -226,11 +233,27 @@ def description_of(path: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
 
-def types_as_written(schema: pa.Schema) -> dict[str, str]:
-    """Return the types, in words, that columns have in a Parquet file, by name: some are not those in memory."""
+def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the types that columns have in a Parquet file, by name: some are not those in memory."""
     sink = pa.BufferOutputStream()
     parquet.ParquetWriter(sink, schema.remove_metadata()).close()
-    return {field.name: str(field.type) for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
+    return {field.name: field.type for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
+
+
+def without_widths(kind: pa.DataType) -> pa.DataType:
+    """Return the type that texts, bytes and lists have where the places of their parts are of 32 bits."""
+    types = pa.types
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
+        return pa.list_(without_widths(kind.value_type))
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, without_widths(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(without_widths(field.type)) for field in kind])
+    return kind
 
 
 class DamagedError(ValueError):

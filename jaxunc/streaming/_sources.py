@@ -197,6 +197,11 @@ class Wanted(NamedTuple):
             )
         return tuple(features)
 
+    def places(self, found: Sequence[str], where: str) -> tuple[list[int], list[int]]:
+        """Return where the columns lie that the model reads, and those that are carried along; raises as `names`."""
+        place = {name: j for j, name in enumerate(found)}
+        return [place[name] for name in self.names(found, where)], [place[name] for name in self.keep]
+
     def _spelled(self, found: Sequence[str], where: str) -> tuple[str, ...] | None:
         """The names that the model knows, as the data write them."""
         known = self.columns.names

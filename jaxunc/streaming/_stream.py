@@ -160,8 +160,9 @@ def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
 
 
 def answered(kept: pa.Table, columns: Named) -> pa.Table:
-    """Return the kept columns and the answers as one table."""
-    return pa.table(dict(zip(kept.schema.names, kept.columns, strict=True)) | columns)
+    """Return the kept columns, their fields as they are, and the answers as one table."""
+    answers = pa.table(columns)
+    return pa.Table.from_arrays([*kept.columns, *answers.columns], schema=pa.schema([*kept.schema, *answers.schema]))
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:

@@ -238,7 +238,7 @@ class Frame:
 
 def is_pandas(data: Any) -> bool:
     """Return whether data are a pandas frame, or one of its kin whose rows are at hand."""
-    return hasattr(data, "columns") and hasattr(data, "iloc") and not hasattr(data, "compute")
+    return hasattr(data, "iloc") and hasattr(data, "columns") and not hasattr(data, "compute")
 
 
 def is_frame(data: Any) -> bool:

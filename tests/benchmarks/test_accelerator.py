@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-import time
 
 import jax
 import numpy as np
@@ -19,7 +18,8 @@ from benchmarks.speed.accelerator.parts import PARTS, Part
 
 pytestmark = pytest.mark.once
 
-MINUTE = 60.0
+AMPLE = 1e6
+"""Seconds that no part takes: what is left out for want of time is not what is tested."""
 
 
 def breaks_at_once(quick):
@@ -35,13 +35,13 @@ def breaks_midway(quick):
 
 @pytest.fixture
 def parts(monkeypatch):
-    monkeypatch.setitem(PARTS, "at once", Part(breaks_at_once, MINUTE))
-    monkeypatch.setitem(PARTS, "midway", Part(breaks_midway, MINUTE))
+    monkeypatch.setitem(PARTS, "at once", Part(breaks_at_once, AMPLE))
+    monkeypatch.setitem(PARTS, "midway", Part(breaks_midway, AMPLE))
 
 
 def test_parts_go_on_where_one_fails(parts):
     out = io.StringIO()
-    run.work(["at once", "midway", "calls"], quick=True, seconds=MINUTE, out=out)
+    run.work(["at once", "midway", "calls"], quick=True, seconds=AMPLE, out=out)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert lines[0]["about"]["device"]["backend"] == jax.default_backend()
     assert [line["begins"] for line in lines if "begins" in line] == ["at once", "midway", "calls"]
@@ -62,8 +62,7 @@ def test_no_case_begins_after_the_time(parts):
 
 
 def ended(program, **settings):
-    end = time.perf_counter() + MINUTE
-    return list(run.by_process([sys.executable, "-c", program], ["rules", "votes"], None, end, **settings))
+    return list(run.by_process([sys.executable, "-c", program], ["rules", "votes"], None, float("inf"), **settings))
 
 
 BEGINS = 'print(\'{"begins": "rules"}\\n{"row": {"rule": "mean"}}\', flush=True);'

@@ -83,8 +83,11 @@ def test_leaf_sizes_and_new_axes(ax):
     from matplotlib import pyplot as plt
 
     display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
-    assert display.figure_ is display.ax_.figure
-    plt.close(display.figure_)
+    assert display.ax_ is plt.gca()
+    _, ax = plt.subplots()
+    assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot().ax_ is ax
+    assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot().ax_ is not ax
+    plt.close("all")
 
 
 def test_critical_difference(ax):

@@ -398,10 +398,31 @@ def test_names_of_columns_and_columns_of_files():
     np.testing.assert_allclose(masked.columns()["explanation_base"], columns["explanation_base"], rtol=1e-6)
 
 
+def test_where_bars_are_drawn():
+    """Where pyplot sees it: on its current axes if they are empty, else on those of a new figure."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = ju.explain(small(2), ju.Mean(), X)
+    assert plt.get_fignums() == []
+    try:
+        first = found.plot()
+        assert plt.gca() is first
+        second = found.plot()
+        assert second is not first
+        assert plt.gcf() is second.figure
+        _, (above, below) = plt.subplots(2)
+        plt.sca(above)
+        assert found.plot() is above
+        assert found.plot(ax=below) is below
+        assert len(plt.get_fignums()) == 3
+    finally:
+        plt.close("all")
+
+
 def test_bars():
-    pytest.importorskip("matplotlib")
+    plt = pytest.importorskip("matplotlib.pyplot")
     found = ju.explain(small(2), ju.Mean(), X)
     ax = found.plot(1, most=3)
+    plt.close(ax.figure)
     shares = np.asarray(found.values)[1, :, 1]
     order = np.argsort(-np.abs(shares), kind="stable")
     widths = [bar.get_width() for bar in ax.patches]

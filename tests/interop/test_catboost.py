@@ -4,6 +4,7 @@ import json
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_catboost
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 from ._rows import answers_of, assert_same_leaves, near, raw_of, walked
 
@@ -278,6 +279,46 @@ def test_own_format(kind, tmp_path):
     assert made.class_labels == known.class_labels
     raw = model.predict(X, prediction_type="RawFormulaVal")
     np.testing.assert_allclose(raw_of(made, X).squeeze(), raw, atol=1e-5)
+
+
+SUMS = {
+    "numbers": (catboost.CatBoostRegressor, {}),
+    "quantile": (catboost.CatBoostRegressor, {"loss_function": "Quantile:alpha=0.9"}),
+    "two classes": (catboost.CatBoostClassifier, {}),
+    "classes": (catboost.CatBoostClassifier, {"loss_function": "MultiClass"}),
+    "missing values": (catboost.CatBoostRegressor, {"nan_mode": "Max"}),
+    "branching": (catboost.CatBoostRegressor, {"grow_policy": "Depthwise"}),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.exhaustive(keep=2)
+def test_sums_of_models(name, rng, tmp_path):
+    kind, options = SUMS[name]
+    X = rng.normal(size=(120, 3)).astype(np.float32)
+    y = X[:, 0] + X[:, 1] * X[:, 2]
+    if kind is catboost.CatBoostClassifier:
+        y = np.array(["a", "b", "c"])[np.digitize(y, [0, 0.7] if name == "classes" else [0])]
+    fitted = [np.where(rng.random(X.shape) < 0.2, np.nan, X) if name == "missing values" else X for _ in range(2)]
+    models = [kind(**SMALL | options | {"random_seed": i}).fit(fitted[i], y) for i in range(2)]
+    whole = catboost.sum_models(models, weights=[0.25, 3])
+    whole.save_model(str(tmp_path / "model.json"), format="json")
+    for made in (from_catboost(whole), ju.from_any(tmp_path / "model.json")):
+        for X in fitted:
+            known = whole.predict(X, prediction_type="RawFormulaVal")
+            np.testing.assert_allclose(np.asarray(made.raw(X)).squeeze(), known, rtol=1e-5, atol=1e-5)
+        assert made.class_labels == (tuple(models[0].classes_) if y.dtype.kind == "U" else None)
+
+
+def _sum_of_two_losses() -> Any:
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    fitted = [catboost.CatBoostRegressor(**SMALL, loss_function=one).fit(X, X[:, 0]) for one in ("RMSE", "MAE")]
+    return catboost.sum_models(fitted)
+
+
+test_refused_sums = refusals(
+    ("losses", lambda: from_catboost(_sum_of_two_losses()), r"a sum \(catboost\.sum_models\) of models with different")
+)
 
 
 def test_own_format_without_words(tmp_path):

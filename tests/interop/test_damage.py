@@ -2,7 +2,6 @@
 
 import os
 import resource
-import time
 import warnings
 
 import numpy as np
@@ -12,6 +11,7 @@ import jaxunc as ju
 from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.forest import check_forest, check_trees
 from tests._model_files import FOLDER
+from tests._patience import ends
 
 from ._mutations import BINARY, JSON, LINES
 
@@ -94,8 +94,7 @@ def test_mutated_files(name, tmp_path):
     rng = np.random.default_rng(len(name))
     for i in range(NUMBER):
         tried.read(tried.mutations[i % len(tried.mutations)](tried.content, rng))
-    print(f"{name}: {tried.refused} refused, {tried.whole} read, slowest {tried.slowest:.2f} s")
-    assert tried.slowest < 10
+    print(f"{name}: {tried.refused} refused, {tried.whole} read")
     assert tried.longest < 1000
     assert _peak() - before < 1e9
     assert tried.refused > 0.3 * NUMBER
@@ -125,12 +124,11 @@ class Tried:
         self._read, self.mutations, *made = FORMATS.get(name) or MADE[name]
         self.content = made[0](*made[1:]) if made else (FOLDER / name).read_bytes()
         self._crashed = folder / name
-        self.refused, self.whole, self.slowest, self.longest = 0, 0, 0.0, 0
+        self.refused, self.whole, self.longest = 0, 0, 0
 
     def read(self, content):
-        start = time.process_time()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), ends(0.1):
                 warnings.simplefilter("ignore")
                 model = self._read(content)
         except ValueError as error:
@@ -142,7 +140,6 @@ class Tried:
         else:
             _check_well_formed(model)
             self.whole += 1
-        self.slowest = max(self.slowest, time.process_time() - start)
 
 
 def _check_well_formed(model) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests._patience import patience
+
 ROOT = Path(__file__).parent.parent.parent
-SECONDS = 500
-"""Until the process is ended; it takes a tenth of that on two idle cores."""
 
 
 @pytest.mark.exhaustive
@@ -18,6 +18,6 @@ def test_eight_devices():
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/parallel/eight_devices.py"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience(50), check=False
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import time
 from collections import Counter
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, UncertainForestRegressor
 from jaxunc.forest import check_forest, check_trees
+from tests._patience import ends
 from tests._refusal import refuses
 from tests.storage._mutations import MUTATIONS, joined, split
 from tests.storage._objects import small_objects
@@ -44,15 +44,14 @@ def test_mutated_files(share, originals, tmp_path):
         mutate = MUTATIONS[rng.integers(len(MUTATIONS))]
         content = mutate(originals[names[rng.integers(len(names))]], rng)
         path.write_bytes(content)
-        start = time.process_time()
         try:
-            value = ju.load(path)
+            with ends(0.1):
+                value = ju.load(path)
         except ValueError as error:
             counts["refused" if str(path) in str(error) else "refused without words"] += 1
         else:
             _check_well_formed(value)
             counts["loaded"] += 1
-        assert time.process_time() - start < 20, mutate.__name__
     assert _peak() - before < 1e9
     assert counts["refused"] > 0.4 * NUMBER / SHARES
     assert counts["refused without words"] == 0

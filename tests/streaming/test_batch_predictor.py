@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
 from jaxunc.streaming import BatchPredictor, _batch_predictor
+from tests._patience import patience
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -127,7 +128,7 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
         for state[0] in range(3):
             begun.clear()
             first = threads.submit(_batch_predictor._loaded, *asked)
-            assert begun.wait(10)
+            assert begun.wait(patience(1))
             others = [threads.submit(_batch_predictor._loaded, *asked) for _ in range(7)]
             assert [one.result().number for one in (first, *others)] == [state[0]] * 8
     assert loads == [0, 1, 2]
@@ -202,7 +203,7 @@ def test_local_clusters(engine, saved, model, frame, tmp_path):
     command = list(map(str, [sys.executable, "-W", "ignore", script, saved, data, out]))
     # Spark would start its workers by the first "python3" of the path.
     own = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=own)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(30), check=False, env=own)
     assert done.returncode == 0, done.stderr[-3000:]
     found = parquet.read_table(out).replace_schema_metadata(None).to_pandas()
     found = found.assign(id=found["id"].astype(int)).sort_values("id")

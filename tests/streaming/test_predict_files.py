@@ -22,6 +22,7 @@ from jaxunc.streaming import _predict_files, _run, _stream, predict_files
 from jaxunc.streaming._predict_files import FORMATS, PartWriter
 from jaxunc.streaming._stream import encoded_rows
 from tests._exhaustive import SEED
+from tests._patience import Deadline, patience
 from tests._refusal import refuses
 
 from ._deaths import Death
@@ -99,11 +100,11 @@ def test_a_process_that_is_killed(saved, data, tmp_path):
     places = [str(path) for path in (saved, data, tmp_path / "again")]
     then = f"predict_files(*{places!r}, **{OPTIONS!r}, progress=lambda now: time.sleep(.1))"
     run = subprocess.Popen([sys.executable, "-c", f"import time\nfrom jaxunc.streaming import predict_files\n{then}"])
-    manifest, until = tmp_path / "again" / "_manifest.json", time.monotonic() + 120
-    while time.monotonic() < until and not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) >= 2):
+    manifest, deadline = tmp_path / "again" / "_manifest.json", Deadline(6)
+    while deadline.left() and not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) >= 2):
         time.sleep(0.02)
     os.kill(run.pid, signal.SIGKILL)
-    assert run.wait(30) == -signal.SIGKILL
+    assert run.wait(patience(1)) == -signal.SIGKILL
     assert not json.loads(manifest.read_text())["complete"]
     predict_files(saved, data, tmp_path / "again", **OPTIONS)
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
