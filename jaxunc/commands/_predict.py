@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._arguments import integer, number, printed
+from ._arguments import add_marks, integer, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--coverage", type=number, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
     add("--by-class", action="store_true", help="of the rows of each class")
+    add_marks(parser)
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
     add("--quiet", action="store_true", help="show no progress")
@@ -55,7 +56,8 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    given |= {"coverage": args.coverage, "quantiles": args.quantiles}
+    given |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
+    given |= {"thousands": args.thousands}
     given |= {"costs": None if args.costs is None else _costs(args.costs)}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(

@@ -33,10 +33,12 @@ from jaxunc.inference import Answering, BoundForest, bind
 from jaxunc.streaming import (
     SOME_CLASSES,
     DataChunk,
+    Notation,
     Wanted,
     answering,
     as_frame,
     check_float32,
+    check_text,
     columns,
     data_file,
     file_chunks,
@@ -50,7 +52,7 @@ from jaxunc.streaming import (
     row_numbers,
     texts_like_numbers,
 )
-from jaxunc.tables import Columns, encode_arrow
+from jaxunc.tables import encode_arrow
 
 from ._evaluate import Answers
 from ._settings import OWN, OWN_CALIBRATED
@@ -98,10 +100,17 @@ def breast_cancer() -> Table:
     )
 
 
-def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), numbers: bool | None = None) -> Table:
+def study_table(
+    path: str | Path,
+    target: str | None,
+    drop: Sequence[str] = (),
+    numbers: bool | None = None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> Table:
     """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
 
     The columns to ``drop`` are left out. The target holds ``numbers``, or classes; None lets the column say which.
+    ``notation`` has the marks of numbers that are asked for of a text file.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
@@ -110,12 +119,12 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
     missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
     """
-    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class")
+    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
     y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
-    features.index = pd.Index(row_numbers(path, str(target))) if left_out else pd.RangeIndex(1, len(y) + 1)
+    features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
@@ -464,7 +473,12 @@ class GivenModel(NamedTuple):
         return {OWN: self.own.answer, OWN_CALIBRATED: calibrated}
 
 
-def read_given_model(path: str | Path, data: str | Path, target: str | None) -> tuple[Table, GivenModel]:
+def read_given_model(
+    path: str | Path,
+    data: str | Path,
+    target: str | None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> tuple[Table, GivenModel]:
     """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
 
     The table holds the codes that the model reads; columns are found by name where the model knows names. The target
@@ -488,7 +502,8 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     if not isinstance(found.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
     labels = tuple(map(_label, found.class_labels or ()))
-    X, y, rows, notes = _read(data_file(data), trees.columns, target, labels)
+    check_text([data_file(data)], notation)
+    X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
     table = Table(Path(data).name, X, y, labels, notes, frame=rows)
     boosted = isinstance(found, AdditiveTrees) and not found.is_forest
     about = {
@@ -511,11 +526,12 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
     return trees, eqx.tree_at(lambda one: one.trees, model, trees)
 
 
-def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[Any, ...]:
+def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the table as the model's trees test it, positions of classes, row numbers, and notes of rows left out."""
+    columns, (target,) = wanted.columns, wanted.keep
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
-    chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
+    chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
     values = [

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from jaxunc._checks import warn
-from jaxunc.tables import FALSE_WORDS, THOUSANDS, TRUE_WORDS
+from jaxunc.tables import DECIMALS, FALSE_WORDS, THOUSANDS, TRUE_WORDS, check_marks
 
 compute: Any = pyarrow.compute
 
@@ -63,12 +63,17 @@ class Notation(NamedTuple):
         return cell.replace(str(self.decimal), ".")
 
 
+def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
+    """Return the notation with the marks that a caller names; raises a ValueError for others."""
+    check_marks(decimal, thousands)
+    return Notation(decimal, thousands)
+
+
 _NAMES = {".": "points", ",": "commas", " ": "spaces", "'": "apostrophes"}
 _WRITTEN = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """The letters that a mark between thousands may be."""
 _MARKS = "[" + re.escape("".join(_WRITTEN.values())) + "]"
-_DECIMAL_MARKS = (".", ",")
-ALL = tuple(Notation(decimal, mark) for decimal in _DECIMAL_MARKS for mark in (None, *THOUSANDS) if mark != decimal)
+ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *THOUSANDS) if mark != decimal)
 """All notations; each explains numbers without a mark between thousands, too."""
 _PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
 """Pattern of cells without marks that say nothing of the notation."""
@@ -132,13 +137,13 @@ class _Column:
         for notation in self.against if not explained.all() else ():
             explained |= np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
         self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(marked, letters))}
-        for mark in _DECIMAL_MARKS:
+        for mark in DECIMALS:
             if mark not in self.two_readings and len(first := _matching(marked, _TWO_READINGS % mark)):
                 self.two_readings[mark] = first[0].as_py()
         return bool(explained.all())
 
     def _are_plain(self, cells: Any) -> bool:
-        """Return whether cells say nothing new: points in a column that is known to have decimal points, or no marks."""
+        """Return whether cells say nothing new: numbers without marks, or points where these are known as decimal."""
         has_points = "." in self.marks and {one.decimal for one in self.notations} == {"."}
         try:
             cells.cast(pa.float64())
@@ -204,10 +209,10 @@ class Evidence:
 
     def _open(self, file: Path, left: list[Notation]) -> ValueError:
         name, cell, mark = self._with_two_readings()
-        as_decimal, as_thousands = Notation(mark, None), Notation(_other(mark), mark)
+        readings = " or ".join(one.reading(cell) for one in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
-            f"{file}: {cell!r:.40} in column {name!r} is {as_decimal.reading(cell)} or {as_thousands.reading(cell)}, and "
-            f"no cell of the file tells which. Pass decimal={mark!r} for the first, thousands={mark!r} for the second."
+            f"{file}: {cell!r:.40} in column {name!r} is {readings}, and no cell of the file tells which. Pass "
+            f"decimal={mark!r} for the first, thousands={mark!r} for the second."
         )
 
     def _at_odds(self, file: Path) -> ValueError:
@@ -221,9 +226,9 @@ class Evidence:
         options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
         said = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in (one, other))
         return ValueError(
-            f"{file} writes numbers in two ways: {said}. {one[1]!r:.40} is {first.reading(one[1])} with {options[0]}, and "
-            f"{second.reading(one[1])} with {options[1]}. Write all numbers of a file in one way; or pass one of these, "
-            "and columns that are written otherwise are texts."
+            f"{file} writes numbers in two ways: {said}. {one[1]!r:.40} is {first.reading(one[1])} with {options[0]}, "
+            f"and {second.reading(one[1])} with {options[1]}. Write all numbers of a file in one way; or pass one of "
+            "these, and columns that are written otherwise are texts."
         )
 
 
@@ -234,7 +239,7 @@ def _told_by_separator(left: list[Notation], marks: set[str], separator: str) ->
 
 
 def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
-    return tuple(notation.decimal == mark for mark in _DECIMAL_MARKS if mark in marks)
+    return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
 
 
 def _seen(notation: Notation, marks: set[str]) -> Notation:
@@ -249,11 +254,12 @@ def _other(mark: str) -> str:
 
 def _tell_two_readings(file: Path, place: tuple[str, str, str], notation: Notation) -> None:
     name, cell, mark = place
-    other = Notation(_other(mark), mark) if notation.decimal == mark else Notation(mark, None)
-    option = f"thousands={mark!r}" if notation.decimal == mark else f"decimal={mark!r}"
+    is_decimal = notation.decimal == mark
+    other = Notation(_other(mark), mark) if is_decimal else Notation(mark)
     warn(
-        f"{file}: {cell!r:.40} in column {name!r} is read as {notation.reading(cell)}, as numbers of the model's data are "
-        f"written; no cell of the file tells it from {other.reading(cell)}, which {option} makes it."
+        f"{file}: {cell!r:.40} in column {name!r} is read as {notation.reading(cell)}, as numbers of the model's data "
+        f"are written; no cell of the file tells it from {other.reading(cell)}, which "
+        f"{'thousands' if is_decimal else 'decimal'}={mark!r} makes it."
     )
 
 
@@ -264,8 +270,8 @@ def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None
     decimal = notation.decimal not in (None, usual.decimal) and usual.decimal is not None
     if decimal or notation.thousands not in (None, usual.thousands):
         warn(
-            f"{file} writes numbers {notation.words}, and the model's data had them {usual.words}; they are read as they "
-            "are written."
+            f"{file} writes numbers {notation.words}, and the model's data had them {usual.words}; they are read as "
+            "they are written."
         )
 
 

@@ -182,7 +182,9 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
     """Return the numbers, from 1, of the rows of a file whose target is known."""
-    return np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+    return (
+        np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+    )
 
 
 def check_float32(

@@ -37,9 +37,9 @@ class Columns:
     Raises
     ------
     ValueError
-        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, or a name or a missing
-        word is no string, or a mark of numbers is none. If a column has levels that is not nominal, or levels that are not distinct, not all strings
-        or all numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
+        word is no string, or a mark of numbers is none. If a column has levels that is not nominal, or levels that are
+        not distinct, not all strings or all numbers, or more than 2²⁴.
 
     Notes
     -----
