@@ -180,8 +180,9 @@ CLASSES = ("ranges", "few", "repeated", "names", "letters", "words")
 def test_numbers_that_are_written_as_text_are_no_classes_by_accident(tmp_path, kind):
     texts = pd.Series(MARKED[kind] or list(map(str, range(40))), dtype=object)
     frame = pd.DataFrame({"a": np.arange(len(texts)), "y": texts})
-    path = tmp_path / "t.parquet" if kind == "plain" else tmp_path / "t.csv"
-    frame.to_parquet(path) if kind == "plain" else frame.to_csv(path, index=False)
+    is_text = kind in ("plain", "thousands", "decimal comma", "few", "repeated")  # which text files have as numbers
+    path = tmp_path / "t.parquet" if is_text else tmp_path / "t.csv"
+    frame.to_parquet(path) if is_text else frame.to_csv(path, index=False)
     if kind not in CLASSES:
         with pytest.raises(ValueError, match=r"different texts are numbers.*if these are classes, add --combiners"):
             compare.study_table(path, "y")
@@ -232,8 +233,9 @@ def test_numbers_that_read_as_text_and_that_count_rows_are_doubted(tmp_path, kin
     frame = pd.DataFrame({"a": WORDS[kind], "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
     frame["y"] = frame["y"].where(frame["a"] != "oops")  # only plain numbers stay, as texts
     frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}) if kind == "rows" else frame
-    frame.to_csv(tmp_path / "t.csv", index=kind == "rows")
-    (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings
+    path = tmp_path / ("t.parquet" if kind == "thousands" else "t.csv")  # text files have numbers by thousands
+    frame.to_parquet(path) if kind == "thousands" else frame.to_csv(path, index=kind == "rows")
+    (said,) = compare.study_table(path, "y").warnings
     wanted = ("'Unnamed: 0'", "numbers the rows") if kind == "rows" else ("'a'", "ordered letter by letter")
     assert all(words in said for words in wanted)
 
