@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -14,13 +15,13 @@ from rich.text import Text
 
 from jaxunc._checks import shown
 from jaxunc.commands import add_marks, integer, printed
+from jaxunc.decisions import cost_matrix
 from jaxunc.streaming import Notation, wished_notation
 
 from ._inputs import (
     Table,
     breast_cancer,
     positive_class,
-    read_costs,
     read_given_model,
     read_refitted_model,
     study_table,
@@ -51,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--costs",
         metavar="COSTS",
-        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1; or a table of that as CSV or JSON",
+        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1 (others cost 1), JSON, or a file of CSV "
+        "(truths by decisions) or JSON",
     )
     add(
         "--model",
@@ -180,7 +182,7 @@ def _notation(args: argparse.Namespace) -> Notation:
 
 def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
     """Return settings with the class to be found and the costs, which the classes of the table name."""
-    costs = None if args.costs is None else read_costs(args.costs, table.class_labels).tolist()
+    costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 

@@ -1,12 +1,11 @@
-"""Inputs of a study, from files: a table for trees to grow on, a model and a table as it reads it, costs.
+"""Inputs of a study, from files: a table for trees to grow on, a model and a table as it reads it.
 
 A table holds features as numbers, classes as codes, and notes of what was done to get there.
 """
 
 import dataclasses
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -149,69 +148,6 @@ def positive_class(table: Table, name: str | None) -> str | None:
             f"{name!r} and 'other', and name it with --target."
         )
     return name
-
-
-def read_costs(text: str, labels: Sequence[str]) -> np.ndarray:
-    """Read costs ``[truth decision]``: ``truth:decision=cost,…``, or a file of CSV or JSON with classes on both sides.
-
-    A right decision costs 0 unless its cost is given. Raises a ValueError for what is no cost, a class that does not
-    exist, or an error whose cost is not given.
-    """
-    costs = np.full((len(labels), len(labels)), np.nan)
-    np.fill_diagonal(costs, 0)
-    place = {label: c for c, label in enumerate(labels)}
-    for truth, decision, cost in _cost_entries(text, place):
-        for label in (truth, decision):
-            if label not in place:
-                raise ValueError(
-                    f"--costs names {label!r}, no class of the target.{nearest(label, labels)} Its classes are "
-                    f"{', '.join(labels[:10])}."
-                )
-        try:
-            costs[place[truth], place[decision]] = number = float(cost)
-        except (TypeError, ValueError):
-            number = np.nan
-        if not 0 <= number < np.inf:
-            raise ValueError(
-                f"--costs: {truth}:{decision}={cost} is no cost; expected a number, 0 or more: a gain is a lower cost."
-            )
-    if len(missing := np.argwhere(np.isnan(costs))):
-        truth, decision = (labels[c] for c in missing[0])
-        raise ValueError(
-            f"--costs lacks {truth}:{decision}, the cost of deciding {decision!r} where {truth!r} is true; give a cost "
-            f"for each of {len(labels) * (len(labels) - 1)} errors."
-        )
-    return costs
-
-
-def _cost_entries(text: str, place: dict[str, int]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (truth, decision, cost) of ``--costs``."""
-    if text.endswith((".csv", ".json")):
-        yield from _cost_file(Path(text))
-        return
-    for part in text.split(","):
-        pair, equals, cost = part.rpartition("=")
-        cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
-        if not equals or not cuts:
-            raise ValueError(f"--costs: {part!r} is no cost; expected truth:decision=number, as in yes:no=5,no:yes=1.")
-        # Labels may hold colons: the cut that makes two classes, if there is one.
-        yield *next((cut for cut in cuts if set(cut) <= set(place)), cuts[0]), cost.strip()
-
-
-def _cost_file(path: Path) -> Iterator[tuple[str, str, Any]]:
-    try:
-        if path.suffix == ".json":
-            rows = {str(truth): dict(row) for truth, row in json.loads(path.read_text(encoding="utf-8")).items()}
-        else:
-            frame = pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False)
-            rows = {str(truth): dict(row) for truth, row in frame.iterrows()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"--costs={str(path)!r} cannot be read ({error}); expected a table with a row for each true class and a "
-            'column for each decision, or JSON: {"yes": {"no": 5}, "no": {"yes": 1}}.'
-        ) from error
-    for truth, row in rows.items():
-        yield from ((truth, str(decision), cost) for decision, cost in row.items())
 
 
 def _is_of_numbers(column: pd.Series) -> bool:

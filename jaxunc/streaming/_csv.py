@@ -57,7 +57,7 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     blocks = []
     for block in _blocks_of(file, dialect):
         blocks.append(_parsed(block, dialect, types, ()))
-        evidence.add(blocks[-1])
+        _look_at(block, dialect, evidence, MISSING_WORDS)
     notation = evidence.notation(file, dialect.separator)
     if not blocks:
         return pa.table({name: pa.array([], pa.float64()) for name in dialect.names}), notation
@@ -297,9 +297,7 @@ class _RowReader:
         names = [name for name in self._dialect.names if name not in words]
         evidence = Evidence(names, _words(self._missing_words), wish)
         for block in _blocks_of(self._file, self._dialect):
-            if not evidence.names:
-                break
-            evidence.add(_parsed(block, self._dialect, dict.fromkeys(evidence.names, pa.string()), ()))
+            _look_at(block, self._dialect, evidence, self._missing_words)
         found = evidence.notation(self._file, self._dialect.separator, self._usual)
         return found._replace(decimal=wish.decimal or found.decimal)
 
@@ -383,6 +381,17 @@ def _parsed(
         raise
     block.check(table.num_rows)
     return table
+
+
+def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
+    """Add the cells of a block to the evidence of a file."""
+    if not evidence.texts:
+        return
+    try:
+        table = _parsed(block, dialect, evidence.types, missing_words, decimal=evidence.decimal)
+    except pa.ArrowInvalid:
+        table = _parsed(block, dialect, evidence.texts, missing_words)
+    evidence.add(table)
 
 
 def _without_empty_cells(column: Any) -> Any:

@@ -77,6 +77,8 @@ ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *
 """All notations; each explains numbers without a mark between thousands, too."""
 _PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
 """Pattern of cells without marks that say nothing of the notation."""
+_FIRST = 1000
+"""Number of cells of a block that are looked at first."""
 _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
 """Pattern of cells whose mark is one before decimals, or between thousands."""
 
@@ -119,8 +121,11 @@ class _Column:
 
     def add(self, cells: Any) -> bool:
         """Look at further cells; False if one is no number in any notation: then the column holds texts."""
-        if self._are_plain(cells):
-            return True
+        # The first cells often show the decimal mark, and then the others are quickly seen to have it.
+        parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
+        return all(self._are_plain(part) or self._look_at(part) for part in parts)
+
+    def _look_at(self, cells: Any) -> bool:
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
         marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
@@ -142,14 +147,21 @@ class _Column:
                 self.two_readings[mark] = first[0].as_py()
         return bool(explained.all())
 
+    @property
+    def decimal(self) -> str | None:
+        """The decimal mark, once a cell has shown it."""
+        left = {one.decimal for one in self.notations}
+        return left.pop() if len(left) == 1 and left <= self.marks else None
+
     def _are_plain(self, cells: Any) -> bool:
-        """Return whether cells say nothing new: numbers without marks, or points where these are known as decimal."""
-        has_points = "." in self.marks and {one.decimal for one in self.notations} == {"."}
+        """Return whether cells say nothing new: numbers without marks, or with the decimal mark of the others."""
+        if self.decimal != "." and _any(compute.match_substring(cells, ".")):
+            return False
         try:
-            cells.cast(pa.float64())
+            (compute.replace_substring(cells, ",", ".") if self.decimal == "," else cells).cast(pa.float64())
         except pa.ArrowInvalid:
             return False
-        return has_points or not _any(compute.match_substring(cells, "."))
+        return True
 
 
 class Evidence:
@@ -164,14 +176,26 @@ class Evidence:
         self._columns = {name: _Column(self._all) for name in names}
 
     @property
-    def names(self) -> list[str]:
-        """Names of the columns that are still looked at."""
-        return list(self._columns)
+    def decimal(self) -> str | None:
+        """The decimal mark of the first column that shows one."""
+        return next((column.decimal for column in self._columns.values() if column.decimal), None)
+
+    @property
+    def texts(self) -> dict[str, pa.DataType]:
+        """The columns that are still looked at, as strings."""
+        return dict.fromkeys(self._columns, pa.string())
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The same, as floats where nothing new is to be learned of numbers with `decimal`."""
+        decimal = self.decimal
+        is_settled = lambda column: decimal is not None and column.decimal == decimal  # noqa: E731
+        return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
 
     def add(self, block: pa.Table) -> None:
-        """Look at the cells of a block, which are strings."""
+        """Look at the cells of a block, which are strings; those that could be read as `types` says are passed over."""
         for name, column in list(self._columns.items()):
-            if not column.add(known_cells(block[name], self._missing)):
+            if pa.types.is_string(block[name].type) and not column.add(known_cells(block[name], self._missing)):
                 del self._columns[name]
 
     def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008

@@ -96,7 +96,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
     (lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
     (lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
-    (lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', which the model does not know. Did you mean 'yes'"),
+    (lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', which is none. Did you mean 'yes'"),
     (lambda: cost_matrix({"yes": {"noo": 5}}, LABELS), "the class 'noo'.*Did you mean 'no'"),
     (lambda: cost_matrix(np.ones((3, 3)), LABELS), r"costs has shape \(3, 3\).*in the order \['no', 'yes'\]"),
     (lambda: cost_matrix([[0, -1], [1, 0]], LABELS), "costs must be finite numbers >= 0"),

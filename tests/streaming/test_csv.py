@@ -67,7 +67,9 @@ def test_where_nothing_is_known_numbers_may_be_booleans(tmp_path):
 @pytest.mark.parametrize("block", [2**24, 24])
 def test_a_word_between_numbers_is_told_from_numbers_of_another_notation(block, tmp_path, monkeypatch):
     monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
-    with pytest.raises(ValueError, match=r"row 7 .* '5.5 kg' in column 'x'.*numbers, true and false, with commas before decimals"):
+    with pytest.raises(
+        ValueError, match=r"row 7 .* '5.5 kg' in column 'x'.*numbers, true and false, with commas before decimals"
+    ):
         encoded(tmp_path / "x.csv", "x;z\n1;1\n" + "2,5;1\n" * 5 + "5.5 kg;1,5\n", Columns(2, ("x", "z")))
 
 
