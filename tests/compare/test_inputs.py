@@ -3,8 +3,6 @@
 How cells of files are read, and what every command refuses of them, `tests/streaming` and `tests/commands` test.
 """
 
-import json
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -21,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
-from jaxunc.compare._inputs import positive_class, read_costs, read_refitted_model
+from jaxunc.compare._inputs import positive_class, read_refitted_model
 
 pytestmark = pytest.mark.once
 
@@ -248,15 +246,8 @@ def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_p
     assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
 
 
-def test_costs_as_text_and_as_files(tmp_path):
-    np.testing.assert_array_equal(read_costs("yes:no=5, no:yes=1.5", ("no", "yes")), [[0, 1.5], [5, 0]])
-    np.testing.assert_array_equal(read_costs("yes:no=5,no:yes=1,yes:yes=2", ("no", "yes")), [[0, 1], [5, 2]])
-    np.testing.assert_array_equal(read_costs("a:b:c=5,c:a:b=1", ("a:b", "c")), [[0, 5], [1, 0]])
-    costs = pd.DataFrame([[0, 1, 2], [3, 0, 4], [5, 6, 0]], list("xyz"), list("xyz"))
-    costs.loc[list("zxy"), list("yzx")].to_csv(tmp_path / "c.csv")
-    (tmp_path / "c.json").write_text(json.dumps({truth: dict(row) for truth, row in costs.astype(float).iterrows()}))
-    for name in ("c.csv", "c.json"):
-        np.testing.assert_array_equal(read_costs(str(tmp_path / name), tuple("xyz")), costs)
+def test_costs_that_settings_refuse():
+    costs = pd.DataFrame(1 - np.eye(3))
     table = compare.breast_cancer()
     for wrong, said in (([[0, 1]], "no square"), ([0, 1], "no square"), ([[0, -1], [1, 0]], "holds -1")):
         with pytest.raises(ValueError, match=f"--costs.*{said}"):

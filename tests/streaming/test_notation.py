@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import jaxunc as ju
 from jaxunc.streaming import Notation, Wanted, _csv, file_chunks, read_table, stream
 from jaxunc.tables import Columns, fit_columns
 
 from .._exhaustive import SEED
+from .._forests import toy_forest
 from .._refusal import refusals
 
 pytestmark = pytest.mark.once
@@ -189,7 +191,7 @@ def test_with_an_option_a_column_that_is_written_otherwise_holds_texts(tmp_path)
 
 def test_the_notation_of_the_models_data_settles_what_a_file_leaves_open_and_that_is_told(tmp_path):
     path = tmp_path / "x.csv"
-    for usual, expected, other in ((Notation("."), 20.577, "20577"), (Notation(","), 20577, "20.577")):
+    for usual, expected, other in ((Notation("."), 20.577, "20577"), (Notation(",", "."), 20577, "20.577")):
         with pytest.warns(
             UserWarning, match=f"'20.577' in column 'a' is read as .* no cell .* tells it from {other}, "
         ):
@@ -213,6 +215,7 @@ def refused(text: str, wanted: Wanted | None = None):
     return read
 
 
+MODEL = ju.bind(toy_forest(2, 3), ju.Mean())
 AB = {"a": [1.0], "b": [2.0]}
 TWO_READINGS = (
     r"x\.csv: '20\.577' in column 'a' is 20\.577 or 20577.*decimal='\.' for the first, thousands='\.' for the"
@@ -226,7 +229,22 @@ test_refusals = refusals(
     ("two readings, quoted", refused('a,b\n"1,234",1\n'), r"'1,234' in column 'a' is 1\.234 or 1234"),
     ("two ways", refused(KINDS), TWO_WAYS),
     ("two ways, by chunks", refused(KINDS, of("a")), TWO_WAYS),
-    ("two ways in a column", refused("a;b\n1,5;1\n1.5;2\n"), r"'1\.5' in column 'a' and '1,5' in column 'a'"),
-    ("two marks", refused("a;b\n1 234;1\n1'234;2\n"), "'1'234\" in column 'a'.*with thousands="),
-    ("mark", lambda: list(stream(None, AB, decimal=";")), "decimal=';' is unknown. Choose one of"),
+    ("two ways in a column", refused("a;b\n1,5;1\n1.5;2\n"), r"two ways: '1.5' in column 'a' and '1.5' in column 'a'"),
+    (
+        "two marks",
+        refused("a;b\n1 234;1\n1'234;2\n"),
+        r"'1 234' in column 'a' and .1.234. in column 'a'.*with thousands=' ', and no number with thousands=",
+    ),
+    ("mark", lambda: list(stream(MODEL, AB, decimal=";")), "decimal=';' is unknown. Choose one of"),
+    (
+        "mark between thousands",
+        lambda: list(stream(MODEL, AB, thousands="x")),
+        "thousands='x' is unknown. Choose one of",
+    ),
+    ("one mark for both", lambda: list(stream(MODEL, AB, decimal=".", thousands=".")), "is the decimal mark, too"),
+    (
+        "no text",
+        lambda: list(stream(MODEL, AB, decimal=".")),
+        "decimal='.' would change nothing: it is for files of text",
+    ),
 )
