@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from ._arguments import in_options, integer, printed, unknown
+from ._arguments import add_marks, in_options, integer, printed, unknown
 
 COMMANDS = {
     "fit": "fit a forest and a combiner on a table of data, and save them",

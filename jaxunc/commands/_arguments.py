@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable
+from shlex import quote
 from typing import Any
 
 from jaxunc._checks import nearest, shown
@@ -64,8 +65,16 @@ def printed(text: str) -> str:
     return text
 
 
+def add_marks(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how numbers of text files are written."""
+    add = parser.add_argument
+    add("--decimal", metavar="MARK", help="mark before decimals in text files: . or , (default: as the file shows)")
+    add("--thousands", metavar="MARK", help="mark between thousands there: . , ' or a space (default: as it shows)")
+
+
 _OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees"}
 _OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
+_OPTIONS |= {"decimal": "--decimal", "thousands": "--thousands"}
 _OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class"}
 _OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject")}
 """Options of the command line, by the keywords of the library's functions that they set."""
@@ -79,4 +88,9 @@ def in_options(message: str, known: set[str]) -> str:
             text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1 or '(\w+)'", rf"{option} \2 or {option} \3", text)
             text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1", rf"{option} \2", text)
             text = re.sub(rf"\({keyword}\)", f"({option})", text)
+    for mark in ("decimal", "thousands"):
+        if f"--{mark}" in known:  # a mark may be a comma or a space, and a quotation mark for the shell
+            text = re.sub(
+                rf"\b{mark}=(?:'([^'])'|\"(')\")", lambda at, mark=mark: f"--{mark} {quote(at[1] or at[2])}", text
+            )
     return text

@@ -2,11 +2,14 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxunc._checks import shown
 
-from ._arguments import choice, integer_from, number, printed
+from ._arguments import add_marks, choice, integer_from, number, printed
+
+if TYPE_CHECKING:
+    from ._training import Data
 
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file, or a regressor where the target is a number, and "
@@ -32,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
     add("--words", nargs="+", default=[], metavar="COLUMN", help="columns of texts of more than 100 values to use")
+    add_marks(parser)
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     chosen = "combined; uncertain where the target holds fractions or many different numbers"
     add("--estimator", **choice(ESTIMATORS), help=f"the estimator (default: {chosen})")
@@ -123,6 +127,8 @@ def _check_options(args: argparse.Namespace) -> None:
         )
     if not imports and (args.data is None or args.target is None):
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
+    if args.data is None and (args.decimal is not None or args.thousands is not None):
+        raise ValueError("--decimal and --thousands change nothing without DATA; leave them out.")
     if args.trust and not imports:
         raise ValueError("--trust changes nothing without --import FILE; leave it out.")
     if imports and estimator not in TAKEN_OVER:
@@ -161,14 +167,17 @@ def _option(name: str) -> str:
 def _fitted(args: argparse.Namespace) -> Any:
     import pandas as pd
 
+    from jaxunc.streaming import wished_notation
     from jaxunc.tables import encode_instances, fit_columns
 
-    from ._training import check_combiner, training_data, with_levels
+    from ._training import check_combiner, keep_notation, training_data, with_levels
 
     asked = _asked(args)
     of_sklearn = asked in (None, "combined", "cautious", "uncertain")
     numbers = None if asked is None else asked == "uncertain"
-    X, y, said = training_data(args.data, args.target, args.drop, args.words, with_booleans=of_sklearn, numbers=numbers)
+    how: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
+    wish = wished_notation(args.decimal, args.thousands)
+    X, y, said, notation = training_data(args.data, args.target, args.drop, args.words, **how, wish=wish)
     args.estimator = asked or ("uncertain" if y.dtype.kind == "f" else "combined")
     for line in said:
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
@@ -176,10 +185,13 @@ def _fitted(args: argparse.Namespace) -> Any:
         check_combiner(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     known = fit_columns(X)
     if not of_sklearn or known.levels is None:
-        return _model(args).fit(X, y)
-    # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
-    codes = pd.DataFrame(encode_instances(X, known).values, columns=X.columns)
-    return with_levels(_model(args).fit(codes, y), known)
+        model = _model(args).fit(X, y)
+    else:
+        # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
+        codes = pd.DataFrame(encode_instances(X, known).values, columns=X.columns)
+        model = with_levels(_model(args).fit(codes, y), known)
+    keep_notation(model, notation)
+    return model
 
 
 def _model(args: argparse.Namespace) -> Any:
@@ -214,7 +226,9 @@ def _forest(args: argparse.Namespace) -> Any:
 
 
 def _taken_over(args: argparse.Namespace) -> Any:
-    from ._training import check_combiner, unpickled
+    from jaxunc.streaming import wished_notation
+
+    from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickled
 
     if not args.trust:
         raise ValueError(
@@ -236,7 +250,19 @@ def _taken_over(args: argparse.Namespace) -> Any:
     args.estimator = asked
     if args.combiner is not None:
         check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
-    return _of_a_forest(args, fitted) if args.data is None else _of_rows(args, fitted)
+    if args.data is None:
+        return _of_a_forest(args, fitted)
+    data = rows_of_a_fit(
+        args.data,
+        args.target,
+        args.drop,
+        fitted,
+        numbers=is_number,
+        wish=wished_notation(args.decimal, args.thousands),
+    )
+    model = _of_rows(args, fitted, data)
+    keep_notation(model, data.notation)
+    return model
 
 
 def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
@@ -250,22 +276,21 @@ def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
     return CombinedForestClassifier(FrozenEstimator(fitted), combiner=args.combiner or "mixture").fit()
 
 
-def _of_rows(args: argparse.Namespace, fitted: Any) -> Any:
+def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     """Return an estimator of a fitted forest that learns or counts from rows, and says from which."""
     from sklearn.frozen import FrozenEstimator
 
     from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
 
-    from ._training import counts_of_rows, rows_of_a_fit
+    from ._training import counts_of_rows
 
     numbers = args.estimator == "uncertain"
-    X, y, left_out = rows_of_a_fit(args.data, args.target, args.drop, fitted, numbers=numbers)
+    X, y, notes, _ = data
     counts, said = args.counts or "inbag", None
     if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious" or numbers):
         counts, said = counts_of_rows(fitted, X, y)
-    for line in (left_out, said):
-        if line is not None:
-            print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+    for line in (*notes, *([said] if said else [])):
+        print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if numbers:
         law = args.law or "learned"
         return UncertainForestRegressor(FrozenEstimator(fitted), law=law, counts=counts, random_state=0).fit(X, y)

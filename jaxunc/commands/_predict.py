@@ -1,14 +1,12 @@
 """Command ``jaxunc predict``: score files with a saved model."""
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._arguments import choice, integer, number, printed
+from ._arguments import add_marks, choice, integer, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -38,13 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
     add("--s", type=number, metavar="S", help="how cautious intervals, and sets of reports and votes, are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
-    named = "of decisions: TRUTH:DECISION=COST with commas between, or a CSV file of truths by decisions"
+    named = (
+        "of decisions: TRUTH:DECISION=COST with commas between, JSON, or a file of CSV (truths by decisions) or JSON"
+    )
     add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
     held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals)"
     add("--coverage", type=number, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
     add("--by-class", action="store_true", help="of the rows of each class")
+    add_marks(parser)
     add("--format", **choice(("parquet", "csv")), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
     add("--quiet", action="store_true", help="show no progress")
@@ -55,8 +56,9 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    given |= {"coverage": args.coverage, "quantiles": args.quantiles}
-    given |= {"costs": None if args.costs is None else _costs(args.costs)}
+    given |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
+    given |= {"thousands": args.thousands}
+    given |= {"costs": args.costs}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(
             args.model,
@@ -71,24 +73,6 @@ def run(args: argparse.Namespace) -> None:
             **{name: value for name, value in given.items() if value is not None},
         )
     print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
-
-
-def _costs(given: str) -> "str | dict[str, dict[str, str]]":
-    """Return costs as they were typed, or those of a file, by the names of truths and decisions."""
-    if not Path(given).is_file():
-        if "=" not in given:
-            raise ValueError(f"--costs {given}: there is no such file; name one, or costs: 'yes:no=5,no:yes=1'.")
-        return given
-    with open(given, newline="", encoding="utf-8-sig") as file:
-        head, *rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row] or [[]]
-    if len(head) < 2 or not rows or any(len(row) != len(head) for row in rows):
-        raise ValueError(
-            f"{given} holds no costs: expected a line with the names of decisions behind an empty cell, and a line for "
-            "each truth, its name first, with commas between."
-        )
-    if len({row[0] for row in rows}) < len(rows) or len(set(head)) < len(head):
-        raise ValueError(f"{given} names a class twice; give each truth one line, and each decision one column.")
-    return {truth: dict(zip(head[1:], costs, strict=True)) for truth, *costs in rows}
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.streaming import (
     SOME_CLASSES,
+    Notation,
     as_frame,
     check_float32,
     columns,
@@ -33,6 +35,7 @@ from jaxunc.streaming import (
     is_quantity,
     labelled_table,
     listed,
+    notation_of,
     refuse_numbers_as_text,
     row_numbers,
     texts_like_numbers,
@@ -58,14 +61,35 @@ def check_output(path: str) -> None:
         raise ValueError(f"--output={path!r}: the folder {str(folder)!r} cannot be written to. Choose another one.")
 
 
-def training_data(
-    path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool, numbers: bool | None = False
-) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
-    """Return features and targets of the rows that have one, and warnings; raises a ValueError for other data.
+class Data(NamedTuple):
+    """Rows of a file to fit on."""
 
-    Targets are classes, or ``numbers``, as floats; None lets the column say which.
+    X: Any
+    """Raw columns: a frame, or an array for a model that was fitted without names."""
+    y: np.ndarray
+    """Classes, or numbers as floats."""
+    notes: list[str]
+    """What is to be told of the data."""
+    notation: Notation
+    """How numbers are written in the file."""
+
+
+def training_data(
+    path: str,
+    target: str,
+    drop: list[str],
+    words: list[str],
+    *,
+    with_booleans: bool,
+    numbers: bool | None = False,
+    wish: Notation,
+) -> Data:
+    """Return the rows that have a target; raises a ValueError for other data.
+
+    Targets are classes, or ``numbers``, as floats; None lets the column say which. ``wish`` has the marks of numbers
+    that are asked for.
     """
-    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
@@ -75,19 +99,17 @@ def training_data(
         y, chosen = _classes(column, path), _many_integers(column) if numbers is None else []
     elif numbers is None:
         chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
-    _check_numbers(X, path, target)
+    _check_numbers(X, path, target, wish)
     _check_words(X, words, path)
-    return X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)]
+    return Data(X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)], notation_of(table))
 
 
-def rows_of_a_fit(
-    path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool
-) -> tuple[Any, np.ndarray, str | None]:
-    """Return raw columns and targets of the rows that have one, for a model that is fitted, and a warning or None.
+def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool, wish: Notation) -> Data:
+    """Return the rows that have a target, for a model that is fitted.
 
     Columns that it was not fitted on are left out, whatever they hold.
     """
-    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class")
+    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
     whole = opened(FrozenEstimator(fitted)).whole
@@ -102,7 +124,8 @@ def rows_of_a_fit(
     column = cast(pd.Series, frame[target])
     y = cast(np.ndarray, _numbers(column, path, True)) if numbers else _classes(column, path)
     # As it was fitted, with names or without; some steps do not tell.
-    return X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X, y, left_out
+    rows = X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X
+    return Data(rows, y, [left_out] if left_out else [], notation_of(table))
 
 
 def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
@@ -199,8 +222,8 @@ def _classes(column: pd.Series, path: str) -> np.ndarray:
     return column.to_numpy()
 
 
-def _check_numbers(X: pd.DataFrame, path: str, target: str) -> None:
-    number = lambda row: int(row_numbers(path, target)[row])  # noqa: E731
+def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
+    number = lambda row: int(row_numbers(path, target, wish)[row])  # noqa: E731
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
         check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
 
@@ -222,18 +245,34 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 def with_levels(model: Any, known: Columns) -> Any:
     """Return an estimator that was fitted to codes as one that looks values up among their levels."""
+    _change_columns(model, lambda _: known)
+    if hasattr(model, "moments_"):
+        del model.estimator_  # which reads codes
+    return model
+
+
+def keep_notation(model: Any, notation: Notation) -> None:
+    """Let an estimator keep how numbers are written in the file that it was fitted on."""
+    _change_columns(model, lambda columns: dataclasses.replace(columns, **notation._asdict()))
+
+
+def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
+    """Give a fitted estimator other columns, of the same number, wherever it has them."""
+    changed = lambda trees: dataclasses.replace(trees, columns=change(trees.columns))  # noqa: E731
+    if hasattr(model, "_columns"):
+        model._columns = change(model._columns)
     if hasattr(model, "moments_"):
         kept = model.moments_.kept
-        trees = dataclasses.replace(kept.trees, columns=known)
+        trees = changed(kept.trees)
         model.moments_ = LeafMoments.of(kept._replace(trees=trees))
         model.forest_ = None if model.forest_ is None else dataclasses.replace(model.forest_, trees=trees)
         model.bound_ = BoundLaw(model.moments_, model.bins_, model.forest_, model.law_)
-        del model.estimator_  # which reads codes
-        return model
-    trees = dataclasses.replace(model.forest_.trees, columns=known)
-    model.forest_ = dataclasses.replace(model.forest_, trees=trees)
-    model.bound_ = bind(model.forest_, model.combiner_)
-    return model
+    elif hasattr(model, "forest_"):
+        model.forest_ = dataclasses.replace(model.forest_, trees=changed(model.forest_.trees))
+        model.bound_ = bind(model.forest_, model.combiner_)
+    else:
+        sample = model.bound_.sample
+        model.bound_.sample = sample._replace(columns=change(sample.columns))
 
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:

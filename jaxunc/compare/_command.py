@@ -7,19 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from jaxunc._checks import shown
-from jaxunc.commands import integer, printed
+from jaxunc.commands import add_marks, integer, printed
+from jaxunc.decisions import cost_matrix
+from jaxunc.streaming import Notation, wished_notation
 
 from ._inputs import (
     Table,
     breast_cancer,
     positive_class,
-    read_costs,
     read_given_model,
     read_refitted_model,
     study_table,
@@ -45,11 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
+    add_marks(parser)
     add("--positive", metavar="CLASS", help="of two classes the one to be found (default: the rarer)")
     add(
         "--costs",
         metavar="COSTS",
-        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1; or a table of that as CSV or JSON",
+        help="what errors cost, truth:decision=cost, as in yes:no=5,no:yes=1 (others cost 1), JSON, or a file of CSV "
+        "(truths by decisions) or JSON",
     )
     add(
         "--model",
@@ -125,9 +129,14 @@ def run(args: argparse.Namespace) -> None:
     chosen = _chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
     settings = Settings(**chosen, numbers=bool(numbers))
     given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
+    given = given or ("--decimal or --thousands" if args.decimal or args.thousands else None)
     if args.data is None and given:
         raise ValueError(f"{given} was given without DATA; name the file before it: DATA.csv --target …")
-    table = breast_cancer() if args.data is None else study_table(args.data, args.target, args.drop, numbers)
+    table = (
+        breast_cancer()
+        if args.data is None
+        else study_table(args.data, args.target, args.drop, numbers, _notation(args))
+    )
     if not table.class_labels and args.counts == "inbag":
         raise ValueError("--counts='inbag' is for classes: laws of numbers are fitted out of bag. Leave it out.")
     if table.class_labels:
@@ -147,7 +156,7 @@ def _run_on_model(args: argparse.Namespace) -> None:
     if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
     if args.trust:
-        table = study_table(args.data, args.target, args.drop, numbers=False)
+        table = study_table(args.data, args.target, args.drop, False, _notation(args))
         model = read_refitted_model(args.model, table)
         if model.steps is not None:  # the steps read the columns as they are
             table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
@@ -161,15 +170,19 @@ def _run_on_model(args: argparse.Namespace) -> None:
             "yourself, add --trust: it is fitted anew to each training part."
         )
     else:
-        table, model = read_given_model(args.model, args.data, args.target)
+        table, model = read_given_model(args.model, args.data, args.target, _notation(args))
     settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_chosen(args))
     settings = _with_wishes(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
 
 
+def _notation(args: argparse.Namespace) -> Notation:
+    return wished_notation(args.decimal, args.thousands)
+
+
 def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
     """Return settings with the class to be found and the costs, which the classes of the table name."""
-    costs = None if args.costs is None else read_costs(args.costs, table.class_labels).tolist()
+    costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 

@@ -1,12 +1,11 @@
-"""Inputs of a study, from files: a table for trees to grow on, a model and a table as it reads it, costs.
+"""Inputs of a study, from files: a table for trees to grow on, a model and a table as it reads it.
 
 A table holds features as numbers, classes as codes, and notes of what was done to get there.
 """
 
 import dataclasses
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -33,10 +32,12 @@ from jaxunc.inference import Answering, BoundForest, bind
 from jaxunc.streaming import (
     SOME_CLASSES,
     DataChunk,
+    Notation,
     Wanted,
     answering,
     as_frame,
     check_float32,
+    check_text,
     columns,
     data_file,
     file_chunks,
@@ -50,7 +51,7 @@ from jaxunc.streaming import (
     row_numbers,
     texts_like_numbers,
 )
-from jaxunc.tables import Columns, encode_arrow
+from jaxunc.tables import encode_arrow
 
 from ._evaluate import Answers
 from ._settings import OWN, OWN_CALIBRATED
@@ -98,10 +99,17 @@ def breast_cancer() -> Table:
     )
 
 
-def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), numbers: bool | None = None) -> Table:
+def study_table(
+    path: str | Path,
+    target: str | None,
+    drop: Sequence[str] = (),
+    numbers: bool | None = None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> Table:
     """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
 
     The columns to ``drop`` are left out. The target holds ``numbers``, or classes; None lets the column say which.
+    ``notation`` has the marks of numbers that are asked for of a text file.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
@@ -110,12 +118,12 @@ def study_table(path: str | Path, target: str | None, drop: Sequence[str] = (), 
     Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
     missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
     """
-    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class")
+    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
     y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
     features = frame.drop(columns=str(target))
-    features.index = pd.Index(row_numbers(path, str(target))) if left_out else pd.RangeIndex(1, len(y) + 1)
+    features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
@@ -140,69 +148,6 @@ def positive_class(table: Table, name: str | None) -> str | None:
             f"{name!r} and 'other', and name it with --target."
         )
     return name
-
-
-def read_costs(text: str, labels: Sequence[str]) -> np.ndarray:
-    """Read costs ``[truth decision]``: ``truth:decision=cost,…``, or a file of CSV or JSON with classes on both sides.
-
-    A right decision costs 0 unless its cost is given. Raises a ValueError for what is no cost, a class that does not
-    exist, or an error whose cost is not given.
-    """
-    costs = np.full((len(labels), len(labels)), np.nan)
-    np.fill_diagonal(costs, 0)
-    place = {label: c for c, label in enumerate(labels)}
-    for truth, decision, cost in _cost_entries(text, place):
-        for label in (truth, decision):
-            if label not in place:
-                raise ValueError(
-                    f"--costs names {label!r}, no class of the target.{nearest(label, labels)} Its classes are "
-                    f"{', '.join(labels[:10])}."
-                )
-        try:
-            costs[place[truth], place[decision]] = number = float(cost)
-        except (TypeError, ValueError):
-            number = np.nan
-        if not 0 <= number < np.inf:
-            raise ValueError(
-                f"--costs: {truth}:{decision}={cost} is no cost; expected a number, 0 or more: a gain is a lower cost."
-            )
-    if len(missing := np.argwhere(np.isnan(costs))):
-        truth, decision = (labels[c] for c in missing[0])
-        raise ValueError(
-            f"--costs lacks {truth}:{decision}, the cost of deciding {decision!r} where {truth!r} is true; give a cost "
-            f"for each of {len(labels) * (len(labels) - 1)} errors."
-        )
-    return costs
-
-
-def _cost_entries(text: str, place: dict[str, int]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (truth, decision, cost) of ``--costs``."""
-    if text.endswith((".csv", ".json")):
-        yield from _cost_file(Path(text))
-        return
-    for part in text.split(","):
-        pair, equals, cost = part.rpartition("=")
-        cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
-        if not equals or not cuts:
-            raise ValueError(f"--costs: {part!r} is no cost; expected truth:decision=number, as in yes:no=5,no:yes=1.")
-        # Labels may hold colons: the cut that makes two classes, if there is one.
-        yield *next((cut for cut in cuts if set(cut) <= set(place)), cuts[0]), cost.strip()
-
-
-def _cost_file(path: Path) -> Iterator[tuple[str, str, Any]]:
-    try:
-        if path.suffix == ".json":
-            rows = {str(truth): dict(row) for truth, row in json.loads(path.read_text(encoding="utf-8")).items()}
-        else:
-            frame = pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False)
-            rows = {str(truth): dict(row) for truth, row in frame.iterrows()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"--costs={str(path)!r} cannot be read ({error}); expected a table with a row for each true class and a "
-            'column for each decision, or JSON: {"yes": {"no": 5}, "no": {"yes": 1}}.'
-        ) from error
-    for truth, row in rows.items():
-        yield from ((truth, str(decision), cost) for decision, cost in row.items())
 
 
 def _is_of_numbers(column: pd.Series) -> bool:
@@ -464,7 +409,12 @@ class GivenModel(NamedTuple):
         return {OWN: self.own.answer, OWN_CALIBRATED: calibrated}
 
 
-def read_given_model(path: str | Path, data: str | Path, target: str | None) -> tuple[Table, GivenModel]:
+def read_given_model(
+    path: str | Path,
+    data: str | Path,
+    target: str | None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> tuple[Table, GivenModel]:
     """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
 
     The table holds the codes that the model reads; columns are found by name where the model knows names. The target
@@ -488,7 +438,8 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     if not isinstance(found.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
     labels = tuple(map(_label, found.class_labels or ()))
-    X, y, rows, notes = _read(data_file(data), trees.columns, target, labels)
+    check_text([data_file(data)], notation)
+    X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
     table = Table(Path(data).name, X, y, labels, notes, frame=rows)
     boosted = isinstance(found, AdditiveTrees) and not found.is_forest
     about = {
@@ -511,11 +462,12 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
     return trees, eqx.tree_at(lambda one: one.trees, model, trees)
 
 
-def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[Any, ...]:
+def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the table as the model's trees test it, positions of classes, row numbers, and notes of rows left out."""
+    columns, (target,) = wanted.columns, wanted.keep
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
-    chunks = list(file_chunks(path, Wanted(columns, None, (target,)), _CHUNK_ROWS))
+    chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
     values = [

@@ -3,7 +3,8 @@
 from ._conformal import conformal_sets
 from ._costs import expected_utility_set, utility_of_sizes
 from ._dominance import CautiousAnswer, CautiousReport, interval_dominance, maximality, nondominated
-from ._least_cost import cost_matrix, least_cost, plain_costs
+from ._least_cost import least_cost
+from ._named_costs import cost_matrix, plain_costs
 from ._of_answers import Calibration, as_shares, best_sets, check_coverage, decided, promised_sets
 
 __all__ = [

@@ -1,6 +1,5 @@
 """Decisions of the least expected cost, with a rejection where that costs less; and costs by the names of classes."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Real
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, nearest
+from jaxunc._checks import check_numbers, check_within, is_concrete
 from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
@@ -130,87 +129,3 @@ def _least(costs: Float[Array, "classes decisions"], share: Float[Array, "... cl
         return decision
     reject, best = reject.astype(share.dtype), best[..., 0]
     return jnp.where(best <= reject + slack * (best + reject), decision, jnp.int32(-1))
-
-
-# Costs by the names of classes: as they are typed, and as tables of them hold them.
-
-
-def plain_costs(costs: Any) -> Any:
-    """Return costs as lists, or by the names of classes ``{truth: {decision: cost}}``; None for none.
-
-    Raises a TypeError or a ValueError for a text, a mapping or a table that says no costs.
-    """
-    if costs is None:
-        return None
-    if isinstance(costs, str):
-        return _of_text(costs)
-    if hasattr(costs, "columns") and hasattr(costs, "index"):
-        values, names = np.asarray(costs), [str(name) for name in costs.columns]
-        costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
-    if isinstance(costs, Mapping):
-        return {str(truth): _row(truth, row) for truth, row in costs.items()}
-    check_numbers("costs", costs)
-    return np.asarray(costs, float).tolist()
-
-
-def _row(truth: Any, row: Any) -> dict[str, float]:
-    if not isinstance(row, Mapping):
-        raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
-    return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
-
-
-def _of_text(text: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for part in text.split(","):
-        pair, sign, cost = part.rpartition("=")
-        truth, colon, decision = (word.strip() for word in pair.partition(":"))
-        if not (sign and colon and truth and decision):
-            raise ValueError(
-                f"costs={text!r:.60} has {part.strip()!r:.40}; write TRUTH:DECISION=COST, with commas between: "
-                "'yes:no=5,no:yes=1'."
-            )
-        if decision in found.setdefault(truth, {}):
-            raise ValueError(f"costs={text!r:.60} names {truth}:{decision} twice; name each pair once.")
-        found[truth][decision] = _number(f"{truth}:{decision}", cost)
-    return found
-
-
-def _number(pair: str, cost: Any) -> float:
-    try:
-        value = float(cost)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not 0 <= value < np.finfo(np.float32).max:
-        raise ValueError(f"costs has {pair}={cost!r:.30}; costs must be finite numbers >= 0.")
-    return value
-
-
-def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
-    """Return costs ``[classes classes]`` of a model with these labels, from what `plain_costs` takes; None for none.
-
-    Of costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
-    names of no class, with the nearest, and for another shape.
-    """
-    if (plain := plain_costs(costs)) is None:
-        return None
-    names = [str(label) for label in labels]
-    if not isinstance(plain, dict):
-        values = np.asarray(plain, float)
-        if values.shape != (len(names), len(names)):
-            raise ValueError(
-                f"costs has shape {values.shape}; pass a row for each class that may be the truth and a column for "
-                f"each class that may be decided for, in the order {names[:10]}: shape {(len(names), len(names))}."
-            )
-        check_costs(values)
-        return values
-    matrix = 1 - np.eye(len(names))
-    for truth, row in plain.items():
-        for name in (truth, *row):
-            if name not in names:
-                raise ValueError(
-                    f"costs names the class {name!r:.40}, which the model does not know.{nearest(name, names)} Its "
-                    f"classes are {names[:10]}."
-                )
-        for decision, cost in row.items():
-            matrix[names.index(truth), names.index(decision)] = cost
-    return matrix

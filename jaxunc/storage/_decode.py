@@ -39,7 +39,10 @@ MOST_COLUMNS = 2**24
 LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {
         name: getattr(Columns, name)
-        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
+        for name in (
+            *("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines"),
+            *("decimal", "thousands"),
+        )
     },
     Forest: {"further": {}},
     AdditiveTrees: {"averaged": False},

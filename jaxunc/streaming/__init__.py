@@ -4,6 +4,7 @@ from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
 from ._doubtful_columns import find_counters, find_leaks, refuse_numbers_as_text, texts_like_numbers
 from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
+from ._notation import Notation, wished_notation
 from ._predict_files import RunProgress, predict_files
 from ._scoring import OUTPUTS, answering, describe_model, load_model, reads_s
 from ._sources import (
@@ -14,6 +15,7 @@ from ._sources import (
     DataChunk,
     Wanted,
     check_overwrites_nothing,
+    check_text,
     columns,
     data_file,
     data_files,
@@ -24,6 +26,15 @@ from ._sources import (
     state_of,
 )
 from ._stream import stream
-from ._training_table import SOME_CLASSES, as_frame, check_float32, is_quantity, labelled_table, read_table, row_numbers
+from ._training_table import (
+    SOME_CLASSES,
+    as_frame,
+    check_float32,
+    is_quantity,
+    labelled_table,
+    notation_of,
+    read_table,
+    row_numbers,
+)
 
 __all__ = ["BatchPredictor", "predict_files", "stream"]

@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
 from ._in_memory import selected, tables_of
-from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, data_files, format_of, unchanged
+from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, unchanged
 
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
 FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
@@ -33,9 +33,12 @@ LARGEST_BATCH = 2**28
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
     """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
     if isinstance(source, str | Path) or _are_paths(source):
-        for file in data_files(source):
+        files = data_files(source)
+        check_text(files, wanted.notation)
+        for file in files:
             yield from file_chunks(file, wanted, chunk_rows)
         return
+    check_text([], wanted.notation)
     rows = (validated(table, "the data") for table in tables_of(source, partial(wanted.places, where="the data")))
     first = 0
     for table in rechunked(rows, chunk_rows):

@@ -1,7 +1,8 @@
 """Text files as tables of Arrow: each column as the model knows it, or as what all its cells are.
 
-The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. Cells that
-Arrow does not understand are read here: by `NumberReader` where the model knows the column, else by `typed`.
+The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. How numbers
+are written is a question to the whole file (`_notation`). Cells that Arrow does not understand are read here: by
+`NumberReader` where the model knows the column, else by `typed`.
 """
 
 import csv
@@ -10,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -19,8 +21,9 @@ import pyarrow.csv as arrow_csv
 
 from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
-from ._csv_blocks import Block, blocks_of, opened
+from ._csv_blocks import Block, blocks_of, has_marks_of_others, opened
 from ._in_memory import arrow_texts
+from ._notation import Evidence, Notation, known_cells, plainly, tell_other_notation
 from ._sources import UnreadableError, Wanted, check_distinct
 
 compute: Any = pyarrow.compute  # its functions are made when it is imported
@@ -42,24 +45,31 @@ BYTE_ORDER_MARK = "\ufeff"
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
-def csv_table(file: Path) -> pa.Table:
-    """Read a whole file, each column as what all its cells are; raises a ValueError or an error of Arrow."""
+def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
+    """Read a whole file, each column as what all its cells are; raises a ValueError or an error of Arrow.
+
+    ``wish`` has the marks of numbers that are asked for. The notation of the file is returned, too.
+    """
     dialect = read_dialect(file)
     check_distinct(dialect.names)
     types = dict.fromkeys(dialect.names, pa.string())
-    blocks = [_parsed(block, dialect, types, ()) for block in _blocks_of(file, dialect)]
+    evidence = Evidence(dialect.names, _words(MISSING_WORDS), wish)
+    blocks = []
+    for block in _blocks_of(file, dialect):
+        blocks.append(_parsed(block, dialect, types, ()))
+        _look_at(block, dialect, evidence, MISSING_WORDS)
+    notation = evidence.notation(file, dialect.separator)
     if not blocks:
-        return pa.table({name: pa.array([], pa.float64()) for name in dialect.names})
+        return pa.table({name: pa.array([], pa.float64()) for name in dialect.names}), notation
     texts = pa.concat_tables(blocks)
-    commas = dialect.may_have_decimal_commas
-    return pa.table({name: typed(texts[name], MISSING_WORDS, may_have_commas=commas) for name in dialect.names})
+    return pa.table({name: typed(texts[name], MISSING_WORDS, notation) for name in dialect.names}), notation
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
 
     Arrow makes the numbers, which is quick. From the first cell on that `NumberReader` alone understands (a bool, a
-    decimal comma, spaces) the file is read as text and converted here; numbers are the same either way.
+    mark between thousands, spaces) the file is read as text and converted here; numbers are the same either way.
     """
     reader = _RowReader(file, wanted)
     done = 0
@@ -92,11 +102,6 @@ class Dialect(NamedTuple):
     """Bytes before the first row: empty lines, and those of the names."""
     line: int
     """Number of the line of the first row."""
-
-    @property
-    def may_have_decimal_commas(self) -> bool:
-        """Whether a comma may stand in a number without quotes around it."""
-        return self.separator != ","
 
 
 def read_dialect(file: Path) -> Dialect:
@@ -158,19 +163,18 @@ def _checked(name: str) -> str:
 class NumberReader:
     """A converter of the cells of one column to float64, part by part.
 
-    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a bool is 0 or 1. Only the
-    mark before decimals is one for the whole column: a file that is not separated by commas may have decimal commas.
+    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a bool is 0 or 1. How numbers
+    are written is the file's.
     """
 
-    def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], *, may_have_commas: bool):
-        self._name, self._kind, self._may_have_commas = name, kind, may_have_commas
+    def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], notation: Notation):
+        self._name, self._kind, self._notation = name, kind, notation
         self._missing = _words(missing_words)
-        self._marks: set[str] = set()
         self._n_read = 0
 
     def __call__(self, cells: Any) -> Any:
         """Return the numbers of a part; raises an UnreadableError that names the first cell that holds none."""
-        known = _known_cells(cells, self._missing)
+        known = known_cells(cells, self._missing)
         numbers = self.floats(known)
         if numbers is None:
             # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
@@ -178,18 +182,16 @@ class NumberReader:
             raise UnreadableError(
                 f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
                 f"the model's column holds {_EXPECTED[self._kind]}"
+                + ("" if self._kind == "boolean" or self._notation.is_plain else f", {self._notation.words}")
             )
         self._n_read += len(cells)
         return numbers
 
     def floats(self, known: Any) -> Any:
-        """Return the numbers of cells, null where missing; None if one holds none. An UnreadableError for two marks."""
-        words = known if self._kind == "number" else _booleans_as_digits(known)
-        if self._may_have_commas:
-            self._marks |= {mark for mark in ",." if _any(compute.match_substring(words, mark))}
-            if len(self._marks) == 2:
-                raise UnreadableError(f"column {self._name!r} holds numbers with decimal commas and with points")
-            words = compute.replace_substring(words, ",", ".") if "," in self._marks else words
+        """Return the numbers of cells, null where missing; None if one holds none."""
+        words = plainly(known if self._kind == "number" else _booleans_as_digits(known), self._notation)
+        if words is None:
+            return None
         try:
             numbers = words.cast(pa.float64())
         except pa.ArrowInvalid:
@@ -200,32 +202,28 @@ class NumberReader:
         return numbers
 
 
-def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) -> Any:
+def typed(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
     """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
 
-    Missing words are null, columns without other cells numbers. In one column decimals have commas or points, not both.
+    Missing words are null, columns without other cells numbers. Numbers are written in the notation of the file.
     """
-    known = _known_cells(cells, _words(missing_words))
+    known = known_cells(cells, _words(missing_words))
     # Each value once: columns of few values, as bools are, take a few comparisons.
     distinct = compute.drop_null(compute.unique(known))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(known, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(known), pa.scalar(None, pa.bool_()), true)
-    if len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
+    words = plainly(known, notation)
+    if words is not None and notation.thousands is not None:
+        distinct = compute.drop_null(compute.unique(words))
+    if words is not None and len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
         for whole in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):  # more than 64 bits
-                return known.cast(whole)
-    with suppress(UnreadableError):
-        numbers = NumberReader("", "number", missing_words, may_have_commas=may_have_commas).floats(known)
-        if numbers is not None:
-            return numbers
+                return words.cast(whole)
+    if words is not None:
+        with suppress(pa.ArrowInvalid):
+            return words.cast(pa.float64())
     return compute.if_else(compute.is_null(known), pa.scalar(None, _TEXT), cells)
-
-
-def _known_cells(cells: Any, missing: pa.Array) -> Any:
-    """Return cells without spaces around them, null where they mean a missing value."""
-    stripped = compute.utf8_trim_whitespace(cells)
-    return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, _TEXT), stripped)
 
 
 def _words(words: Sequence[str]) -> pa.Array:
@@ -259,23 +257,56 @@ class _RowReader:
 
     def quickly(self) -> Iterator[pa.Table]:
         """Yield blocks whose numbers Arrow makes; an error of Arrow where a cell is no number to it."""
+        notation = self._notation_by_bytes() or self._notation
+        tell_other_notation(self._file, notation, self._usual)
+        if notation.thousands is not None:
+            raise pa.ArrowInvalid("Arrow reads no marks between thousands")
         types, seem_boolean = {}, self._that_seem_boolean()
         for j, name in enumerate(self._features):
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        return self._laid_out(types)
+        yield from self._laid_out(types, notation)
 
     def carefully(self) -> Iterator[pa.Table]:
         """Yield blocks that are read as text; numbers are made here."""
-        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()))
+        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
 
-    def _laid_out(self, types: dict) -> Iterator[pa.Table]:
-        commas, missing = self._dialect.may_have_decimal_commas, self._missing_words
+    @property
+    def _usual(self) -> Notation:
+        """The notation of the model's data."""
+        return Notation(self._wanted.columns.decimal, self._wanted.columns.thousands)
+
+    def _notation_by_bytes(self) -> Notation | None:
+        """Return the notation where it is known without a look at the cells, but for marks that Arrow would refuse."""
+        wish = self._wanted.notation.implied
+        if wish.decimal is not None:
+            return wish
+        # Others are told from the model's by what cells hold.
+        is_usual = self._usual.decimal in (None, ".") and wish.thousands is None
+        is_plain = is_usual and self._dialect.separator == "," and not has_marks_of_others(self._file)
+        return Notation(".") if is_plain else None
+
+    @cached_property
+    def _notation(self) -> Notation:
+        """The notation that explains all cells, or that is asked for; a pass over the file, block by block."""
+        wish = self._wanted.notation.implied
+        if wish.is_settled:
+            return wish
+        words = {name for name, are_words in zip(self._features, self._are_words, strict=True) if are_words}
+        names = [name for name in self._dialect.names if name not in words]
+        evidence = Evidence(names, _words(self._missing_words), wish)
+        for block in _blocks_of(self._file, self._dialect):
+            _look_at(block, self._dialect, evidence, self._missing_words)
+        found = evidence.notation(self._file, self._dialect.separator, self._usual)
+        return found._replace(decimal=wish.decimal or found.decimal)
+
+    def _laid_out(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
+        missing = self._missing_words
         named = enumerate(self._features)
-        readers = [NumberReader(name, self._kind(j), missing, may_have_commas=commas) for j, name in named]
+        readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
         for text in _blocks_of(self._file, self._dialect):
-            block = _parsed(text, self._dialect, types, missing)
+            block = _parsed(text, self._dialect, types, missing, decimal=notation.decimal)
             columns = []
             for j, name in enumerate(self._features):
                 column = block.column(name)
@@ -304,7 +335,7 @@ class _RowReader:
             return set()
         for block in _blocks_of(self._file, self._dialect, PEEK_BYTES):
             with suppress(pa.ArrowInvalid):
-                schema = _parsed(block, self._dialect, {}, self._missing_words, names).schema
+                schema = _parsed(block, self._dialect, {}, self._missing_words, names=names).schema
                 return {field.name for field in schema if pa.types.is_boolean(field.type)}
             break
         return set()
@@ -316,7 +347,13 @@ def _blocks_of(file: Path, dialect: Dialect, size: int | None = None) -> Iterato
 
 
 def _parsed(
-    block: Block, dialect: Dialect, types: dict, missing_words: Sequence[str], names: Sequence[str] | None = None
+    block: Block,
+    dialect: Dialect,
+    types: dict,
+    missing_words: Sequence[str],
+    *,
+    names: Sequence[str] | None = None,
+    decimal: str | None = None,
 ) -> pa.Table:
     """The rows of a block, all of them; raises an error of Arrow, or an UnreadableError for a row of other length."""
     try:
@@ -332,6 +369,7 @@ def _parsed(
                 include_columns=list(names or types),
                 null_values=list(missing_words),
                 strings_can_be_null=False,
+                decimal_point=decimal or ".",
             ),
         )
     except pa.ArrowInvalid as error:
@@ -343,6 +381,17 @@ def _parsed(
         raise
     block.check(table.num_rows)
     return table
+
+
+def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
+    """Add the cells of a block to the evidence of a file."""
+    if not evidence.texts:
+        return
+    try:
+        table = _parsed(block, dialect, evidence.types, missing_words, decimal=evidence.decimal)
+    except pa.ArrowInvalid:
+        table = _parsed(block, dialect, evidence.texts, missing_words)
+    evidence.add(table)
 
 
 def _without_empty_cells(column: Any) -> Any:

@@ -20,9 +20,10 @@ from jaxunc.decisions import plain_costs
 from jaxunc.tables import Encoded, NumbersLike
 
 from ._chunks import file_chunks, no_rows
+from ._notation import wished_notation
 from ._run import Run, identity_of, locked, part_name, refuse_overlap
 from ._scoring import Scoring, load_model, plain_levels
-from ._sources import Wanted, data_files, format_of
+from ._sources import Wanted, check_text, data_files, format_of
 from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
 
 PART_CHUNKS = 8
@@ -69,6 +70,8 @@ def predict_files(
     coverage: float | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
     progress: Callable[[RunProgress], None] | None = None,
@@ -88,7 +91,7 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, decimal, thousands
         As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
@@ -116,7 +119,7 @@ def predict_files(
     Warns
     -----
     UserWarning
-        If the folder's file system has no locks, which keep two runs apart.
+        If the folder's file system has no locks, which keep two runs apart; and as `stream`.
 
     Notes
     -----
@@ -136,7 +139,9 @@ def predict_files(
     decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
     decisions |= {"quantiles": plain_levels(quantiles)}
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence, **decisions)
-    wanted = checked_wanted(scoring, features, keep)
+    notation = wished_notation(decimal, thousands)
+    check_text(files, notation)
+    wanted = checked_wanted(scoring, features, keep, notation)
     settings = {
         "outputs": None if outputs is None else list(outputs),
         "features": None if features is None else list(features),
@@ -146,6 +151,7 @@ def predict_files(
         "file_format": file_format,
         "chunk_rows": chunk_rows,
         **{name: value for name, value in decisions.items() if value is not None and value is not False},
+        **{name: mark for name, mark in notation._asdict().items() if mark is not None},
     }
     run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
     run.make_folder()

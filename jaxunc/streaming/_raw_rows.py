@@ -41,6 +41,8 @@ class RawRows:
             nominal=is_text,
             levels=tuple(Levels((), False) if text else None for text in is_text),  # cells of files are left as texts
             boolean=tuple(kind == "Boolean" for kind in self._types),
+            decimal=model.forest_.trees.columns.decimal,
+            thousands=model.forest_.trees.columns.thousands,
         )
 
     def __call__(self, chunk: DataChunk) -> Encoded:

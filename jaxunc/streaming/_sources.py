@@ -16,6 +16,8 @@ import pyarrow as pa
 from jaxunc._checks import nearest, warn
 from jaxunc.tables import Columns, spelled
 
+from ._notation import Notation
+
 PARQUET = (".parquet", ".pq")
 """Endings of Parquet files."""
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -72,6 +74,13 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if not files:
         raise ValueError(f"the folder {path} holds no data: expected {FORMATS}.")
     return files
+
+
+def check_text(files: Sequence[Path], notation: Notation) -> None:
+    """Raise a ValueError if marks of numbers are asked for, and none of the data are files of text."""
+    if notation != Notation() and not any(format_of(file) == "CSV" for file in files):
+        which, mark = next((name, mark) for name, mark in notation._asdict().items() if mark is not None)
+        raise ValueError(f"{which}={mark!r} would change nothing: it is for files of text, and the data are none.")
 
 
 def data_file(path: str | Path) -> Path:
@@ -174,6 +183,8 @@ class Wanted(NamedTuple):
     """Names of the model's columns in the data; None: those that it knows, else all that are not kept."""
     keep: tuple[str, ...]
     """Names of columns that are carried along."""
+    notation: Notation = Notation()
+    """The marks of numbers that are asked for of text files."""
 
     def names(self, found: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the data's columns that the model reads, in its order; raises a ValueError if some are missing."""

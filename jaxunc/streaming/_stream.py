@@ -15,6 +15,7 @@ from jaxunc._checks import check_integer
 from jaxunc.tables import ArrowTable, Columns, Encoded, NumbersLike, encode_arrow
 
 from ._chunks import chunks_of
+from ._notation import Notation, wished_notation
 from ._scoring import Named, Scoring, check_lists, plain_levels
 from ._sources import DataChunk, Wanted
 
@@ -38,6 +39,8 @@ def stream(
     coverage: float | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
@@ -85,6 +88,9 @@ def stream(
         kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default.
     quantiles
         Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
+    decimal, thousands
+        The marks in numbers of text files: before decimals ``"."`` or ``","``, between thousands ``"."``, ``","``,
+        ``"'"`` or a space (narrow ones, too). Default: those of each file that explain all of its columns.
     chunk_rows
         Rows of a chunk, ≥ 1. Answers do not depend on it.
 
@@ -99,7 +105,15 @@ def stream(
         If the model or the source is of no such kind, or a column holds no numbers that should.
     ValueError
         If outputs are unknown or not the model's, columns are missing or not as many, a name is twice among the
-        columns, a file cannot be read (it is named), or a value is infinite.
+        columns, a file cannot be read (it is named), or a value is infinite. If a text file has cells with two
+        readings, or numbers of two kinds, and ``decimal`` or ``thousands`` does not settle it; or if these are named
+        where no file is of text.
+
+    Warns
+    -----
+    UserWarning
+        If a text file writes numbers otherwise than the file that the model was fitted on, or has cells with two
+        readings that are settled by that file's.
 
     Examples
     --------
@@ -116,18 +130,24 @@ def stream(
     decisions = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class}
     decisions |= {"quantiles": plain_levels(quantiles)}
     scoring = Scoring(model, outputs, s=s, confidence=confidence, **decisions)
-    wanted = checked_wanted(scoring, features, keep)
+    wanted = checked_wanted(scoring, features, keep, wished_notation(decimal, thousands))
     return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))
 
 
-def checked_wanted(scoring: Scoring, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
+def checked_wanted(
+    scoring: Scoring,
+    features: Sequence[str] | None,
+    keep: Sequence[str],
+    notation: Notation = Notation(),  # noqa: B008
+) -> Wanted:
     """Return which columns are read; raises a ValueError if an answer has the name of a kept column."""
     check_lists(features=features, keep=keep)
     if features is not None:
         _check_features(list(features), scoring.columns_read)
     if both := sorted(set(keep) & set(scoring.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
-    return Wanted(scoring.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
+    named = None if features is None else tuple(features)
+    return Wanted(scoring.columns_read, named, tuple(dict.fromkeys(keep)), notation)
 
 
 def _check_features(features: list[str], columns: Columns) -> None:

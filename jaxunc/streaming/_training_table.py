@@ -14,11 +14,13 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
+from ._notation import Notation
 from ._sources import (
     FORMATS,
     UnreadableError,
     WholeReads,
     check_distinct,
+    check_text,
     data_file,
     format_of,
     is_index,
@@ -32,15 +34,25 @@ if TYPE_CHECKING:
 compute: Any = pyarrow.compute
 
 
-def read_table(path: Path) -> pa.Table:
-    """Return all rows of a file that exists, cells of text by what all of their column are; raises a ValueError."""
+def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa: B008
+    """Return all rows of a file that exists, cells of text by what all of their column are; raises a ValueError.
+
+    ``notation`` has the marks of numbers that are asked for; those of a text file are in the schema's metadata.
+    """
     form = format_of(path)
+    if form != "CSV":
+        check_text([path], notation)
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
         with unchanged(path):
-            read = {"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)]
-            table = _without_index(read(path))
+            if form == "CSV":
+                table, notation = csv_table(path, notation)
+                marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
+                table = table.replace_schema_metadata(marks)
+            else:
+                table = _parquet_table(path) if form == "Parquet" else _arrow_table(path)
+            table = _without_index(table)
         table.validate(full=True)
         check_distinct(table.schema.names)
         if not table.num_rows or not table.num_columns:
@@ -52,15 +64,26 @@ def read_table(path: Path) -> pa.Table:
         ) from error
 
 
+def notation_of(table: pa.Table) -> Notation:
+    """Return how numbers were written in the text file of a table that `read_table` read."""
+    marks = {key.decode(): mark.decode() for key, mark in (table.schema.metadata or {}).items()}
+    return Notation(marks.get("decimal"), marks.get("thousands"))
+
+
 def labelled_table(
-    path: str | Path, target: str | None, drop: Sequence[str] = (), *, alone: str | None = "class"
+    path: str | Path,
+    target: str | None,
+    drop: Sequence[str] = (),
+    *,
+    alone: str | None = "class",
+    notation: Notation = Notation(),  # noqa: B008
 ) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
 
     Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all rows hold one
     class, or one number: what is refused ``alone``, None if neither.
     """
-    table = read_table(data_file(path))
+    table = read_table(data_file(path), notation)
     names = table.schema.names
     if target is None:
         raise ValueError(
@@ -157,9 +180,11 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
     return table.to_pandas(ignore_metadata=True)
 
 
-def row_numbers(path: str | Path, target: str) -> Int[np.ndarray, " rows"]:
+def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
     """Return the numbers, from 1, of the rows of a file whose target is known."""
-    return np.flatnonzero(~read_table(data_file(path)).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+    return (
+        np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
+    )
 
 
 def check_float32(

@@ -4,7 +4,17 @@
 make arrays of any later data; the values of nominal columns become positions among their levels.
 """
 
-from ._cells import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, are_missing, is_missing, moment_word
+from ._cells import (
+    DECIMALS,
+    FALSE_WORDS,
+    MISSING_WORDS,
+    THOUSANDS,
+    TRUE_WORDS,
+    are_missing,
+    check_marks,
+    is_missing,
+    moment_word,
+)
 from ._columns import Columns, fit_columns, holds_numbers
 from ._encode import (
     Encoded,

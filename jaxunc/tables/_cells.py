@@ -16,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64
 
+from jaxunc._checks import check_one_of
+
 MISSING_WORDS: tuple[str, ...] = (
     *("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A"),
     *("NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
@@ -24,6 +26,10 @@ MISSING_WORDS: tuple[str, ...] = (
 """Cells of text files that mean a missing value by default, those of pandas among them."""
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
+DECIMALS = (".", ",")
+"""Marks before decimals in text files."""
+THOUSANDS = (".", ",", " ", "'")
+"""Marks between thousands in text files; a space stands for narrow ones, too, and an apostrophe for the curved one."""
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
 """Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
@@ -63,6 +69,16 @@ def is_missing(value: Any) -> bool:
     if kind_of_type(type(value)) == "missing":
         return True
     return value.is_nan() if isinstance(value, decimal.Decimal) else bool(value != value)
+
+
+def check_marks(decimal: str | None, thousands: str | None) -> None:
+    """Raise a ValueError unless numbers may be written with these marks; None where a mark is not known."""
+    if decimal is not None:
+        check_one_of("decimal", decimal, DECIMALS)
+    if thousands is not None:
+        check_one_of("thousands", thousands, THOUSANDS)
+        if decimal == thousands:
+            raise ValueError(f"thousands={thousands!r} is the decimal mark, too; name two different marks.")
 
 
 def are_missing(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxunc._checks import check_bool, check_collection, check_integer
 from jaxunc._numerics import order_key, order_key_at_or_below, power_of_two
 
-from ._cells import MISSING_WORDS
+from ._cells import MISSING_WORDS, check_marks
 from ._frames import (
     as_table,
     check_distinct_names,
@@ -37,9 +37,9 @@ class Columns:
     Raises
     ------
     ValueError
-        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, or a name or a missing
-        word is no string. If a column has levels that is not nominal, or levels that are not distinct, not all strings
-        or all numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
+        word is no string, or a mark of numbers is none. If a column has levels that is not nominal, or levels that are
+        not distinct, not all strings or all numbers, or more than 2²⁴.
 
     Notes
     -----
@@ -49,7 +49,8 @@ class Columns:
     Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: trees test how many cuts are
     below.
 
-    ``boolean`` and ``missing_words`` matter for text files alone. Frames and arrays have types of their own.
+    ``boolean``, ``missing_words``, ``decimal`` and ``thousands`` matter for text files alone. Frames and arrays have
+    types of their own.
     """
 
     number: int
@@ -70,11 +71,16 @@ class Columns:
     """Whether what a sparse matrix does not store is a missing value, as XGBoost and treelite take it; else it is 0."""
     spaces_are_underlines: bool = False
     """Whether ``names`` have underlines for the spaces of the training data's names, as LightGBM writes them."""
+    decimal: str | None = None
+    """The decimal mark of the text file that it was fitted on, ``"."`` or ``","``; None where no number had one."""
+    thousands: str | None = None
+    """The mark between thousands there, ``"."``, ``","``, ``"'"`` or a space; None where no number had one."""
 
     def __post_init__(self) -> None:
         check_integer("number", self.number, 0)
         check_bool("absent_is_missing", self.absent_is_missing)
         check_bool("spaces_are_underlines", self.spaces_are_underlines)
+        check_marks(self.decimal, self.thousands)
         for name in ("names", "nominal", "levels", "boolean", "cuts"):
             if (given := getattr(self, name)) is None:
                 continue

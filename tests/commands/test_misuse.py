@@ -112,11 +112,11 @@ NAMES = [
     ("PREDICT --outputs set --coverage .9", "--coverage 0.9 needs rows that the model was not fitted to"),
     ("PREDICT --outputs set --coverage 9", "--coverage 9.0 must lie in"),
     ("PREDICT --outputs decision --reject -1", "--reject -1.0 must be a finite number >= 0"),
-    ("PREDICT --outputs decision --costs costs.csv", "costs.csv: there is no such file"),
+    ("PREDICT --outputs decision --costs costs.csv", "costs.csv is no file and names no costs; expected 'yes:no=5"),
     ("PREDICT --outputs decision --costs empty.csv", "empty.csv holds no costs: expected a line"),
     (
         "PREDICT --outputs decision --costs sso:no=5",
-        "the class 'sso', which the model does not know. Did you mean 'so'",
+        "the class 'sso', which is none. Did you mean 'so'",
     ),
     ("PREDICT --outputs decision --costs so:no=five", "so:no='five'; costs must be finite numbers"),
     ("PREDICT --outputs klass", "--outputs klass is unknown. Did you mean 'class'"),
@@ -143,19 +143,16 @@ NAMES = [
 ]
 
 COSTS = [
-    *each("TWO --costs", "'{0}' is no cost; expected truth:decision=number", "5", "yes:no", "yes=5"),
-    *each("TWO --costs", "yes:no=.* is no cost; expected a number, 0 or more", "yes:no=-1", "yes:no=x", "yes:no=nan"),
-    ("TWO --costs yes:no=inf,no:yes=1", "is no cost; expected a number, 0 or more"),
-    ("TWO --costs yes:nein=5,no:yes=1", "--costs names 'nein', no class of the target.* Its classes are no, yes"),
-    ("TWO --costs YES:no=5,no:yes=1", "--costs names 'YES'.*Did you mean 'yes'"),
-    (
-        "TWO --costs yes:no=5",
-        "--costs lacks no:yes, the cost of deciding 'yes' where 'no' is true; .* each of 2 errors",
-    ),
+    *each("TWO --costs", "{0} is no file and names no costs; expected", "5", "yes:no"),
+    ("TWO --costs yes=5", "--costs yes=5 has 'yes=5'; write TRUTH:DECISION=COST"),
+    *each("TWO --costs", "costs must be finite numbers >= 0", "yes:no=-1", "yes:no=x", "yes:no=nan"),
+    ("TWO --costs yes:no=inf,no:yes=1", "costs must be finite numbers >= 0"),
+    ("TWO --costs yes:nein=5,no:yes=1", "costs names the class 'nein', which is none.* The classes are .'no', 'yes'"),
+    ("TWO --costs YES:no=5,no:yes=1", "costs names the class 'YES'.*Did you mean 'yes'"),
     ("TWO --costs yes:no=0,no:yes=0", "every decision costs the same"),
-    ("TWO --costs nowhere.csv", "--costs='nowhere.csv' cannot be read .*No such file"),
-    ("TWO --costs good.csv", "--costs names '.*', no class of the target"),
-    ("TWO --costs broken.json", "--costs='broken.json' cannot be read .*expected a table with a row for each true"),
+    ("TWO --costs nowhere.csv", "nowhere.csv is no file and names no costs"),
+    ("TWO --costs good.csv", "costs has .*; costs must be finite numbers|costs names the class"),
+    ("TWO --costs broken.json", "broken.json holds no JSON .*expected 'yes:no=5"),
 ]
 
 MODELS = [
@@ -178,7 +175,7 @@ MODELS = [
     ("GIVEN --folds 200", "269 rows, too few for --folds=200"),
     ("GIVEN --drop more", "--drop would change nothing with --model"),
     ("GIVEN --positive 2", "--positive='2' is no class of the target. It holds 0, 1"),
-    ("GIVEN --costs 0:1=5", "--costs lacks 1:0"),
+    ("GIVEN --costs 0:2=5", "costs names the class '2', which is none"),
     ("COMPARE --trust", "--trust changes nothing without --model FILE"),
     ("COMPARE --model forest.joblib", "forest.joblib' is a pickle, .* add --trust: it is fitted anew"),
     ("COMPARE --model forest.joblib --trust --trees 5", "--trees would change nothing with --model"),

@@ -3,8 +3,6 @@
 How cells of files are read, and what every command refuses of them, `tests/streaming` and `tests/commands` test.
 """
 
-import json
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -21,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
-from jaxunc.compare._inputs import positive_class, read_costs, read_refitted_model
+from jaxunc.compare._inputs import positive_class, read_refitted_model
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -181,8 +179,9 @@ CLASSES = ("ranges", "few", "repeated", "names", "letters", "words")
 def test_numbers_that_are_written_as_text_are_no_classes_by_accident(tmp_path, kind):
     texts = pd.Series(MARKED[kind] or list(map(str, range(40))), dtype=object)
     frame = pd.DataFrame({"a": np.arange(len(texts)), "y": texts})
-    path = tmp_path / "t.parquet" if kind == "plain" else tmp_path / "t.csv"
-    frame.to_parquet(path) if kind == "plain" else frame.to_csv(path, index=False)
+    is_text = kind in ("plain", "thousands", "decimal comma", "few", "repeated")  # which text files have as numbers
+    path = tmp_path / "t.parquet" if is_text else tmp_path / "t.csv"
+    frame.to_parquet(path) if is_text else frame.to_csv(path, index=False)
     if kind not in CLASSES:
         with pytest.raises(ValueError, match=r"different texts are numbers.*if these are classes, add --combiners"):
             compare.study_table(path, "y")
@@ -232,8 +231,9 @@ def test_numbers_that_read_as_text_and_that_count_rows_are_doubted(tmp_path, kin
     frame = pd.DataFrame({"a": WORDS[kind], "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
     frame["y"] = frame["y"].where(frame["a"] != "oops")  # only plain numbers stay, as texts
     frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}) if kind == "rows" else frame
-    frame.to_csv(tmp_path / "t.csv", index=kind == "rows")
-    (said,) = compare.study_table(tmp_path / "t.csv", "y").warnings
+    path = tmp_path / ("t.parquet" if kind == "thousands" else "t.csv")  # text files have numbers by thousands
+    frame.to_parquet(path) if kind == "thousands" else frame.to_csv(path, index=kind == "rows")
+    (said,) = compare.study_table(path, "y").warnings
     wanted = ("'Unnamed: 0'", "numbers the rows") if kind == "rows" else ("'a'", "ordered letter by letter")
     assert all(words in said for words in wanted)
 
@@ -246,15 +246,8 @@ def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_p
     assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
 
 
-def test_costs_as_text_and_as_files(tmp_path):
-    np.testing.assert_array_equal(read_costs("yes:no=5, no:yes=1.5", ("no", "yes")), [[0, 1.5], [5, 0]])
-    np.testing.assert_array_equal(read_costs("yes:no=5,no:yes=1,yes:yes=2", ("no", "yes")), [[0, 1], [5, 2]])
-    np.testing.assert_array_equal(read_costs("a:b:c=5,c:a:b=1", ("a:b", "c")), [[0, 5], [1, 0]])
-    costs = pd.DataFrame([[0, 1, 2], [3, 0, 4], [5, 6, 0]], list("xyz"), list("xyz"))
-    costs.loc[list("zxy"), list("yzx")].to_csv(tmp_path / "c.csv")
-    (tmp_path / "c.json").write_text(json.dumps({truth: dict(row) for truth, row in costs.astype(float).iterrows()}))
-    for name in ("c.csv", "c.json"):
-        np.testing.assert_array_equal(read_costs(str(tmp_path / name), tuple("xyz")), costs)
+def test_costs_that_settings_refuse():
+    costs = pd.DataFrame(1 - np.eye(3))
     table = compare.breast_cancer()
     for wrong, said in (([[0, 1]], "no square"), ([0, 1], "no square"), ([[0, -1], [1, 0]], "holds -1")):
         refuses(ValueError, f"--costs.*{said}", compare.Settings, costs=wrong)

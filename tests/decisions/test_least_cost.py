@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxunc.decisions import cost_matrix, least_cost
+from jaxunc.decisions import cost_matrix, least_cost, plain_costs
 from tests._refusal import refusals
 
 LABELS = ["no", "yes"]
@@ -95,7 +95,7 @@ test_refusals = refusals(
     ("twice", lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
     ("text of a gain", lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
     ("no number", lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
-    ("class", lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', .* does not know. Did you mean 'yes'"),
+    ("class", lambda: cost_matrix("yse:no=5", LABELS), "the class 'yse', which is none. Did you mean 'yes'"),
     ("decision", lambda: cost_matrix({"yes": {"noo": 5}}, LABELS), "the class 'noo'.*Did you mean 'no'"),
     ("size", lambda: cost_matrix(np.ones((3, 3)), LABELS), r"shape \(3, 3\).*in the order \['no', 'yes'\]"),
     ("gain of names", lambda: cost_matrix([[0, -1], [1, 0]], LABELS), "costs must be finite numbers >= 0"),
@@ -112,3 +112,40 @@ def test_costs_by_names():
         np.testing.assert_array_equal(cost_matrix(costs, LABELS), expected)
     np.testing.assert_array_equal(cost_matrix("1:0=2.5,0:0=.5", [0, 1]), [[0.5, 1], [2.5, 0]])
     assert cost_matrix(None, LABELS) is None
+
+
+@pytest.mark.once
+def test_costs_mean_the_same_as_text_json_and_files(tmp_path):
+    """Names may hold colons; before the classes are known such a text stays one."""
+    for text, labels in (("a:b:c=5", ("a:b", "c")), ("a:b : c=5,c:a:b=1", ("a:b", "c")), ("x=1:2=5", ("2", "x=1"))):
+        given = plain_costs(text)
+        np.testing.assert_array_equal(cost_matrix(given, sorted(labels)), cost_matrix(text, sorted(labels)))
+        assert cost_matrix(text, labels).max() == 5
+    assert plain_costs("a:b:c=5") == "a:b:c=5"
+    assert plain_costs("yes:no=5") == plain_costs('{"yes": {"no": 5}}') == {"yes": {"no": 5.0}}
+    costs = pd.DataFrame([[0, 1, 2], [3, 0, 4], [5, 6, 0]], list("xyz"), list("xyz"))
+    costs.loc[list("zxy"), list("yzx")].to_csv(tmp_path / "c.csv")
+    (tmp_path / "c.json").write_text(costs.T.to_json())
+    for costs_of in (tmp_path / "c.csv", str(tmp_path / "c.json"), costs.T.to_json()):
+        np.testing.assert_array_equal(cost_matrix(costs_of, list("xyz")), costs)
+
+
+def of_file(name: str, text: str):
+    def read(tmp_path):
+        (tmp_path / name).write_text(text)
+        return plain_costs(str(tmp_path / name))
+
+    return read
+
+
+test_costs_refused = refusals(
+    ("no costs", lambda: plain_costs("yes"), "costs='yes' is no file and names no costs; expected 'yes:no=5"),
+    ("two cuts", lambda: cost_matrix("a:b:c=5", ["a", "b:c", "a:b", "c"]), "'a:b:c', which reads as two pairs"),
+    ("json", lambda: plain_costs('{"yes": '), "costs holds no JSON .*; expected 'yes:no=5"),
+    ("json of numbers", lambda: plain_costs('{"yes": 5}'), "costs holds JSON that says no costs"),
+    ("json, twice", lambda: plain_costs('{"a": {"b": 1}, "a": {"b": 2}}'), "costs names a class twice"),
+    ("file of nothing", of_file("c.csv", ""), "c.csv holds no costs: expected a line with the names of decisions"),
+    ("file, twice", of_file("c.csv", ",a,b\na,0,1\na,0,1\n"), "c.csv names a class twice"),
+    ("file of bytes", of_file("c.json", "["), "c.json holds no JSON"),
+    ("file with a gap", of_file("c.csv", ",a,b\na,0,\nb,1,0\n"), "costs has a:b=''; costs must be finite"),
+)

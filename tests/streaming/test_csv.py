@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from jaxunc.streaming import Wanted, _csv, file_chunks, read_table
+from jaxunc.streaming import Notation, Wanted, _csv, file_chunks, read_table
 from jaxunc.streaming._csv import typed
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 from tests._refusal import refuses
@@ -42,7 +42,7 @@ def test_a_file_is_read_as_its_frame(tmp_path):
         ("old,true,a", r"row 2 of the data holds 'old' in column 'x'"),
         ("1,yes,a", r"row 2 of the data holds 'yes' in column 'flag'; the model's column holds true and false"),
         ("1,0.5,a", r"row 2 of the data holds '0.5' in column 'flag'"),
-        ('"1,5",true,a', r"row 2 of the data holds '1,5' in column 'x'"),
+        ('"1,5.5",true,a', r"row 2 of the data holds '1,5.5' in column 'x'"),
         ("1,true", r"a row has 2 cells, but the first line has 3 names"),
     ],
 )
@@ -66,15 +66,12 @@ def test_where_nothing_is_known_numbers_may_be_booleans(tmp_path):
 
 
 @pytest.mark.parametrize("block", [2**24, 24])
-def test_decimal_marks_are_those_of_the_column(block, tmp_path, monkeypatch):
-    """Points are read quickly; at the first comma what was read so far is looked at again."""
+def test_a_word_between_numbers_is_told_from_numbers_of_another_notation(block, tmp_path, monkeypatch):
     monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
-    path, columns = tmp_path / "x.csv", Columns(2, ("x", "z"))
-    commas = encoded(path, "x;z\n1;1.5\n2;2.5\n" * 1 + "3;3.5\n" * 5 + "4,5;1.5\n", columns)
-    assert commas[-1].tolist() == [4.5, 1.5]
-    assert len(commas) == 8
-    with pytest.raises(ValueError, match="column 'x' holds numbers with decimal commas and with points"):
-        encoded(path, "x;z\n1.5;1\n" + "2.5;1\n" * 5 + "4,5;1\n", columns)
+    with pytest.raises(
+        ValueError, match=r"row 7 .* '5.5 kg' in column 'x'.*numbers, true and false, with commas before decimals"
+    ):
+        encoded(tmp_path / "x.csv", "x;z\n1;1\n" + "2,5;1\n" * 5 + "5.5 kg;1,5\n", Columns(2, ("x", "z")))
 
 
 def test_levels_are_levels_whatever_else_they_mean(tmp_path):
@@ -119,7 +116,7 @@ def test_columns_that_the_model_reads_and_keeps(tmp_path):
     ],
 )
 def test_what_a_column_is(cells, kind):
-    found = typed(pa.chunked_array([cells]), MISSING_WORDS, may_have_commas=False)
+    found = typed(pa.chunked_array([cells]), MISSING_WORDS, Notation())
     assert found.type == kind
 
 

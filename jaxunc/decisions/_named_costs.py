@@ -1,0 +1,165 @@
+"""Costs by the names of classes: as they are typed, as tables and files of them hold them.
+
+One reader for Python, ``--costs`` of every command, and all that streams: `plain_costs` where the classes are not known
+yet, `cost_matrix` where they are.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxunc._checks import check_numbers, nearest
+
+from ._least_cost import check_costs
+
+_FORMS = (
+    '\'yes:no=5,no:yes=1\' (truth:decision=cost), JSON, {"yes": {"no": 5}}, or the name of a file of CSV (truths by '
+    "decisions) or JSON"
+)
+
+
+def plain_costs(costs: Any) -> Any:
+    """Return costs as lists, or by the names of classes ``{truth: {decision: cost}}``; None for none.
+
+    A text of pairs whose names hold colons is returned as it is: `cost_matrix`, which knows the classes, takes them
+    apart. Raises a TypeError or a ValueError for a text, a file, a mapping or a table that says no costs.
+    """
+    if costs is None:
+        return None
+    if isinstance(costs, str | os.PathLike):
+        text = str(costs)
+        pairs = _read_text(text)
+        if isinstance(pairs, Mapping):
+            return plain_costs(pairs)
+        return text if any(pair.count(":") > 1 for pair, _ in pairs) else _by_names(text, pairs, None)
+    if hasattr(costs, "columns") and hasattr(costs, "index"):
+        values, names = np.asarray(costs), [str(name) for name in costs.columns]
+        costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
+    if isinstance(costs, Mapping):
+        return {str(truth): _row(truth, row) for truth, row in costs.items()}
+    check_numbers("costs", costs)
+    return np.asarray(costs, float).tolist()
+
+
+def _row(truth: Any, row: Any) -> dict[str, float]:
+    if not isinstance(row, Mapping):
+        raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
+    return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
+
+
+def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
+    """Return costs of a file or JSON by the names of truths, or the pairs of a text with their costs."""
+    if os.path.isfile(text):
+        return _of_file(Path(text))
+    if text.lstrip().startswith("{"):
+        return _of_json(text, "costs")
+    if "=" not in text:
+        raise ValueError(f"costs={text!r:.60} is no file and names no costs; expected {_FORMS}.")
+    pairs = []
+    for part in text.split(","):
+        pair, sign, cost = part.rpartition("=")
+        if not (sign and ":" in pair.strip().strip(":")):
+            raise ValueError(f"costs={text!r:.60} has {part.strip()!r:.40}; write TRUTH:DECISION=COST, or {_FORMS}.")
+        pairs.append((pair, cost))
+    return pairs
+
+
+def _by_names(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for pair, cost in pairs:
+        cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
+        # Names may hold colons: the cut that makes two classes, if there is one.
+        of_classes = [cut for cut in cuts if set(cut) <= set(names or ())]
+        if len(of_classes) > 1:
+            raise ValueError(
+                f"costs={text!r:.60} has {pair.strip()!r:.40}, which reads as two pairs of classes; write JSON."
+            )
+        truth, decision = (of_classes or cuts)[0]
+        if decision in found.setdefault(truth, {}):
+            raise ValueError(f"costs={text!r:.60} names {truth}:{decision} twice; name each pair once.")
+        found[truth][decision] = _number(f"{truth}:{decision}", cost)
+    return found
+
+
+def _of_file(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"costs={str(path)!r} cannot be read ({error}); expected {_FORMS}.") from error
+    if path.suffix.lower() == ".json":
+        return _of_json(text, str(path))
+    head, *rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if row] or [[]]
+    if len(head) < 2 or not rows or any(len(row) != len(head) for row in rows):
+        raise ValueError(
+            f"{path} holds no costs: expected a line with the names of decisions behind an empty cell, and a line for "
+            "each truth, its name first, with commas between."
+        )
+    if len({row[0] for row in rows}) < len(rows) or len(set(head)) < len(head):
+        raise ValueError(f"{path} names a class twice; give each truth one line, and each decision one column.")
+    return {truth: dict(zip(head[1:], costs, strict=True)) for truth, *costs in rows}
+
+
+def _of_json(text: str, where: str) -> Mapping[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"{where} names a class twice; name each truth once, and each decision once for it.")
+        return dict(pairs)
+
+    try:
+        found = json.loads(text, object_pairs_hook=once)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{where} holds no JSON ({error}); expected {_FORMS}.") from error
+    if not (isinstance(found, dict) and all(isinstance(row, dict) for row in found.values())):
+        raise ValueError(f"{where} holds JSON that says no costs; expected {_FORMS}.")
+    return found
+
+
+def _number(pair: str, cost: Any) -> float:
+    try:
+        value = float(cost)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 <= value < np.finfo(np.float32).max:
+        raise ValueError(f"costs has {pair}={cost!r:.30}; costs must be finite numbers >= 0.")
+    return value
+
+
+def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
+    """Return costs ``[classes classes]`` of a model with these labels, from what `plain_costs` takes; None for none.
+
+    Of costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
+    names of no class, with the nearest, and for another shape.
+    """
+    if (plain := plain_costs(costs)) is None:
+        return None
+    names = [str(label) for label in labels]
+    if isinstance(plain, str):
+        pairs = _read_text(plain)
+        assert isinstance(pairs, list)
+        plain = _by_names(plain, pairs, names)
+    if not isinstance(plain, dict):
+        values = np.asarray(plain, float)
+        if values.shape != (len(names), len(names)):
+            raise ValueError(
+                f"costs has shape {values.shape}; pass a row for each class that may be the truth and a column for "
+                f"each class that may be decided for, in the order {names[:10]}: shape {(len(names), len(names))}."
+            )
+        check_costs(values)
+        return values
+    matrix = 1 - np.eye(len(names))
+    for truth, row in plain.items():
+        for name in (truth, *row):
+            if name not in names:
+                raise ValueError(
+                    f"costs names the class {name!r:.40}, which is none.{nearest(name, names)} The classes are "
+                    f"{names[:10]}."
+                )
+        for decision, cost in row.items():
+            matrix[names.index(truth), names.index(decision)] = cost
+    return matrix

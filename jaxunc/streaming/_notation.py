@@ -1,0 +1,315 @@
+"""How the numbers of a text file are written: one `Notation` for all cells of all columns.
+
+An `Evidence` looks at every cell, block by block, and keeps which notations explain each column. `Evidence.notation`
+is the only one that explains all of them; where several read a cell differently, or none is left, it refuses.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from jaxunc._checks import warn
+from jaxunc.tables import DECIMALS, FALSE_WORDS, THOUSANDS, TRUE_WORDS, check_marks
+
+compute: Any = pyarrow.compute
+
+
+class Notation(NamedTuple):
+    """The marks in numbers of a text file; None where it is not known, or none is there."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every cell has one reading, whatever else the file holds."""
+        return self.decimal is not None and self.thousands is not None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.decimal in (None, ".") and self.thousands is None
+
+    @property
+    def implied(self) -> "Notation":
+        """The same with the decimal mark that a comma or a point between thousands leaves."""
+        left = {".": ",", ",": "."}.get(self.thousands or "")
+        return self if left is None or self.decimal is not None else self._replace(decimal=left)
+
+    @property
+    def words(self) -> str:
+        """The marks in words, for messages."""
+        decimals = "" if self.decimal is None else f"with {_NAMES[self.decimal]} before decimals"
+        thousands = f"with {_NAMES[self.thousands]} between thousands" if self.thousands else "without thousands marked"
+        return f"{decimals} and {thousands}" if decimals else thousands
+
+    def allows(self, other: "Notation") -> bool:
+        """Return whether another notation has the marks that are known here."""
+        return self.decimal in (None, other.decimal) and self.thousands in (None, other.thousands)
+
+    def has(self, cell: str) -> bool:
+        return re.search(_pattern(self), cell) is not None
+
+    def reading(self, cell: str) -> str:
+        """Return the number that a cell is in this notation, written plainly, in words for messages."""
+        if not self.has(cell):
+            return "no number"
+        for mark in _WRITTEN.get(self.thousands or "", ""):
+            cell = cell.replace(mark, "")
+        return cell.replace(str(self.decimal), ".")
+
+
+def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
+    """Return the notation with the marks that a caller names; raises a ValueError for others."""
+    check_marks(decimal, thousands)
+    return Notation(decimal, thousands)
+
+
+_NAMES = {".": "points", ",": "commas", " ": "spaces", "'": "apostrophes"}
+_WRITTEN = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}
+"""The letters that a mark between thousands may be."""
+_MARKS = "[" + re.escape("".join(_WRITTEN.values())) + "]"
+ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *THOUSANDS) if mark != decimal)
+"""All notations; each explains numbers without a mark between thousands, too."""
+_PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
+"""Pattern of cells without marks that say nothing of the notation."""
+_FIRST = 1000
+"""Number of cells of a block that are looked at first."""
+_TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
+"""Pattern of cells whose mark is one before decimals, or between thousands."""
+
+
+def _pattern(notation: Notation) -> str:
+    decimal, grouped = re.escape(str(notation.decimal)), ""
+    if notation.thousands is not None:
+        grouped = rf"|[1-9]\d{{0,2}}([{re.escape(_WRITTEN[notation.thousands])}]\d{{3}})+({decimal}\d*)?"
+    return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped})$"
+
+
+def plainly(cells: Any, notation: Notation) -> Any:
+    """Return numbers with points before decimals and no other marks, null where null; None if a cell is none."""
+    if notation.is_plain:
+        return cells
+    decimal, thousands = notation.decimal or ".", notation.thousands
+    if not _all(compute.match_substring_regex(cells, rf"{_pattern(Notation(decimal, thousands))}|^[^{_MARKS[1:]}*$")):
+        return None
+    if thousands is not None:
+        cells = compute.replace_substring_regex(cells, f"[{re.escape(_WRITTEN[thousands])}]", "")
+    return compute.replace_substring(cells, ",", ".") if decimal == "," else cells
+
+
+def known_cells(cells: Any, missing: pa.Array) -> Any:
+    """Return cells without spaces around them, null where they mean a missing value."""
+    stripped = compute.utf8_trim_whitespace(cells)
+    return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, pa.string()), stripped)
+
+
+class _Column:
+    """What the cells of a column say so far."""
+
+    def __init__(self, notations: Sequence[Notation]):
+        self.notations = list(notations)
+        self.marks: set[str] = set()
+        self.against: dict[Notation, str] = {}
+        """For each notation that does not explain the column, the first such cell."""
+        self.two_readings: dict[str, str] = {}
+        """The first cell whose mark has two readings, by the mark."""
+
+    def add(self, cells: Any) -> bool:
+        """Look at further cells; False if one is no number in any notation: then the column holds texts."""
+        # The first cells often show the decimal mark, and then the others are quickly seen to have it.
+        parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
+        return all(self._are_plain(part) or self._look_at(part) for part in parts)
+
+    def _look_at(self, cells: Any) -> bool:
+        distinct = compute.drop_null(compute.unique(cells))
+        is_marked = compute.match_substring_regex(distinct, _MARKS)
+        marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
+        if not _all(compute.match_substring_regex(others, _PLAIN)):
+            return False
+        explained = np.zeros(len(marked), bool)
+        for notation in self.notations[:]:
+            has = np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
+            explained |= has
+            if not has.all():
+                self.notations.remove(notation)
+                self.against[notation] = marked[int(np.argmin(has))].as_py()
+        # A cell against one notation may be for another that went before: those that went are looked at again.
+        for notation in self.against if not explained.all() else ():
+            explained |= np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
+        self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(marked, letters))}
+        for mark in DECIMALS:
+            if mark not in self.two_readings and len(first := _matching(marked, _TWO_READINGS % mark)):
+                self.two_readings[mark] = first[0].as_py()
+        return bool(explained.all())
+
+    @property
+    def decimal(self) -> str | None:
+        """The decimal mark, once a cell has shown it."""
+        left = {one.decimal for one in self.notations}
+        return left.pop() if len(left) == 1 and left <= self.marks else None
+
+    def _are_plain(self, cells: Any) -> bool:
+        """Return whether cells say nothing new: numbers without marks, or with the decimal mark of the others."""
+        if self.decimal != "." and _any(compute.match_substring(cells, ".")):
+            return False
+        try:
+            (compute.replace_substring(cells, ",", ".") if self.decimal == "," else cells).cast(pa.float64())
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+
+class Evidence:
+    """What the cells of all columns of a file say of its notation, block by block.
+
+    ``wish`` has the marks that are asked for. Columns with a cell that is no number in any notation say nothing.
+    """
+
+    def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
+        self._missing = missing
+        self._all = [one for one in ALL if wish.allows(one)]
+        self._columns = {name: _Column(self._all) for name in names}
+
+    @property
+    def decimal(self) -> str | None:
+        """The decimal mark of the first column that shows one."""
+        return next((column.decimal for column in self._columns.values() if column.decimal), None)
+
+    @property
+    def texts(self) -> dict[str, pa.DataType]:
+        """The columns that are still looked at, as strings."""
+        return dict.fromkeys(self._columns, pa.string())
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The same, as floats where nothing new is to be learned of numbers with `decimal`."""
+        decimal = self.decimal
+        is_settled = lambda column: decimal is not None and column.decimal == decimal  # noqa: E731
+        return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
+
+    def add(self, block: pa.Table) -> None:
+        """Look at the cells of a block, which are strings; those that could be read as `types` says are passed over."""
+        for name, column in list(self._columns.items()):
+            if pa.types.is_string(block[name].type) and not column.add(known_cells(block[name], self._missing)):
+                del self._columns[name]
+
+    def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008
+        """Return the notation of the file; ``usual`` is that of the model's data, which settles what the file does not.
+
+        Raises a ValueError, with the readings of a cell and the option that settles it, where neither does.
+        """
+        columns = {name: column for name, column in self._columns.items() if column.marks}
+        left = self._explaining(columns)
+        if not left and usual != Notation():
+            is_allowed = [one for one in self._all if usual.decimal in (None, one.decimal)]
+            readable = [column for column in columns.values() if set(is_allowed) & set(column.notations)]
+            columns = dict(enumerate(readable))
+            left = [one for one in self._explaining(columns) if one in is_allowed]
+        if not left:
+            raise self._at_odds(file)
+        marks = set().union(*(column.marks for column in columns.values()))
+        left = _told_by_separator(left, marks, separator)
+        if len({_roles(one, marks) for one in left}) > 1:
+            fitting = [one for one in left if usual.allows(one)] if usual != Notation() else []
+            if len({_roles(one, marks) for one in fitting}) != 1:
+                raise self._open(file, left)
+            _tell_two_readings(file, self._with_two_readings(), fitting[0])
+            left = fitting
+        return _seen(left[0], marks)
+
+    def _explaining(self, columns: dict[Any, _Column]) -> list[Notation]:
+        return [one for one in self._all if all(one in column.notations for column in columns.values())]
+
+    def _with_two_readings(self) -> tuple[str, str, str]:
+        """Return a column, a cell of it and the mark in it that has two readings."""
+        return next(
+            (name, cell, mark) for name, of in self._columns.items() for mark, cell in sorted(of.two_readings.items())
+        )
+
+    def _open(self, file: Path, left: list[Notation]) -> ValueError:
+        name, cell, mark = self._with_two_readings()
+        readings = " or ".join(one.reading(cell) for one in (Notation(mark), Notation(_other(mark), mark)))
+        return ValueError(
+            f"{file}: {cell!r:.40} in column {name!r} is {readings}, and no cell of the file tells which. Pass "
+            f"decimal={mark!r} for the first, thousands={mark!r} for the second."
+        )
+
+    def _at_odds(self, file: Path) -> ValueError:
+        """Name two cells that no notation has both of."""
+        cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
+        pairs = ((one, other) for i, one in enumerate(cells[:64]) for other in cells[i + 1 : 64])
+        is_at_odds = lambda one, other: not any(n.has(one[1]) and n.has(other[1]) for n in self._all)  # noqa: E731
+        one, other = next((pair for pair in pairs if is_at_odds(*pair)), (cells[0], cells[-1]))
+        first, second = (next(n for n in self._all if n.has(cell)) for _, cell in (one, other))
+        which = "decimal" if first.decimal != second.decimal else "thousands"
+        options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
+        said = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in (one, other))
+        return ValueError(
+            f"{file} writes numbers in two ways: {said}. {one[1]!r:.40} is {first.reading(one[1])} with {options[0]}, "
+            f"and {second.reading(one[1])} with {options[1]}. Write all numbers of a file in one way; or pass one of "
+            "these, and columns that are written otherwise are texts."
+        )
+
+
+def _told_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
+    """Leave the plain reading of points in a file that is separated by commas and has none in its cells."""
+    points = [one for one in left if one.decimal == "."]
+    return points if points and separator == "," and "," not in marks else left
+
+
+def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
+    return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
+
+
+def _seen(notation: Notation, marks: set[str]) -> Notation:
+    """Return a notation without the marks that are in no cell."""
+    thousands = notation.thousands if notation.thousands in marks else None
+    return Notation(notation.decimal if notation.decimal in marks else None, thousands).implied
+
+
+def _other(mark: str) -> str:
+    return "," if mark == "." else "."
+
+
+def _tell_two_readings(file: Path, place: tuple[str, str, str], notation: Notation) -> None:
+    name, cell, mark = place
+    is_decimal = notation.decimal == mark
+    other = Notation(_other(mark), mark) if is_decimal else Notation(mark)
+    warn(
+        f"{file}: {cell!r:.40} in column {name!r} is read as {notation.reading(cell)}, as numbers of the model's data "
+        f"are written; no cell of the file tells it from {other.reading(cell)}, which "
+        f"{'thousands' if is_decimal else 'decimal'}={mark!r} makes it."
+    )
+
+
+def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None:
+    """Warn if a file's numbers are written otherwise than those of the model's data."""
+    if usual == Notation():
+        return
+    decimal = notation.decimal not in (None, usual.decimal) and usual.decimal is not None
+    if decimal or notation.thousands not in (None, usual.thousands):
+        warn(
+            f"{file} writes numbers {notation.words}, and the model's data had them {usual.words}; they are read as "
+            "they are written."
+        )
+
+
+def _holds(cells: Any, letters: str) -> Any:
+    return compute.match_substring_regex(cells, f"[{re.escape(letters)}]")
+
+
+def _matching(cells: Any, pattern: str) -> Any:
+    return cells.filter(compute.match_substring_regex(cells, pattern))
+
+
+def _any(mask: Any) -> bool:
+    return bool(compute.any(mask).as_py())
+
+
+def _all(mask: Any) -> bool:
+    return compute.all(mask).as_py() is not False
