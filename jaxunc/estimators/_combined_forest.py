@@ -359,8 +359,13 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
         shown = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (np.asarray(rows.weight)[: rows.n] > 0)
-        own = rows.answer(self.combiner_).probability
-        self.calibration_ = Calibration.kept(own, np.asarray(rows.y)[: rows.n], shown)
+        own, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
+        ranked = None if sample.sample_weight is None else np.asarray(rows.weight)[: rows.n]
+        if ranked is not None and weight is not sample.sample_weight:  # less the weights of classes
+            counted, given = (np.asarray(one, float) for one in (weight, sample.sample_weight))
+            position = class_positions(self.forest_.class_labels, sample.y)
+            ranked = ranked * (np.bincount(position, given) / np.bincount(position, counted))[y]
+        self.calibration_ = Calibration.kept(own, y, shown, ranked)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
