@@ -100,15 +100,16 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     bins_, forest_
         The bins of the target, and the `Forest` that counts them.
     law_
-        The law: its ``weight`` w, what is ``added`` to the variance, and the sorted ``residuals`` z.
+        The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are not finite; rows that
-        a frozen forest was not grown on, out of bag, or no row that some tree has not seen.
+        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are masked or not finite;
+        weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
+        frozen forest was not grown on, out of bag, or no row that some tree has not seen.
 
     Notes
     -----
@@ -120,9 +121,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
     and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
-    bag once in the bins, by its sample weight, and the law's residuals and scores count it so; ranks of conformal
-    prediction count rows that weigh more than 0 alike. Rows that every tree has seen are left out of the law; where
-    there are no others, the learned law is the bins', with a warning.
+    bag once in the bins, by its sample weight. Bins, the law's residuals and scores, and ranks of conformal prediction
+    count it so, too: the promise is then one for rows that are drawn as often, and weigh 1 at most (or the largest
+    weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
+    law; where there are no others, the learned law is the bins', with a warning.
 
     Missing values go as far as the forest's own support for them.
 
@@ -181,7 +183,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         y
             Their targets ``[instances]``, finite numbers.
         sample_weight
-            Weights of the instances ``[instances]``, ≥ 0.
+            How often each instance counts ``[instances]``, ≥ 0.
         groups
             A label for each instance, such as the patient that it is of: those of one group are out of bag, or held
             out, only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, with a warning.

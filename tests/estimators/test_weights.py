@@ -72,7 +72,10 @@ def fit(estimator: Any, *data: Any, **how: Any) -> Any:
 def answers(model: Any) -> dict[str, np.ndarray]:
     """Whatever a fitted estimator says of new rows."""
     if isinstance(model, UncertainForestRegressor):
-        found = {"quantiles": model.predict(NEW, quantiles=[0.1, 0.5, 0.9]), "moments": np.array(model.moments_.answer(NEW))}
+        found = {
+            "quantiles": model.predict(NEW, quantiles=[0.1, 0.5, 0.9]),
+            "moments": np.array(model.moments_.answer(NEW)),
+        }
         return found | {"law": np.array(model.law_[:3]), "edges": model.bins_.edges, "table": model.bins_.table}
     found = {"probability": model.predict_proba(NEW)}
     if hasattr(model, "forest_"):
@@ -111,7 +114,9 @@ def test_bins_of_weights(kind):
 def test_bins_of_shares_are_those_of_rows():
     """Weights that add to 1 cannot be numbers of rows."""
     _, y, _, _ = drawn()
-    for part, other in zip(target_bins(y, 12, sample_weight=np.full(N, 1 / N))[:3], target_bins(y, 12)[:3], strict=True):
+    for part, other in zip(
+        target_bins(y, 12, sample_weight=np.full(N, 1 / N))[:3], target_bins(y, 12)[:3], strict=True
+    ):
         np.testing.assert_allclose(part, other, **EXACT)
 
 
