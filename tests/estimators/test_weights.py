@@ -14,6 +14,7 @@ Growing is random, and its bags hold positions, so what can be compared exactly 
 
 import os
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import jaxunc as ju
+from jaxunc.counting import TooFewUnseenError
 from jaxunc.decisions import Calibration
 from jaxunc.estimators import (
     CautiousForestClassifier,
@@ -127,8 +129,8 @@ def test_laws_of_weights(law, kind):
     _, y, _, weight = drawn(kind)
     rng = np.random.default_rng(SEED + 1)
     moments = Moments(y + rng.normal(size=N), rng.uniform(0.1, 1, N), rng.uniform(0, 0.3, N))
-    leaves = lambda rows: lambda levels: y[rows][:, None] + np.array(levels) - 0.5  # noqa: E731
-    of = lambda rows: (Moments(*(part[rows] for part in moments)), y[rows], leaves(rows), 1.0)  # noqa: E731
+    leaves = lambda rows: lambda levels: y[rows][:, None] + np.array(levels) - 0.5
+    of = lambda rows: (Moments(*(part[rows] for part in moments)), y[rows], leaves(rows), 1.0)
     every, levels = np.arange(N), np.array([0.05, 0.3, 0.5, 0.95])
     found = fit_law(law, *of(every), sample_weight=weight)
     expected = fit_law(law, *of(np.repeat(every, weight.astype(int))))
@@ -181,7 +183,7 @@ REGRESSORS = {
     "tree": lambda: DecisionTreeRegressor(max_leaf_nodes=6, random_state=0),
     "tree of absolute errors": lambda: DecisionTreeRegressor(max_leaf_nodes=6, criterion="absolute_error"),
     "frozen": lambda: FrozenEstimator(
-        RandomForestRegressor(5, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR)
+        RandomForestRegressor(5, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR)
     ),
 }
 CLASSIFIERS = {
@@ -194,10 +196,10 @@ CLASSIFIERS = {
     ),
     "pipeline": lambda: make_pipeline(StandardScaler(), DecisionTreeClassifier(max_leaf_nodes=6, random_state=0)),
     "frozen": lambda: FrozenEstimator(
-        RandomForestClassifier(8, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
+        RandomForestClassifier(8, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
     ),
 }
-BAGS = ("forest", "balanced forest", "bag", "weighted bag")
+BAGS = ("forest", "bag", "weighted bag")  # those of balanced forests hold most rows of a class
 
 
 def regressor(name: str, law: str, counts: str) -> Any:
@@ -228,8 +230,12 @@ OTHERS = {
     "random trees": lambda: RandomDecisionTreesClassifier(4, random_state=0),
     "transduction": lambda: TransductiveClassifier(GaussianNB()),
 }
-# A tree is grown alike from repeated rows, and a frozen forest not at all.
-GIVEN = [mode for mode in MODES if mode[1] in ("frozen", "tree", "tree of absolute errors") and mode[3] != "oob"]
+# A tree is grown alike from repeated rows, and a frozen forest not at all; parts are drawn by the classes of rows.
+GIVEN = [
+    mode
+    for mode in MODES
+    if mode[1] == "frozen" or (mode[1] == "tree" and (mode[0], mode[3]) != ("classes", "held_out"))
+]
 DROPPED = [mode for mode in MODES if mode[3] in ("held_out", "cross_fit") and mode[1] != "frozen"]
 
 
@@ -277,8 +283,6 @@ def test_a_row_of_weight_2_is_two(mode, kind):
     X, *targets, weight = drawn(kind)
     estimator, which = made(mode)
     y, rows = targets[which - 1], np.repeat(np.arange(N), weight.astype(int))
-    if mode[0] == "classes" and mode[3] == "held_out" and mode[1] != "frozen":
-        pytest.skip("the part that is held out is drawn by classes of rows")
     found = answers(fit(estimator, X, y, weight, groups=np.arange(N)))
     check_same(found, answers(fit(estimator, X[rows], y[rows], groups=rows)), **SAME)
 
@@ -369,11 +373,11 @@ def test_class_weights_weigh_the_counts(name, weights, counts, frozen, weighted)
         last = {} if not how else ({f"{model.steps[-1][0]}__sample_weight": sample_weight} if "pipe" in name else how)
         model = FrozenEstimator(model.fit(X, y, **last))
     own = fit(CombinedForestClassifier(model, "mean", random_state=0), X, y, **how)
-    try:
+    found = None
+    with suppress(TooFewUnseenError):  # bags that are drawn by weight hold most rows of the rare class
         found = fit(CombinedForestClassifier(model, "mean", counts=counts, random_state=0), X, y, **how)
-    except ValueError as error:  # bags that are drawn by weight hold most rows of the rare class
+    if found is None:
         assert counts == "oob"
-        assert "too few to say" in str(error)
         return
     exact = counts == "train" and name in ("extra trees", "tree")
     near = {"rtol": 1e-6} if exact else {"atol": 0.06}
@@ -400,8 +404,12 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize("form", ["unfitted", "frozen", "booster"])
-@pytest.mark.parametrize("name", LIBRARIES)
+# Weights of scikit-learn's kind are those of rows, which no booster keeps.
+FORMS = [(name, form) for name in LIBRARIES for form in ("unfitted", "frozen")]
+FORMS += [(name, "booster") for name in ("xgboost", "lightgbm", "lightgbm, unbalanced")]
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
 @pytest.mark.exhaustive(keep=2)
 def test_weights_of_other_libraries_weigh_the_counts(name, form):
     rng = np.random.default_rng(SEED)
@@ -412,11 +420,10 @@ def test_weights_of_other_libraries_weigh_the_counts(name, form):
     if form != "unfitted":
         model.fit(X[:200], y[:200])
         if form == "booster":
-            if "label" in name or name.endswith(", balanced"):
-                return  # scikit-learn's weights are those of rows, which no booster keeps
             model, y = (model.get_booster() if name == "xgboost" else model.booster_), label
         model = FrozenEstimator(model)
     found = fit(CombinedForestClassifier(model, "mean", counts="held_out", random_state=0), X[200:], y[200:])
     share = label[200:].mean()
     weighed = 0.5 if "balanced" in name else 3 * share / (1 + 2 * share)
-    np.testing.assert_allclose(np.asarray(found.forest_.prior)[1], weighed, atol=1e-6 if form != "unfitted" else 0.01)
+    near = 1e-6 if form != "unfitted" else 0.03  # of a part of the rows
+    np.testing.assert_allclose(np.asarray(found.forest_.prior)[1], weighed, atol=near)
