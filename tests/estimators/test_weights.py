@@ -37,7 +37,8 @@ from jaxunc.estimators import (
     UncertainForestRegressor,
 )
 from jaxunc.learning import oob_dataset, select_combiner, stack_combiners
-from jaxunc.regression import LAWS, LeafMoments, Moments, fit_law, target_bins
+from jaxunc.regression import LAWS, LeafMoments, Moments, check_law, fit_law, target_bins
+from tests._refusal import refusals
 
 SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
 N = 150
@@ -427,3 +428,58 @@ def test_weights_of_other_libraries_weigh_the_counts(name, form):
     weighed = 0.5 if "balanced" in name else 3 * share / (1 + 2 * share)
     near = 1e-6 if form != "unfitted" else 0.03  # of a part of the rows
     np.testing.assert_allclose(np.asarray(found.forest_.prior)[1], weighed, atol=near)
+
+
+# Files, and what is refused.
+
+
+def test_files_keep_weights(tmp_path):
+    X, y, label, weight = drawn("integers")
+    models = {"numbers": regressor("forest", "conformal", "oob"), "classes": classifier("bag", "mean", "oob")}
+    for name, target in (("numbers", y), ("classes", label)):
+        model = fit(models[name], X, target, weight)
+        ju.save(tmp_path / name, model)
+        again = ju.load(tmp_path / name)
+        if name == "numbers":
+            assert len(model.law_.weights) == len(model.law_.residuals)
+            found, expected = (one.predict(NEW, quantiles=[0.1, 0.9]) for one in (again, model))
+        else:
+            assert model.calibration_.shape[1] == 3
+            found, expected = (one.predict_set(NEW, coverage=0.7) for one in (again, model))
+        np.testing.assert_array_equal(found, expected)
+
+
+ROWS, TARGETS, LABELS, _ = drawn()
+EVERY, NONE = np.ones(N), np.zeros(N)
+LAW = fit_law("residuals", Moments(*np.ones((3, 3))), np.arange(3.0), None, 1.0, sample_weight=np.arange(1.0, 4))
+MASKED = np.ma.masked_less(TARGETS, 0)
+test_refusals = refusals(
+    ("bins, no weight", lambda: target_bins(TARGETS, sample_weight=NONE), "sample_weight is 0 throughout"),
+    ("bins, negative", lambda: target_bins(TARGETS, sample_weight=-EVERY), "finite numbers >= 0"),
+    ("bins, length", lambda: target_bins(TARGETS, sample_weight=EVERY[1:]), "one number per instance"),
+    ("bins, masked", lambda: target_bins(MASKED), "y is a masked array", TypeError),
+    (
+        "held out, no weight",
+        lambda: classifier("tree", "mean", "held_out").fit(ROWS, LABELS, NONE),
+        "sample_weight is zero throughout",
+    ),
+    (
+        "one row that weighs",
+        lambda: regressor("tree", "bins", "held_out").fit(ROWS, TARGETS, np.eye(N)[0]),
+        "n_samples = 1",
+    ),
+    ("masked numbers", lambda: regressor("forest", "bins", "oob").fit(ROWS, MASKED), "y is a masked array, of which"),
+    ("masked classes", lambda: classifier("tree", "mean", "train").fit(ROWS, MASKED > 0), "masked: missing, as NaN is"),
+    (
+        "ranks",
+        lambda: Calibration(np.array([[0.5, 0, 3], [0.5, 1, 0.5]], np.float32)).least(0.9, False, [0, 1]),
+        "needs 9 calibration rows, and there are 2, which weigh 3.5",
+    ),
+    (
+        "ranks of numbers",
+        lambda: LAW._replace(is_by_rank=True).quantile(Moments(*np.ones((3, 1))), np.array([0.95]), None),
+        "needs 19 calibration rows, and there are 3, which weigh 6",
+    ),
+    ("a law's weights", lambda: check_law(LAW._replace(weights=-LAW.weights)), "weights of a law"),
+    ("a law's number of weights", lambda: check_law(LAW._replace(weights=LAW.weights[1:])), "one for each residual"),
+)
