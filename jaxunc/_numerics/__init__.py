@@ -25,6 +25,7 @@ from ._counts import (
     less_own,
     narrowest_counts,
     narrowest_dtype,
+    one_row,
     padded_table,
 )
 from ._pickles import IN_FILES, Pickled, PickledModule, states_by

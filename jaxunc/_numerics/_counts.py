@@ -113,3 +113,8 @@ def narrowest_dtype(table: np.ndarray) -> np.dtype:
     # Integers stay integers, so that sums and ties over trees are exact; fractions come from weights.
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return np.dtype(np.int32) if integral else jnp.result_type(float)
+
+
+def one_row(weight: np.ndarray) -> float:
+    """Return what one row weighs: 1, as weights are repeats, or the largest of the weights where that is smaller."""
+    return float(min(1, weight.max(initial=0))) or 1.0

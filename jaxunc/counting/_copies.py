@@ -43,14 +43,24 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     return np.unique(group * len(group) + rank // repeated, return_inverse=True)[1]
 
 
-def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.ndarray | None:
+def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
     """Return a number for each row, the same for those of a group; None if each row is on its own.
 
-    Without ``groups``, which say so, these are `copies_of` the rows, and it is warned of them.
+    Without ``groups``, which say so, these are `copies_of` the rows, and it is warned of them. Rows of weight 0, which
+    no tree sees, are each on its own.
     """
+    if groups is not None and (groups := as_groups(groups, len(position))) is None:
+        return None
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    if weight is not None and len(rows := np.flatnonzero(np.asarray(weight) > 0)) < len(position):
+        if (own := rows_together(values[rows], position[rows], None if groups is None else groups[rows])) is None:
+            return None
+        number = int(own.max(initial=-1)) + 1 + np.arange(len(position))
+        number[rows] = own
+        return number
     if groups is not None:
-        return as_groups(groups, len(position))
-    groups = copies_of(values if isinstance(values, SparseRows) else np.asarray(values), position)
+        return groups
+    groups = copies_of(values, position)
     if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= WARNED * len(groups):
         warn(
             f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "

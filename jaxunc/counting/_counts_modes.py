@@ -5,6 +5,7 @@ enough trees to speak for it (`check_unseen`), and as often as those of the othe
 """
 
 import math
+from inspect import signature
 from typing import NamedTuple
 
 import numpy as np
@@ -75,16 +76,17 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 
 
 def counted_forest(
-    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None
+    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None, class_weight=None
 ) -> Counted:
-    """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
+    """Return the forest of a fitted model with counts of these instances (of none of them: in-bag).
 
     ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
-    is known; ``groups`` are for `oob_mask`.
+    is known; ``groups`` are for `oob_mask`. ``class_weight`` weighed the growing of a model that is none of
+    scikit-learn: weights by position of the class, or ``"balanced"``.
     """
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
-    weights = _as_the_forest_weighs(model, y, sample_weight)
+    weights = _as_the_forest_weighs(model, forest.class_labels, y, sample_weight, class_weight)
     if counts in ("train", "held_out"):
         return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
     if counts != "oob":
@@ -92,14 +94,14 @@ def counted_forest(
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
     alone = mask_of_each(model, len(y), X, y)
     position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
-    check_unseen(mask, alone, position, forest.class_labels)
+    check_unseen(mask, alone, position, forest.class_labels, sample_weight)
     leaves = leaf_index(forest, X) if leaves is None else leaves
-    if not together and (weights is None or np.all(weights == weights[0])):
+    if not together and (weights is None or len(np.unique(weights[weights > 0])) == 1):
         return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
     # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
     weights = np.ones(len(y)) if weights is None else weights
     prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
-    weights = _as_often_out_of_bag(weights, y, mask)
+    weights = _as_often_out_of_bag(weights, position, mask, sample_weight)
     counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
     return Counted(counted.with_prior(prior), mask, weights)
 
@@ -139,23 +141,41 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     return np.asarray(fitted), np.asarray(counted)
 
 
-def _as_the_forest_weighs(model, y, sample_weight):
+def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
     """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
-    from sklearn.utils.class_weight import compute_sample_weight  # slow to import, and rarely needed
+    position, places = class_positions(labels, y), np.arange(len(labels))
+    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, which names places to them
+    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", places)
+    for weight, classes in ((of_model, names), (of_trees, places), (class_weight, places)):
+        if weight is not None:
+            of_forest = weight is of_model and hasattr(model, "estimators_")
+            own = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)
+            return own[position] if sample_weight is None else own[position] * sample_weight
+    return sample_weight
 
-    class_weight = getattr(model, "class_weight", None)
-    if class_weight is None:
-        return sample_weight
-    by_class = compute_sample_weight("balanced" if isinstance(class_weight, str) else class_weight, y)
-    return by_class if sample_weight is None else by_class * sample_weight
+
+def _by_class(class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool) -> np.ndarray:
+    """Return what weighs the classes where a model is grown, ``[classes]``."""
+    from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
+
+    if not isinstance(class_weight, str):
+        return np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), float)
+    rows = np.ones(len(position)) if sample_weight is None else np.asarray(sample_weight, float)
+    # scikit-learn balances the classes of a forest by weights since 1.9, and those of a tree by rows.
+    if not (of_forest and "sample_weight" in signature(compute_class_weight).parameters):
+        rows = (rows > 0).astype(float)
+    sums = np.bincount(position, rows, len(classes))
+    return np.divide(sums.sum(), np.sum(sums > 0) * sums, out=np.ones(len(classes)), where=sums > 0)
 
 
-def _as_often_out_of_bag(weights, y, mask):
+def _as_often_out_of_bag(weights, position, mask, sample_weight):
     """Return weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are rarely out of them."""
     weights, shares = np.array(weights, float), mask.mean(axis=1)
-    for label in np.unique(y):
-        own = y == label
-        weights[own] *= shares.mean() / max(shares[own].mean(), 1 / mask.size)
+    rows = np.ones(len(position)) if sample_weight is None else sample_weight
+    usual = np.average(shares, weights=rows)
+    for c in np.unique(position[rows > 0]):
+        own = position == c
+        weights[own] *= usual / max(np.average(shares[own], weights=rows[own]), 1 / mask.size)
     return weights
 
 
@@ -170,19 +190,24 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
         )
 
 
-def shares_of_classes(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return how often rows of each class are out of bag, ``[classes]``; NaN for classes without rows."""
-    numbers = np.bincount(position, minlength=n_classes)
-    return np.bincount(position, mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
+def shares_of_classes(
+    mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return how often rows of each class are out of bag, ``[classes]``; NaN for classes without rows that weigh."""
+    weight = np.ones(len(position)) if weight is None else weight
+    numbers = np.bincount(position, weight, n_classes)
+    return np.bincount(position, weight * mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
 
 
-def check_unseen(mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labels: tuple) -> None:
+def check_unseen(
+    mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
+) -> None:
     """Raise a ValueError if rows of some class are in nearly every bag, and rows as such are not.
 
     ``alone`` is the mask of rows that are not kept together with others of their group.
     """
-    shares, n_trees = shares_of_classes(mask, position, len(labels)), mask.shape[1]
-    own_shares = shares_of_classes(alone, position, len(labels))
+    shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
+    own_shares = shares_of_classes(alone, position, len(labels), weight)
     usual = max(np.nanmax(own_shares), np.nanmax(shares))
     numbers = np.bincount(position, minlength=len(labels))
     # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
@@ -216,12 +241,14 @@ _TOGETHER = (
 )
 
 
-def as_many_trees(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
+def as_many_trees(
+    mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+) -> np.ndarray:
     """Return the mask with fewer trees for rows of classes that are out of bag more often: as many as for the others.
 
     Where their number tells the class, combiners learn to read it: the largest of many probabilities is larger.
     """
-    shares = shares_of_classes(mask, position, n_classes)
+    shares = shares_of_classes(mask, position, n_classes, weight)
     numbers = np.bincount(position, minlength=n_classes)
     # Beyond chance: five standard deviations of a class's share.
     chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(numbers * mask.shape[1], 1))

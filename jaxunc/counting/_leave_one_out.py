@@ -117,8 +117,8 @@ def leave_one_out(
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         each = partial(_answer_without_own, forest, plan, combiner)
         return along_instances(each, values, labels, weights, mask)
-    groups = rows_together(whole, np.asarray(labels), groups)
     weights = as_weights(sample_weight, n)
+    groups = rows_together(whole, np.asarray(labels), groups, weight=weights)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are

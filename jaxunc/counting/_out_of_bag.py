@@ -150,7 +150,7 @@ def oob_mask(
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
         values, position = check_grown_on(model, bags, X, y, sample_weight=sample_weight)
-        groups = rows_together(values, position, groups)
+        groups = rows_together(values, position, groups, weight=sample_weight)
     else:
         groups = None if groups is None else as_groups(groups, n)
     return _outside(bags, n, groups)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Real
 
 from jaxunc._checks import check_bool, check_numbers, check_within, is_concrete
-from jaxunc._numerics import jit
+from jaxunc._numerics import jit, one_row
 
 from ._costs import by_rows, checked_probability
 
@@ -132,23 +132,35 @@ def ranked_by(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def least_probabilities(
-    own: np.ndarray, position: np.ndarray, n_classes: int, coverage: float, *, by_class: bool, names: Any = None
+    own: np.ndarray,
+    position: np.ndarray,
+    n_classes: int,
+    coverage: float,
+    *,
+    by_class: bool,
+    names: Any = None,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the least probability of each class with which it is in a set, ``[classes]``; ``names`` are told."""
-    found = np.empty(n_classes, own.dtype)
+    """Return the least probability of each class with which it is in a set, ``[classes]``; ``names`` are told.
+
+    Rows count in the ranks as often as they weigh (> 0), the new one as `one_row`.
+    """
+    found, weight = np.empty(n_classes, own.dtype), np.ones(len(own)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
-        ranked = np.sort(own if c is None else own[position == c])
-        n = len(ranked)
+        rows = np.arange(len(own)) if c is None else np.flatnonzero(position == c)
+        rows, n = rows[np.argsort(-own[rows], kind="stable")], len(rows)
+        unit, up_to = one_row(weight[rows]), np.cumsum(weight[rows])
         # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
-        rank = math.ceil((n + 1) * coverage * (1 - 1e-12))
-        if rank > n:
+        rank = np.searchsorted(up_to, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
+        if rank >= n:
             needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
             of = "" if c is None else f" of class {c if names is None else names[c]!r}"
+            weigh = "" if (weight[rows] == unit).all() else f", which weigh {weight[rows].sum() / unit:.4g}"
             raise ValueError(
-                f"coverage={coverage:g} needs {needed} calibration rows{of}, and there are {n}; pass more of them"
-                f"{', or by_class=False' if by_class else ''}, or ask for less coverage."
+                f"coverage={coverage:g} needs {needed} calibration rows{of}, and there are {n}{weigh}; pass more of "
+                f"them{', or by_class=False' if by_class else ''}, or ask for less coverage."
             )
-        found[slice(None) if c is None else c] = ranked[n - rank]
+        found[slice(None) if c is None else c] = own[rows[rank]]
     return found
 
 

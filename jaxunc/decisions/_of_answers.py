@@ -32,22 +32,30 @@ def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndar
 class Calibration:
     """What is ranked of rows that a model has not seen: the probability of their own class, or 1 where that leads.
 
-    ``kept``: that and the class of each row ``[rows 2]``, in float32, as classifiers and files keep them.
+    ``kept``: that and the class of each row ``[rows 2]``, and its weight where weights differ ``[rows 3]``, in float32,
+    as classifiers and files keep them.
     """
 
     def __init__(self, kept: np.ndarray):
         self.own, self.position = kept[:, 0], kept[:, 1].astype(np.int64)
+        self.weight = kept[:, 2].astype(np.float64) if kept.shape[1] == 3 else None
 
     @staticmethod
-    def kept(probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def kept(
+        probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
+    ) -> np.ndarray:
         """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
-        own = ranked_by(as_shares(probability), position)
-        return np.stack([own, position], axis=1).astype(np.float32)[rows]
+        columns = [ranked_by(as_shares(probability), position), position, *(() if weight is None else (weight,))]
+        kept = np.stack(columns, axis=1).astype(np.float32)[rows]
+        if weight is not None:
+            kept = kept[kept[:, 2] > 0]
+        return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
         """Return the least probability with which each class is in a set; refusals name classes by their labels."""
         check_coverage(coverage, by_class)
-        return least_probabilities(self.own, self.position, len(labels), coverage, by_class=by_class, names=labels)
+        how = {"by_class": by_class, "names": labels, "weight": self.weight}
+        return least_probabilities(self.own, self.position, len(labels), coverage, **how)
 
 
 def check_coverage(coverage: Any, by_class: Any) -> None:

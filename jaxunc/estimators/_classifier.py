@@ -47,7 +47,7 @@ from jaxunc.counting import (
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import from_any, library_of
+from jaxunc.interop import class_weight_of, from_any, library_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import (
     Columns,
@@ -208,6 +208,19 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     return None if np.all(weights == 1) else weights
 
 
+def _weighing(X: Any, y: Any, sample_weight: np.ndarray | None, groups: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the rows that weigh something, with their weights and numbers of groups; a ValueError for none."""
+    if sample_weight is None or sample_weight.all():
+        return X, y, sample_weight, groups
+    rows = np.flatnonzero(sample_weight)
+    if not len(rows):
+        raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
+    if groups is not None:
+        numbers = as_groups(groups, len(y))
+        groups = rows if numbers is None else numbers[rows]
+    return _safe_indexing(X, rows), y[rows], checked_weights(sample_weight[rows], y[rows]), groups
+
+
 def validated(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, **checks: Any) -> Any:
     """Return X as an array of numbers, or in rows of a sparse matrix, and its labels, as ``validate_data`` does.
 
@@ -260,10 +273,15 @@ def mixed_data(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def labels_given(estimator: Any, y: Any) -> Any:
-    """Return labels as `as_labels` does; a ValueError in scikit-learn's words if there are none."""
+    """Return labels as `as_labels` does; a ValueError if there are none (in scikit-learn's words), or some masked."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    if np.ma.is_masked(y):
+        raise ValueError(
+            f"y is a masked array, of which {np.ma.count_masked(y)} values are masked: missing, as NaN is. Leave out "
+            "these rows, or fill them: y.filled(…)."
+        )
     return as_labels(y)
 
 
@@ -355,35 +373,39 @@ class CountedForest(ProbabilityClassifier):
             grown = taken_forest(model)
             self.estimator_, (X, y, sample_weight) = whole, self._of_fitted(model, grown, X, y, sample_weight)
             looked_for = learns or self.counts == "oob"
-            apart = self._apart(X, y, groups, grown.trees.columns, looked_for=looked_for)
+            apart = self._apart(X, y, sample_weight, groups, grown.trees.columns, looked_for=looked_for)
         else:
             check_own_counts(self.counts, model)
             X, y, sample_weight = self._training_data(X, y, sample_weight)
+            if self.counts == "held_out":  # bags are known by positions
+                X, y, sample_weight, groups = _weighing(X, y, sample_weight, groups)
             looked_for = learns or self.counts in ("oob", "held_out")
             given, later = (X, y), bool(self._steps) and self.counts != "held_out"
             rows = self._made_by_all(whole, *given, sample_weight, groups) if self.counts == "held_out" else X
-            apart = None if later else self._apart(rows, y, groups, looked_for=looked_for)
+            apart = None if later else self._apart(rows, y, sample_weight, groups, looked_for=looked_for)
             self.estimator_, (X, y, sample_weight), apart = self._grow(whole, X, y, sample_weight, apart, combiner_for)
             if later:  # copies are looked for among rows that are made alike, which those of the fit need not be
                 rows = self._made(given[0]) if groups is None and looked_for else X
-                apart = self._apart(rows, y, groups, looked_for=looked_for)
+                apart = self._apart(rows, y, sample_weight, groups, looked_for=looked_for)
             model = opened(self.estimator_).forest
             grown = taken_forest(model)  # which refuses what is no forest of classifiers
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(model, grown)
-        counted = counted_forest(grown, model, self.counts, X, y, sample_weight, groups=apart)
+        by_library = class_weight_of(model) if grown.n_classes == 2 else None
+        how = {"groups": apart, "class_weight": by_library}
+        counted = counted_forest(grown, model, self.counts, X, y, sample_weight, **how)
         self.forest_, mask, weights = counted
         self._check_prior()
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
-    def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
+    def _apart(self, X, y, sample_weight, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
         """Return a number for each instance, the same within a group: as given, or copies where they are looked for."""
         if X is None:
             return None
         together = None if groups is None else as_groups(groups, len(y))
         if groups is None and looked_for:
             values = encode_rows(X, Columns(X.shape[1]) if known is None else known).values
-            together = rows_together(values, np.unique(y, return_inverse=True)[1])
+            together = rows_together(values, np.unique(y, return_inverse=True)[1], weight=sample_weight)
         return np.arange(len(y)) if together is None else together
 
     def _bind(self, combiner: Combiner) -> None:
@@ -589,7 +611,8 @@ class CountedForest(ProbabilityClassifier):
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
             self._keep_calibration(own.probability, sample, seen)
         right = np.equal(self.classes_[np.asarray(own.predicted)], sample.y)
-        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
+        weighed = seen * (np.ones(len(seen)) if sample.sample_weight is None else sample.sample_weight)
+        self.oob_score_ = float(np.average(right, weights=weighed)) if weighed.any() else float("nan")
         return own
 
     def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
@@ -612,8 +635,8 @@ class CountedForest(ProbabilityClassifier):
         """Keep what conformal sets rank: the answers that rows get from leaves which do not count them."""
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)
-            weighs = np.ones(len(position), bool) if sample.sample_weight is None else sample.sample_weight > 0
-            self.calibration_ = Calibration.kept(probability, position, weighs & seen)
+            rows = np.ones(len(position), bool) & seen
+            self.calibration_ = Calibration.kept(probability, position, rows, sample.sample_weight)
 
     def _instances(self, X) -> Any:
         if self._steps:

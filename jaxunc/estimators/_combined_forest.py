@@ -83,14 +83,15 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
-        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and their accuracy. Each
+        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and their accuracy, by
+        weight. Each
         is from the trees that were grown without it, and from counts without it; in ``predict_proba`` of training
         instances their own labels count. NaN, and left out of the accuracy, where every tree was grown with the
         instance. Combiners without probabilities have no ``oob_decision_function_``.
     calibration_
         What conformal sets rank, ``[rows 2]``: the probability that a training instance gets of its own class from
-        trees or counts without it (1 where that is the most probable one), and that class. Kept with ``counts="oob"``
-        or ``"held_out"`` and by ``"learned"``.
+        trees or counts without it (1 where that is the most probable one), and that class. Where weights differ the
+        weight, too, ``[rows 3]``. Kept with ``counts="oob"`` or ``"held_out"`` and by ``"learned"``.
 
     Raises
     ------
@@ -108,7 +109,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Notes
     -----
     The decision is the class with the largest class score, the first one on ties; where a combiner excludes every
-    class, the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as
+    class, the one with the largest prior. Class weights of the forest, or of the trees of a bag, weigh what is counted,
+    too. Missing values go as
     far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
     part: see `jaxunc.bind`.
 
@@ -359,8 +361,13 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
         shown = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (np.asarray(rows.weight)[: rows.n] > 0)
-        own = rows.answer(self.combiner_).probability
-        self.calibration_ = Calibration.kept(own, np.asarray(rows.y)[: rows.n], shown)
+        own, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
+        ranked = None if sample.sample_weight is None else np.asarray(rows.weight)[: rows.n]
+        if ranked is not None and weight is not sample.sample_weight:  # less the weights of classes
+            counted, given = (np.asarray(one, float) for one in (weight, sample.sample_weight))
+            position = class_positions(self.forest_.class_labels, sample.y)
+            ranked = ranked * (np.bincount(position, given) / np.bincount(position, counted))[y]
+        self.calibration_ = Calibration.kept(own, y, shown, ranked)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:

@@ -78,7 +78,10 @@ class Deciding:
         The promise is proved for rows that the model has not seen and that are drawn like X: those of ``calibration``.
         For out-of-bag rows it is measured: see `jaxunc.decisions.conformal_sets`; with ``counts="oob"`` sets are larger
         than they need to be, since such counts are few. Of models without bags, and from files, rows of the fit are not
-        recognised, and promise nothing. A weight counts in no rank: each row is one, and one of weight 0 is none.
+        recognised, and promise nothing.
+
+        Rows of the fit count in the ranks as often as they weigh. The promise is then one for rows that are drawn as
+        often, and weigh 1 at most (or the largest weight, if that is smaller). Equal weights are none.
         """
         check_is_fitted(self, "classes_")
         if coverage is None:

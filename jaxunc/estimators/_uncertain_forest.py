@@ -42,9 +42,9 @@ from jaxunc.regression import (
     leaf_means,
     target_bins,
 )
-from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, as_labels, encode_rows
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
 
-from ._classifier import WORDS, validated
+from ._classifier import WORDS, labels_given, validated
 from ._pipelines import n_rows, opened, rounds
 
 COUNTS = ("oob", "held_out", "cross_fit")
@@ -100,15 +100,16 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     bins_, forest_
         The bins of the target, and the `Forest` that counts them.
     law_
-        The law: its ``weight`` w, what is ``added`` to the variance, and the sorted ``residuals`` z.
+        The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are not finite; rows that
-        a frozen forest was not grown on, out of bag, or no row that some tree has not seen.
+        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are masked or not finite;
+        weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
+        frozen forest was not grown on, out of bag, or no row that some tree has not seen.
 
     Notes
     -----
@@ -120,9 +121,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
     and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
-    bag once in the bins, by its sample weight, and the law's residuals and scores count it so; ranks of conformal
-    prediction count rows that weigh more than 0 alike. Rows that every tree has seen are left out of the law; where
-    there are no others, the learned law is the bins', with a warning.
+    bag once in the bins, by its sample weight. Bins, the law's residuals and scores, and ranks of conformal prediction
+    count it so, too: the promise is then one for rows that are drawn as often, and weigh 1 at most (or the largest
+    weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
+    law; where there are no others, the learned law is the bins', with a warning.
 
     Missing values go as far as the forest's own support for them.
 
@@ -181,7 +183,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         y
             Their targets ``[instances]``, finite numbers.
         sample_weight
-            Weights of the instances ``[instances]``, ≥ 0.
+            How often each instance counts ``[instances]``, ≥ 0.
         groups
             A label for each instance, such as the patient that it is of: those of one group are out of bag, or held
             out, only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, with a warning.
@@ -204,15 +206,17 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
-        if len(target) < 2:
-            raise ValueError("X has n_samples = 1; a law of residuals needs two or more instances.")
+        weighs = np.ones(len(target), bool) if weight is None else weight > 0
+        if (n_weighing := int(weighs.sum())) < 2:
+            raise ValueError(f"X has n_samples = {n_weighing}; a law of residuals needs two or more instances.")
         rows = encode_rows(values, Columns(values.shape[1])).values
-        together = rows_together(rows, np.unique(target, return_inverse=True)[1], groups)
+        position = np.unique(target, return_inverse=True)[1]
+        together = rows_together(rows, position, groups, weight=weight)
         # A frozen forest may read names, or more digits than are checked here.
         self._reads_given = frozen
         sample = _Sample(X if frozen else values, target, weight, together)
-        if weight is not None and self.counts != "oob":
-            sample = sample.part(np.flatnonzero(weight > 0))  # bags are known by positions
+        if self.counts != "oob":
+            sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         if self.counts == "oob":
             calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
         elif frozen or self.counts == "cross_fit":
@@ -356,11 +360,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             )
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        given = np.asarray(labels_given(self, y))
         values = validated(self, X, reset=True, **self._data_checks())
-        given = np.asarray(as_labels(y))
         if given.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
@@ -418,12 +419,12 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
         ``once`` is what a row counts in these, in trees that have ``seen`` it.
         """
-        y = sample.y
+        y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
             known = known._replace(held=None)  # squares of such targets lose what these differ by
         self.estimator_, self.bins_, self.moments_ = (
             model,
-            target_bins(y, self.n_bins),
+            target_bins(sample.y, self.n_bins, sample_weight=sample.weight),
             self._moments(known, sample, times),
         )
         self.forest_ = self._counted(known.trees, sample, once, seen)
@@ -638,7 +639,8 @@ def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:
         if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
             means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / drawn[is_leaf]
             apart = np.abs(means - tree.value[is_leaf, 0, 0])
-            agrees = bool((apart <= 1e-6 * (np.std(sample.y) + 1e-6 * np.abs(means))).all())
+            spread = np.std(sample.y[times.any(axis=1)])
+            agrees = bool((apart <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
         if not agrees:
             raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "

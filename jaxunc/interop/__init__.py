@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._any_model import ModelFile, from_any, is_model_file, library_of, read_model_file
+from ._any_model import ModelFile, class_weight_of, from_any, is_model_file, library_of, read_model_file
 from ._catboost import from_catboost
 from ._documents import UntestedVersionWarning
 from ._lightgbm import from_lightgbm

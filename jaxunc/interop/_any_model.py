@@ -1,5 +1,6 @@
 """Whatever is given, a live model or a file of any library, to the importer that knows it."""
 
+import json
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -36,6 +37,26 @@ class ModelFile(NamedTuple):
 
     library: str  # the library whose format it is
     model: Forest | AdditiveTrees
+
+
+def class_weight_of(model: Any) -> Any:
+    """Return what weighed the classes of two where another library grew a model, by position, or None.
+
+    XGBoost's and LightGBM's ``scale_pos_weight``, and LightGBM's ``is_unbalance``: ``"balanced"``.
+    """
+    library = library_of(model)
+    if library == "xgboost":
+        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        objective = json.loads(booster.save_config())["learner"]["objective"]
+        scale = float(objective.get("reg_loss_param", {}).get("scale_pos_weight", 1))
+    elif library == "lightgbm":
+        text = getattr(model, "booster_", model).model_to_string(num_iteration=1)
+        if "[is_unbalance: 1]" in text:
+            return "balanced"
+        scale = float(text.partition("[scale_pos_weight: ")[2].partition("]")[0] or 1)
+    else:
+        return None
+    return None if scale == 1 else {0: 1.0, 1: scale}
 
 
 def from_any(model: Any) -> Forest | AdditiveTrees:

@@ -216,8 +216,10 @@ def _with_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oob
         return rows, validation
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
-    apart = rows.as_groups(np.asarray(jax.random.uniform(key, (rows.n,))) < validation)
     weight = np.asarray(rows.weight)[: rows.n]
+    apart, weighing = np.zeros(rows.n, bool), np.flatnonzero(weight)
+    apart[weighing] = np.asarray(jax.random.uniform(key, (len(weighing),))) < validation
+    apart = rows.as_groups(apart)
     if not weight[apart].any() or not weight[~apart].any():
         raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
     return rows.with_weight(np.where(apart, 0, weight)), rows.with_weight(np.where(apart, weight, 0))

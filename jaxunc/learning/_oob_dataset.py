@@ -145,7 +145,7 @@ def oob_dataset(
         ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
         less the row's own label, which needs a bootstrap: for combiners of both counts.
     sample_weight
-        Weight of each row, in the loss and where out-of-bag counts are taken.
+        Weight of each row, in the loss and where out-of-bag counts are taken. Rows of weight 0 are left out.
     tree_mask
         Whether a tree counts a row, ``[rows trees]``; for ``"leave_one_out"`` only.
     n_folds
@@ -265,13 +265,13 @@ def rows_of(
         raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
     check_every_class(labels, position, weight)
-    rows = np.arange(len(position))
+    rows = np.flatnonzero(weight > 0)
     if len(rows) > max_rows:
-        rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
+        rows = rows[np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])]
     together = None
     if source != "held_out":  # whose labels no leaf counts
         # Values that scikit-learn would refuse are refused here, with the name of their column.
-        together = rows_together(encode_rows(X, forest.trees.columns).values, position, groups)
+        together = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
     data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, together)
     if source == "cross_fit":
         shown = cross_fitted(model, forest, data, counts, n_folds, random_state)
@@ -345,8 +345,8 @@ def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> S
     """Show each row the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
     alone = mask_of_each(model, len(data.y), data.X, data.y)
-    check_unseen(mask, alone, data.position, forest.class_labels)
-    own_mask = as_many_trees(mask, data.position, forest.n_classes)[data.rows]
+    check_unseen(mask, alone, data.position, forest.class_labels, data.weight)
+    own_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         return ShownCounts(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
@@ -373,13 +373,14 @@ def cross_fitted(
         raise ValueError(
             f"counts='both' needs out-of-bag counts, and {type(model).__name__} has no bootstrap: take counts='inbag'."
         )
-    if len(data.y) < n_folds:
-        raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
+    if (n_rows := int(np.sum(data.weight > 0))) < n_folds:
+        raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
     X, count_sets = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
     apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
+    apart = apart[data.weight[apart] > 0]
     if len(apart) < n_folds:
         raise ValueError(
-            f"{len(data.y)} rows in {len(apart)} groups do not make {n_folds} folds, since rows of one group (of "
+            f"{n_rows} rows in {len(apart)} groups do not make {n_folds} folds, since rows of one group (of "
             "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
             "of groups, and two groups at least."
         )

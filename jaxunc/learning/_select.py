@@ -207,12 +207,15 @@ def cross_fits(
         )
     check_fit_progress(progress)
     of_folds, of_fits = jax.random.split(checked_key(key))
-    n_folds = (5 if rows.n < MANY_ROWS else 2) if n_folds is None else n_folds
-    check_integer("n_folds", n_folds, 2)
-    if n_folds > rows.n:
-        raise ValueError(f"n_folds={n_folds} is more than there are rows, {rows.n}; pass fewer folds.")
-    fold = rows.as_groups(_folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds))
     weight = np.asarray(rows.weight, float)[: rows.n]
+    weighing = np.flatnonzero(weight)
+    n_folds = (5 if len(weighing) < MANY_ROWS else 2) if n_folds is None else n_folds
+    check_integer("n_folds", n_folds, 2)
+    if n_folds > len(weighing):
+        raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighing)}; pass fewer folds.")
+    fold = np.zeros(rows.n, int)
+    fold[weighing] = _folds(np.asarray(rows.y)[weighing], n_folds, of_folds)
+    fold = rows.as_groups(fold)
 
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str

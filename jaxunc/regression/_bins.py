@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_integer, check_numbers
+from jaxunc._checks import as_weights, check_integer, check_numbers
+from jaxunc._numerics import one_row
 from jaxunc.tables import NumbersLike
 
 from ._moments import checked_target
@@ -14,6 +15,8 @@ POINTS = 33
 """Number of quantiles that a bin keeps of its own values."""
 ENTRIES = 2**21
 """Number of values of a distribution function that are held at a time."""
+TIED = 1e-9
+"""Part of a sum of weights that decides nothing: rounding, and rows that weigh next to nothing."""
 
 
 class TargetBins(NamedTuple):
@@ -163,7 +166,26 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
     return found
 
 
-def target_bins(y: NumbersLike, n_bins: int = 20) -> TargetBins:
+def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return quantiles ``[levels]`` of values in ascending order, each of which comes as often as it weighs (> 0).
+
+    They are NumPy's, of the values so repeated: a mean over one row. Where all weigh less than 1, the heaviest is one.
+    """
+    if (weight == 1).all():
+        return np.quantile(values, levels)
+    unit, up_to = one_row(weight), np.cumsum(weight)
+    below = np.r_[0, up_to[:-1]]
+    found = np.empty(len(levels))
+    for i, start in enumerate(levels * (up_to[-1] - unit)):
+        first = min(int(np.searchsorted(up_to, start, side="right")), len(values) - 1)
+        part = slice(first, max(int(np.searchsorted(below, start + unit)), first + 1))
+        share = np.maximum(np.minimum(up_to[part], start + unit) - np.maximum(below[part], start), 0)
+        apart = values[part] - values[first]  # an atom's quantile is its value to the bit
+        found[i] = values[first] + share @ apart / (share.sum() or 1)
+    return found
+
+
+def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None) -> TargetBins:
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
@@ -177,6 +199,9 @@ def target_bins(y: NumbersLike, n_bins: int = 20) -> TargetBins:
     n_bins
         About how many bins; two at least. A value that makes up half a bin's share or more is an *atom*, with a bin of
         its own; the values between atoms are cut by quantiles, in as many bins as their share asks for.
+    sample_weight
+        How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 have no part in the bins, and
+        the codes of the nearest.
 
     Returns
     -------
@@ -188,7 +213,8 @@ def target_bins(y: NumbersLike, n_bins: int = 20) -> TargetBins:
     Raises
     ------
     ValueError, TypeError
-        If y is empty, not ``[instances]``, or holds what is no finite number; if n_bins < 2.
+        If y is empty, not ``[instances]``, masked, or holds what is no finite number; if n_bins < 2. If weights are
+        negative, not finite, of another length, or all 0.
 
     Notes
     -----
@@ -213,23 +239,30 @@ def target_bins(y: NumbersLike, n_bins: int = 20) -> TargetBins:
     target = checked_target(y, len(np.atleast_1d(np.asarray(y))))
     if not len(target):
         raise ValueError("y is empty; there is nothing to cut into bins.")
-    values, position, times = np.unique(target, return_inverse=True, return_counts=True)
-    share = len(target) / n_bins
-    is_atom = times >= max(share / 2, 2)
+    weight = as_weights(sample_weight, len(target))
+    if not (counts := weight > 0).any():
+        raise ValueError("sample_weight is 0 throughout; there is nothing to cut into bins.")
+    weight, (values, position) = weight[counts], np.unique(target[counts], return_inverse=True)
+    times = np.bincount(position, weight)
+    share = times.sum() / n_bins
+    is_atom = times >= max(share / 2, 2 * one_row(weight)) * (1 - TIED)
     starts = []
     for atom, places in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
         run = np.array(list(places))
         starts.append(run[0])
         if atom < 0:  # cut where equal parts of the rows end, by values
             rows = np.cumsum(times[run])
-            wanted = np.arange(1, max(1, round(rows[-1] / share))) * rows[-1] / max(1, round(rows[-1] / share))
-            starts += (run[0] + 1 + np.searchsorted(rows, wanted)).tolist()
+            n_parts = max(1, round(round(rows[-1] / share, 9)))
+            wanted = np.arange(1, n_parts) * rows[-1] / n_parts
+            starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
-    codes = code[position]
     below, above = values[first[1:] - 1], values[first[1:]]
     edges = below + (above - below) / 2
     edges = np.where(edges > below, edges, above)
-    inside = np.split(np.sort(target), np.cumsum(np.bincount(codes))[:-1])
-    table = np.stack([np.quantile(own, np.linspace(0, 1, POINTS)) for own in inside])
-    return TargetBins(edges, table, np.array([own.mean() for own in inside]), codes)
+    order, ends = np.argsort(position, kind="stable"), np.cumsum(np.bincount(code[position]))[:-1]
+    inside = [(values[position[rows]], weight[rows]) for rows in np.split(order, ends)]
+    levels = np.linspace(0, 1, POINTS)
+    table = np.stack([np.maximum.accumulate(weighted_quantiles(*own, levels)) for own in inside])
+    means = np.array([np.average(own, weights=times) for own, times in inside])
+    return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_within
+from jaxunc._numerics import one_row
 from jaxunc.combiners import Mean
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.tables import Columns
 
-from ._bins import TargetBins, checked_levels
+from ._bins import TargetBins, checked_levels, weighted_quantiles
 from ._moments import LeafMoments, Moments
 
 LAWS = ("learned", "residuals", "conformal", "bins")
@@ -31,8 +32,6 @@ row has a spread out of bag, new ones, of more trees, may have."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
 """Part of the leaves' whole spread that is added where nothing is learned."""
-POINTS_A_ROW = 4
-"""Number of residuals for each row, where rows have weights."""
 SHARE = 1e-12
 """What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
 
@@ -54,6 +53,8 @@ class NumberLaw(NamedTuple):
     """z in ascending order."""
     is_by_rank: bool
     """Whether quantiles of z are taken at the ranks of conformal prediction."""
+    weights: np.ndarray = np.zeros(0)
+    """How often each z counts; none where all count alike."""
 
     def spread(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
@@ -67,8 +68,11 @@ class NumberLaw(NamedTuple):
         if own is not None and self.weight == 0:
             return own
         assert moments is not None
-        z = np.array([_by_rank(self.residuals, level) for level in levels]) if self.is_by_rank else None
-        z = np.quantile(self.residuals, levels) if z is None else z
+        weights = self.weights if len(self.weights) else np.ones(len(self.residuals))
+        if self.is_by_rank:
+            z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
+        else:
+            z = weighted_quantiles(self.residuals, weights, levels)
         by_residuals = moments.mean[..., None] + self.spread(moments, xp)[..., None] * z
         if own is None or self.weight == 1:
             return by_residuals
@@ -84,6 +88,9 @@ def check_law(law: NumberLaw) -> None:
     z = law.residuals
     if z.ndim != 1 or z.dtype != np.float64 or not np.isfinite(z).all() or (np.diff(z) < 0).any():
         raise ValueError("residuals of a law are not finite numbers of float64 in ascending order.")
+    w = law.weights
+    if w.shape not in ((0,), z.shape) or w.dtype != np.float64 or not (np.isfinite(w) & (w > 0)).all():
+        raise ValueError("weights of a law are not finite numbers of float64 above 0, one for each residual.")
     if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
     if (law.weight > 0 and not len(z)) or (law.is_by_rank and law.weight != 1):
@@ -206,20 +213,29 @@ class BoundLaw:
         return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
 
 
-def _by_rank(residuals: np.ndarray, level: float) -> float:
-    """Return the residual up to which, or from which on, a new one lies as often as the level says, in expectation."""
+def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
+    """Return the residual up to which, or from which on, a new one lies as often as the level says, in expectation.
+
+    The new one weighs as much as `one_row`.
+    """
     n, upper = len(residuals), level >= 0.5
-    rank = math.ceil((n + 1) * level * (1 - SHARE)) if upper else math.floor((n + 1) * level * (1 + SHARE))
-    if not 1 <= rank <= n:
+    unit, up_to = one_row(weights), np.cumsum(weights)
+    total = up_to[-1] if n else 0.0
+    if upper:
+        place = int(np.searchsorted(up_to, (total + unit) * level * (1 - SHARE)))
+    else:
+        place = int(np.searchsorted(up_to - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
+    if not 0 <= place < n:
         tail = 1 - level if upper else level
         needed = (
             "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
         )
+        weigh = "" if (weights == unit).all() else f", which weigh {total / unit:.4g}"
         raise ValueError(
-            f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}; "
-            "pass more of them, or ask for less coverage."
+            f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}"
+            f"{weigh}; pass more of them, or ask for less coverage."
         )
-    return float(residuals[rank - 1])
+    return float(residuals[place])
 
 
 def fit_law(
@@ -248,10 +264,10 @@ def fit_law(
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     sample_weight
-        Of the rows ``[rows]``, ≥ 0; default 1. Ranks of conformal prediction count rows alike.
+        How often the rows count ``[rows]``, ≥ 0, in ranks, too; default 1. Equal ones are none.
     """
-    if law == "conformal" or sample_weight is None or not np.any(sample_weight != sample_weight[:1]):
-        sample_weight = None  # equal ones
+    if sample_weight is None or not np.any(sample_weight != sample_weight[:1]):
+        sample_weight = None
     apart = y - moments.mean
     error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
 
@@ -259,7 +275,8 @@ def fit_law(
         # Of what leaves hold alone: rows that are ranked have no part in what they are divided by.
         least = 1e-6 * (math.sqrt(spread) or 1.0)
         found = NumberLaw(weight, added, least, np.zeros(0), law == "conformal")
-        return found._replace(residuals=_in_order(apart / found.spread(moments), sample_weight))
+        residuals, weights = _in_order(apart / found.spread(moments), sample_weight)
+        return found._replace(residuals=residuals, weights=weights)
 
     if law == "conformal":
         return with_(1.0, FIXED_FLOOR * spread)
@@ -279,14 +296,14 @@ def fit_law(
     return best
 
 
-def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return residuals in ascending order; by weight, one comes as often as its share of four times their number."""
+def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return residuals that weigh something, in ascending order, and their weights; none of equal ones."""
     order = np.argsort(residuals, kind="stable")
     if weight is None:
-        return residuals[order]
-    up_to, n = np.cumsum(weight[order]), POINTS_A_ROW * len(order)
-    places = np.searchsorted(up_to, (np.arange(n) + 0.5) / n * up_to[-1])
-    return residuals[order[np.minimum(places, len(order) - 1)]]
+        return residuals[order], np.zeros(0)
+    order = order[weight[order] > 0]
+    weight = weight[order]
+    return residuals[order], weight if np.any(weight != weight[:1]) else np.zeros(0)
 
 
 def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:

@@ -222,7 +222,10 @@ class LeafMoments:
         variance = np.where(shrunk > 0, (size * variance + shrinkage * typical) / np.maximum(shrunk, 1e-300), typical)
         low, high = mean[is_leaf].min(), mean[is_leaf].max()
         self.centre = float(low + (high - low) / 2)
-        self.spread = float(typical + np.var(mean[is_leaf]))
+        # A leaf that weighs less than a row of those that grew it is a part of one.
+        part = np.minimum(size[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
+        middle = np.average(mean[is_leaf], weights=part)
+        self.spread = float(typical + np.average((mean[is_leaf] - middle) ** 2, weights=part))
         largest = max(high - low, math.sqrt(float(variance[is_leaf].max())))
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
@@ -446,8 +449,8 @@ def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.
     """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
-    target = target - (target.mean() if len(target) else 0)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
+    target = target - (target[weighs].mean() if (weighs := weights.any(axis=1)).any() else 0)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
     for t, leaf in enumerate(leaves.T):
         own = weights[:, min(t, weights.shape[1] - 1)]

@@ -46,6 +46,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     },
     Forest: {"further": {}},
     AdditiveTrees: {"averaged": False},
+    NumberLaw: {"weights": np.zeros(0)},
 }
 """Defaults of fields that files of the first versions lack."""
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
@@ -261,6 +262,7 @@ def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[st
 def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     """Return moments, bins or a law; a ValueError for what is none."""
     kind: Any = LeafTable if made is LeafMoments else made
+    fields = LATER_FIELDS.get(made, {}) | fields
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
     if made is LeafMoments:
         return LeafMoments.of(kept)
@@ -441,13 +443,14 @@ def law_of(fitted: dict[str, Any]) -> BoundLaw:
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether rows hold a probability and a class each; or there are none."""
+    """Return whether rows hold a probability and a class each, and perhaps a weight; or there are none."""
     if kept is None:
         return True
-    if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] != 2:
+    if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
         return False
-    own, position = kept.T
-    return bool(np.all((own >= 0) & (own <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)))
+    own, position, *weight = kept.T
+    sound = (own >= 0) & (own <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
+    return bool(np.all(sound) and all(np.all((part > 0) & np.isfinite(part)) for part in weight))
 
 
 def has_forest(name: str) -> bool:

@@ -1,0 +1,485 @@
+"""Weights are repeats: a row of weight 0 is as left out, and one of weight 2 is as two, whatever is made of rows.
+
+Growing is random, and its bags hold positions, so what can be compared exactly is not all:
+
+* ``what a row of weight 0 holds``: another target or label there changes no bit, in any mode, bags and all.
+* ``left out``: no bit, where rows of weight 0 are taken away before anything is drawn; of frozen forests, to rounding.
+* ``repeated``: to rounding, where the structure is given (a frozen forest) or grown without chance (a tree). Rows and
+  their repetitions are of one group, so that parts and folds are drawn alike. Out of bag nothing can be compared:
+  repeated rows are other positions, and so are their bags.
+* ``next to nothing``: weights of 1e-12 are 0 up to what can be seen, where leaves hold other rows, too.
+
+``JAXUNC_TEST_SEED`` draws other rows and weights.
+"""
+
+import os
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import jaxunc as ju
+from jaxunc.counting import TooFewUnseenError
+from jaxunc.decisions import Calibration
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveClassifier,
+    UncertainForestRegressor,
+)
+from jaxunc.learning import oob_dataset, select_combiner, stack_combiners
+from jaxunc.regression import LAWS, LeafMoments, Moments, check_law, fit_law, target_bins
+from tests._refusal import refusals
+
+SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
+N = 150
+KINDS = {
+    "zero": lambda rng: (rng.random(N) < 0.7).astype(float),
+    "integers": lambda rng: rng.integers(0, 4, N).astype(float),
+    "huge": lambda rng: np.where(rng.random(N) < 0.03, 500.0, 1.0),
+}
+"""Weights of rows, all of them numbers of repetitions."""
+SAME = {"rtol": 2e-5, "atol": 2e-6}
+EXACT = {"rtol": 1e-9, "atol": 1e-12}
+
+
+def drawn(kind: str = "zero") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, targets, classes and weights."""
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(N, 3)).astype(np.float32)
+    y = X[:, 0] + 0.5 * rng.normal(size=N)
+    y[:20] = 0.25  # an atom
+    return X, y, (y > 0.3).astype(int), KINDS[kind](rng)
+
+
+NEW = np.random.default_rng(99).normal(size=(40, 3)).astype(np.float32)
+GROWN_ON = np.random.default_rng(98).normal(size=(400, 3)).astype(np.float32)
+GROWN_FOR = GROWN_ON[:, 0] + 0.5 * np.random.default_rng(97).normal(size=400)
+
+
+def fit(estimator: Any, *data: Any, **how: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of copies, few rows and the like, which are tested elsewhere
+        return estimator.fit(*data, **how)
+
+
+def answers(model: Any) -> dict[str, np.ndarray]:
+    """Whatever a fitted estimator says of new rows."""
+    if isinstance(model, UncertainForestRegressor):
+        found = {
+            "quantiles": model.predict(NEW, quantiles=[0.1, 0.5, 0.9]),
+            "moments": np.array(model.moments_.answer(NEW)),
+        }
+        return found | {"law": np.array(model.law_[:3]), "edges": model.bins_.edges, "table": model.bins_.table}
+    found = {"probability": model.predict_proba(NEW)}
+    if hasattr(model, "forest_"):
+        found["prior"] = np.asarray(model.forest_.prior)
+    if hasattr(model, "calibration_"):
+        found["sets"] = model.predict_set(NEW, coverage=0.7)
+    if hasattr(model, "oob_score_"):
+        found["score"] = np.array(model.oob_score_)
+    return found
+
+
+def check_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], **tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in found.items():
+        np.testing.assert_allclose(array, expected[name], err_msg=name, **tolerance)
+
+
+# Given structures: all of this is exact, or equal to rounding.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.once
+def test_bins_of_weights(kind):
+    _, y, _, weight = drawn(kind)
+    found, expected = target_bins(y, 12, sample_weight=weight), target_bins(np.repeat(y, weight.astype(int)), 12)
+    for part, other in zip(found[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(part, other, **EXACT)
+    far = np.where(weight > 0, y, 1e3)
+    for least, tolerance in ((0.0, 0.0), (1e-12, 1e-6)):
+        weighed = target_bins(far, 12, sample_weight=np.where(weight > 0, weight, least))
+        for part, other in zip(weighed[:3], found[:3], strict=True):
+            np.testing.assert_allclose(part, other, atol=tolerance, rtol=0)
+
+
+@pytest.mark.once
+def test_bins_of_shares_are_those_of_rows():
+    """Weights that add to 1 cannot be numbers of rows."""
+    _, y, _, _ = drawn()
+    for part, other in zip(
+        target_bins(y, 12, sample_weight=np.full(N, 1 / N))[:3], target_bins(y, 12)[:3], strict=True
+    ):
+        np.testing.assert_allclose(part, other, **EXACT)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.once
+def test_laws_of_weights(law, kind):
+    _, y, _, weight = drawn(kind)
+    rng = np.random.default_rng(SEED + 1)
+    moments = Moments(y + rng.normal(size=N), rng.uniform(0.1, 1, N), rng.uniform(0, 0.3, N))
+    leaves = lambda rows: lambda levels: y[rows][:, None] + np.array(levels) - 0.5
+    of = lambda rows: (Moments(*(part[rows] for part in moments)), y[rows], leaves(rows), 1.0)
+    every, levels = np.arange(N), np.array([0.05, 0.3, 0.5, 0.95])
+    found = fit_law(law, *of(every), sample_weight=weight)
+    expected = fit_law(law, *of(np.repeat(every, weight.astype(int))))
+    np.testing.assert_allclose(found[:3], expected[:3], rtol=1e-9)
+    own = np.zeros((N, 4))
+    np.testing.assert_allclose(*(one.quantile(moments, levels, own) for one in (found, expected)), **EXACT)
+    y[weight == 0] = 1e6
+    little = fit_law(law, *of(every), sample_weight=np.where(weight > 0, weight, 1e-12))
+    # The mean square of what is 1e6 apart is a twelfth of nothing.
+    np.testing.assert_allclose(*(one.quantile(moments, levels, own) for one in (little, found)), atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.once
+def test_ranks_of_weights(kind, by_class):
+    _, _, label, weight = drawn(kind)
+    p = np.random.default_rng(SEED).dirichlet([1, 1], N)
+    rows = np.repeat(np.arange(N), weight.astype(int))
+    weighed = Calibration(Calibration.kept(p, label, weight=weight))
+    repeated = Calibration(Calibration.kept(p[rows], label[rows]))
+    for coverage in (0.5, 0.83, 0.9):
+        found, expected = (one.least(coverage, by_class, [0, 1]) for one in (weighed, repeated))
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments_of_weights(kind):
+    X, y, _, weight = drawn(kind)
+    forest = RandomForestRegressor(3, max_leaf_nodes=6, random_state=0).fit(GROWN_ON, GROWN_FOR)
+    rows = np.repeat(np.arange(N), weight.astype(int))
+    expected = LeafMoments(forest, X[rows], y[rows])
+    found = LeafMoments(forest, X, np.where(weight > 0, y, 1e6), weight=weight)
+    np.testing.assert_allclose(np.array(found.answer(NEW)), np.array(expected.answer(NEW)), **SAME)
+    assert found.spread == pytest.approx(expected.spread)
+
+
+def test_leaves_of_next_to_nothing_have_no_spread():
+    """A tree grown with weights of 1e-12 has leaves of such rows alone."""
+    X, y, _, weight = drawn()
+    y[weight == 0], tree = 1e3, DecisionTreeRegressor(min_samples_leaf=3, random_state=0)
+    little = LeafMoments(tree.fit(X, y, np.where(weight > 0, 1, 1e-12))).spread
+    assert little < 2 * LeafMoments(tree.fit(X[weight > 0], y[weight > 0])).spread
+
+
+# Estimators, mode by mode.
+
+REGRESSORS = {
+    "forest": lambda: RandomForestRegressor(5, max_leaf_nodes=8, random_state=0),
+    "tree": lambda: DecisionTreeRegressor(max_leaf_nodes=6, random_state=0),
+    "tree of absolute errors": lambda: DecisionTreeRegressor(max_leaf_nodes=6, criterion="absolute_error"),
+    "frozen": lambda: FrozenEstimator(
+        RandomForestRegressor(5, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR)
+    ),
+}
+CLASSIFIERS = {
+    "forest": lambda: RandomForestClassifier(8, max_leaf_nodes=8, random_state=0),
+    "balanced forest": lambda: RandomForestClassifier(8, max_leaf_nodes=8, class_weight="balanced", random_state=0),
+    "tree": lambda: DecisionTreeClassifier(max_leaf_nodes=6, random_state=0),
+    "bag": lambda: BaggingClassifier(DecisionTreeClassifier(max_leaf_nodes=6), 8, random_state=0),
+    "weighted bag": lambda: BaggingClassifier(
+        DecisionTreeClassifier(max_leaf_nodes=6, class_weight={0: 1, 1: 3}), 8, random_state=0
+    ),
+    "pipeline": lambda: make_pipeline(StandardScaler(), DecisionTreeClassifier(max_leaf_nodes=6, random_state=0)),
+    "frozen": lambda: FrozenEstimator(
+        RandomForestClassifier(8, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
+    ),
+}
+BAGS = ("forest", "bag", "weighted bag")  # those of balanced forests hold most rows of a class
+
+
+def regressor(name: str, law: str, counts: str) -> Any:
+    return UncertainForestRegressor(REGRESSORS[name](), law=law, counts=counts, n_bins=6, random_state=0)
+
+
+def classifier(name: str, kind: str, counts: str) -> Any:
+    if kind == "cautious":
+        return CautiousForestClassifier(CLASSIFIERS[name](), counts=counts, random_state=0)
+    return CombinedForestClassifier(CLASSIFIERS[name](), kind, counts=counts, random_state=0)
+
+
+MODES = [
+    ("numbers", name, law, counts)
+    for name in REGRESSORS
+    for law in LAWS
+    for counts in ("oob", "held_out", "cross_fit")
+    if (counts != "oob" or name == "forest") and (counts != "cross_fit" or name != "frozen")
+]
+MODES += [
+    ("classes", name, kind, counts)
+    for name in CLASSIFIERS
+    for kind in ("mean", "evidence", "cautious")
+    for counts in ("inbag", "train", "oob", "held_out")
+    if (counts != "oob" or name in BAGS) and (counts != "inbag" or name != "frozen")
+]
+OTHERS = {
+    "random trees": lambda: RandomDecisionTreesClassifier(4, random_state=0),
+    "transduction": lambda: TransductiveClassifier(GaussianNB()),
+}
+# A tree is grown alike from repeated rows, and a frozen forest not at all; parts are drawn by the classes of rows.
+GIVEN = [
+    mode
+    for mode in MODES
+    if mode[1] == "frozen" or (mode[1] == "tree" and (mode[0], mode[3]) != ("classes", "held_out"))
+]
+DROPPED = [mode for mode in MODES if mode[3] in ("held_out", "cross_fit") and mode[1] != "frozen"]
+
+
+def made(mode: tuple[str, str, str, str]) -> tuple[Any, int]:
+    """An estimator, and which of the drawn targets it is fitted to."""
+    what, *rest = mode
+    return (regressor(*rest), 1) if what == "numbers" else (classifier(*rest), 2)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=", ".join)
+@pytest.mark.exhaustive(keep=5)
+def test_what_a_row_of_weight_0_holds(mode):
+    X, *targets, weight = drawn()
+    estimator, which = made(mode)
+    y = targets[which - 1]
+    other = np.where(weight > 0, y, 1e3 if which == 1 else 1 - y)
+    found, expected = (answers(fit(estimator, X, target, weight)) for target in (other, y))
+    check_same(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.exhaustive(keep=1)
+def test_what_a_row_of_weight_0_holds_without_counts(name):
+    X, _, y, weight = drawn()
+    there = weight > 0
+    found = answers(fit(OTHERS[name](), X, np.where(there, y, 1 - y), sample_weight=weight))
+    check_same(found, answers(fit(OTHERS[name](), X, y, sample_weight=weight)), rtol=0, atol=0)
+    check_same(found, answers(fit(OTHERS[name](), X[there], y[there])), **SAME)
+
+
+@pytest.mark.parametrize("mode", DROPPED, ids=", ".join)
+@pytest.mark.exhaustive(keep=3)
+def test_a_row_of_weight_0_is_left_out(mode):
+    X, *targets, weight = drawn("integers")
+    estimator, which = made(mode)
+    y, there = targets[which - 1], weight > 0
+    found = answers(fit(estimator, X, y, weight))
+    check_same(found, answers(fit(estimator, X[there], y[there], weight[there])), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", GIVEN, ids=", ".join)
+@pytest.mark.exhaustive(keep=6)
+def test_a_row_of_weight_2_is_two(mode, kind):
+    X, *targets, weight = drawn(kind)
+    estimator, which = made(mode)
+    y, rows = targets[which - 1], np.repeat(np.arange(N), weight.astype(int))
+    found = answers(fit(estimator, X, y, weight, groups=np.arange(N)))
+    check_same(found, answers(fit(estimator, X[rows], y[rows], groups=rows)), **SAME)
+
+
+# The learned law reads bins that are counted in folds, which are drawn of all rows.
+FROZEN = [mode for mode in GIVEN if mode[1] == "frozen" and mode[2] != "learned"]
+
+
+@pytest.mark.parametrize("mode", FROZEN, ids=", ".join)
+@pytest.mark.exhaustive(keep=2)
+def test_a_row_of_next_to_nothing_is_left_out(mode):
+    X, *targets, weight = drawn()
+    estimator, which = made(mode)
+    y = targets[which - 1]
+    y = np.where(weight > 0, y, 1e3 if which == 1 else 1 - y)
+    found, expected = (answers(fit(estimator, X, y, np.where(weight > 0, 1.0, w))) for w in (1e-12, 0))
+    check_same(found, expected, rtol=1e-3, atol=1e-3)
+
+
+# What is learned.
+
+
+@pytest.mark.parametrize("source", ["held_out", "leave_one_out", "cross_fit"])
+@pytest.mark.exhaustive(keep=1)
+def test_rows_of_weight_0_are_not_learned_from(source):
+    """Rows, losses and folds; to rounding, as other numbers of rows are padded to other shapes."""
+    X, _, y, weight = drawn("integers")
+    there = weight > 0
+    model: Any = RandomForestClassifier(8, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
+    if source == "leave_one_out":
+        model = ju.count_leaves(ju.from_sklearn(model), X, y.astype(bool), sample_weight=weight)
+    odd = np.where(there, y, 1 - y).astype(bool)
+    rows = oob_dataset(model, X, odd, source=source, sample_weight=weight)
+    left = oob_dataset(model, X[there], y[there].astype(bool), source=source, sample_weight=weight[there])
+    assert len(rows) == len(left) == there.sum()
+    kept = left.with_weight(np.where(np.arange(len(left)) < 90, 1, 0))
+    candidates = {"smooth": ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2)), "pool": ju.LearnedPool(left.prior)}
+    for learn in (select_combiner, stack_combiners):
+        found, expected = (learn(candidates, one, n_folds=2).losses for one in (rows, left))
+        assert found == pytest.approx(expected, rel=1e-4)
+    assert select_combiner(candidates, kept, n_folds=2).losses["smooth"] > 0
+
+
+# What weighed the growing weighs the counting.
+
+WEIGHTS_OF_CLASSES = {"by label": {0: 1.0, 1: 4.0}, "balanced": "balanced", "balanced_subsample": "balanced_subsample"}
+WEIGHED = {
+    "random forest": lambda w: RandomForestClassifier(30, max_leaf_nodes=5, class_weight=w, random_state=0),
+    "extra trees": lambda w: ExtraTreesClassifier(10, max_leaf_nodes=5, class_weight=w, random_state=0),
+    "extra trees with bags": lambda w: ExtraTreesClassifier(
+        30, max_leaf_nodes=5, class_weight=w, bootstrap=True, random_state=0
+    ),
+    "tree": lambda w: DecisionTreeClassifier(max_leaf_nodes=5, class_weight=w, random_state=0),
+    "bag": lambda w: BaggingClassifier(DecisionTreeClassifier(max_leaf_nodes=5, class_weight=w), 30, random_state=0),
+    "pipeline": lambda w: make_pipeline(StandardScaler(), WEIGHED["random forest"](w)),
+    "pipeline of a bag": lambda w: make_pipeline(StandardScaler(), WEIGHED["bag"](w)),
+}
+BALANCES_BAGS = ("random forest", "extra trees", "extra trees with bags", "pipeline")
+CELLS = [
+    (name, weights, counts, frozen, weighted)
+    for name in WEIGHED
+    for weights in WEIGHTS_OF_CLASSES
+    for counts in ("train", "oob", "held_out")
+    for frozen in (False, True)
+    for weighted in (False, True)
+    if (weights != "balanced_subsample" or name in BALANCES_BAGS)
+    and (counts != "oob" or "bag" in name or name == "random forest")
+    and (counts != "held_out" or not frozen)
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "counts", "frozen", "weighted"), CELLS, ids=lambda one: str(one).replace("_", " ")
+)
+@pytest.mark.exhaustive(keep=6)
+def test_class_weights_weigh_the_counts(name, weights, counts, frozen, weighted):
+    """The prior is that of the trees' own counts: exactly, without bags and parts; else as near as chance lets it."""
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    y = np.array([7, 9])[(X[:, 0] + rng.normal(size=400) > 0.8).astype(int)]
+    sample_weight = rng.integers(1, 4, 400).astype(float) if weighted else None
+    given = WEIGHTS_OF_CLASSES[weights]
+    if not isinstance(given, str) and "bag" not in name.replace("with bags", ""):
+        given = {7: 1.0, 9: 4.0}  # a bag tells its trees positions
+    model = WEIGHED[name](given)
+    how = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if frozen:
+        last = {} if not how else ({f"{model.steps[-1][0]}__sample_weight": sample_weight} if "pipe" in name else how)
+        model = FrozenEstimator(model.fit(X, y, **last))
+    own = fit(CombinedForestClassifier(model, "mean", random_state=0), X, y, **how)
+    found = None
+    with suppress(TooFewUnseenError):  # bags that are drawn by weight hold most rows of the rare class
+        found = fit(CombinedForestClassifier(model, "mean", counts=counts, random_state=0), X, y, **how)
+    if found is None:
+        assert counts == "oob"
+        return
+    exact = counts == "train" and name in ("extra trees", "tree")
+    near = {"rtol": 1e-6} if exact else {"atol": 0.06}
+    np.testing.assert_allclose(np.asarray(found.forest_.prior), np.asarray(own.forest_.prior), **near)
+    if exact:
+        np.testing.assert_allclose(found.predict_proba(X), own.predict_proba(X), rtol=1e-4, atol=1e-6)
+
+
+def of_xgboost(**weighed: Any) -> Any:
+    return pytest.importorskip("xgboost").XGBRFClassifier(n_estimators=4, max_depth=3, **weighed)
+
+
+def of_lightgbm(**weighed: Any) -> Any:
+    bags = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "verbose": -1}
+    return pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=4, num_leaves=6, **bags, **weighed)
+
+
+LIBRARIES = {
+    "xgboost": lambda: of_xgboost(scale_pos_weight=3.0),
+    "lightgbm": lambda: of_lightgbm(scale_pos_weight=3.0),
+    "lightgbm, unbalanced": lambda: of_lightgbm(is_unbalance=True),
+    "lightgbm, by label": lambda: of_lightgbm(class_weight={7: 1.0, 9: 3.0}),
+    "lightgbm, balanced": lambda: of_lightgbm(class_weight="balanced"),
+}
+
+
+# Weights of scikit-learn's kind are those of rows, which no booster keeps.
+FORMS = [(name, form) for name in LIBRARIES for form in ("unfitted", "frozen")]
+FORMS += [(name, "booster") for name in ("xgboost", "lightgbm", "lightgbm, unbalanced")]
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+@pytest.mark.exhaustive(keep=2)
+def test_weights_of_other_libraries_weigh_the_counts(name, form):
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    label = (X[:, 0] + rng.normal(size=400) > 0.8).astype(int)
+    y = label if name == "xgboost" else np.array([7, 9])[label]
+    model = LIBRARIES[name]()
+    if form != "unfitted":
+        model.fit(X[:200], y[:200])
+        if form == "booster":
+            model, y = (model.get_booster() if name == "xgboost" else model.booster_), label
+        model = FrozenEstimator(model)
+    found = fit(CombinedForestClassifier(model, "mean", counts="held_out", random_state=0), X[200:], y[200:])
+    share = label[200:].mean()
+    weighed = 0.5 if "balanced" in name else 3 * share / (1 + 2 * share)
+    near = 1e-6 if form != "unfitted" else 0.03  # of a part of the rows
+    np.testing.assert_allclose(np.asarray(found.forest_.prior)[1], weighed, atol=near)
+
+
+# Files, and what is refused.
+
+
+def test_files_keep_weights(tmp_path):
+    X, y, label, weight = drawn("integers")
+    models = {"numbers": regressor("forest", "conformal", "oob"), "classes": classifier("bag", "mean", "oob")}
+    for name, target in (("numbers", y), ("classes", label)):
+        model = fit(models[name], X, target, weight)
+        ju.save(tmp_path / name, model)
+        again = ju.load(tmp_path / name)
+        if name == "numbers":
+            assert len(model.law_.weights) == len(model.law_.residuals)
+            found, expected = (one.predict(NEW, quantiles=[0.1, 0.9]) for one in (again, model))
+        else:
+            assert model.calibration_.shape[1] == 3
+            found, expected = (one.predict_set(NEW, coverage=0.7) for one in (again, model))
+        np.testing.assert_array_equal(found, expected)
+
+
+ROWS, TARGETS, LABELS, _ = drawn()
+EVERY, NONE = np.ones(N), np.zeros(N)
+LAW = fit_law("residuals", Moments(*np.ones((3, 3))), np.arange(3.0), None, 1.0, sample_weight=np.arange(1.0, 4))
+MASKED = np.ma.masked_less(TARGETS, 0)
+test_refusals = refusals(
+    ("bins, no weight", lambda: target_bins(TARGETS, sample_weight=NONE), "sample_weight is 0 throughout"),
+    ("bins, negative", lambda: target_bins(TARGETS, sample_weight=-EVERY), "finite numbers >= 0"),
+    ("bins, length", lambda: target_bins(TARGETS, sample_weight=EVERY[1:]), "one number per instance"),
+    ("bins, masked", lambda: target_bins(MASKED), "y is a masked array", TypeError),
+    (
+        "held out, no weight",
+        lambda: classifier("tree", "mean", "held_out").fit(ROWS, LABELS, NONE),
+        "zero throughout|at least one non-zero",  # in words of scikit-learn 1.9
+    ),
+    (
+        "one row that weighs",
+        lambda: regressor("tree", "bins", "held_out").fit(ROWS, TARGETS, np.eye(N)[0]),
+        "n_samples = 1",
+    ),
+    ("masked numbers", lambda: regressor("forest", "bins", "oob").fit(ROWS, MASKED), "y is a masked array, of which"),
+    ("masked classes", lambda: classifier("tree", "mean", "train").fit(ROWS, MASKED > 0), "masked: missing, as NaN is"),
+    (
+        "ranks",
+        lambda: Calibration(np.array([[0.5, 0, 3], [0.5, 1, 0.5]], np.float32)).least(0.9, False, [0, 1]),
+        "needs 9 calibration rows, and there are 2, which weigh 3.5",
+    ),
+    (
+        "ranks of numbers",
+        lambda: LAW._replace(is_by_rank=True).quantile(Moments(*np.ones((3, 1))), np.array([0.95]), None),
+        "needs 19 calibration rows, and there are 3, which weigh 6",
+    ),
+    ("a law's weights", lambda: check_law(LAW._replace(weights=-LAW.weights)), "weights of a law"),
+    ("a law's number of weights", lambda: check_law(LAW._replace(weights=LAW.weights[1:])), "one for each residual"),
+)
