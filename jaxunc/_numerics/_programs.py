@@ -76,7 +76,7 @@ Made = TypeVar("Made")
 class KeptWhileAlive(Generic[Made]):
     """Results by the identity of the arrays that they were made of; forgotten as soon as one of those is gone.
 
-    They are made of known values, at once also where someone's program is being traced: no result belongs to a trace.
+    Of NumPy's arrays that may be written to nothing is kept. They are made of known values, at once also where someone's program is being traced: no result belongs to a trace.
     ``most``: how many results are kept at a time, the newest.
     """
 
@@ -92,6 +92,8 @@ class KeptWhileAlive(Generic[Made]):
             return found[0]
         with outside_traces():
             made = make()
+        if any(isinstance(array, np.ndarray) and array.flags.writeable for array in arrays):
+            return made  # what they hold may be another thing the next time
         if self._most is not None and len(self._results) >= self._most and (oldest := next(iter(self._results), None)):
             self._results.pop(oldest, None)
         self._results[key] = (made,)
@@ -101,6 +103,25 @@ class KeptWhileAlive(Generic[Made]):
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+def copy_in(values: Any, dtype: Any = None) -> Array:
+    """Return `jax.numpy.asarray` of values, of the host's arrays a copy: who gave them may write there afterwards.
+
+    JAX shares the memory of an aligned array on a CPU, and may compute after a call has returned.
+    """
+    if not isinstance(values, _OF_NO_MEMORY) and not hasattr(values, "__jax_array__"):
+        values = np.array(values)
+    return jax.numpy.asarray(values, dtype)
+
+
+_OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
+
+
+def default_platform() -> str:
+    """Return the platform of the device that computes: what `jax.default_device` names, else JAX's own choice."""
+    device = _settings.jax_default_device
+    return device if isinstance(device, str) else jax.default_backend() if device is None else device.platform
 
 
 def cores() -> int:

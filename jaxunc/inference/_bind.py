@@ -16,7 +16,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
+from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -102,6 +102,8 @@ def bind(
     """
     combiner = as_combiner(combiner)
     check_is_forest(forest)
+    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, combiner))):  # which may be written to
+        forest, combiner = jax.tree.map(copy_in, (forest, combiner))
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:

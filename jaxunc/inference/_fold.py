@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
-from jaxunc._numerics import along_instances, jit, own_settings
+from jaxunc._numerics import along_instances, copy_in, jit, own_settings
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
@@ -202,6 +202,7 @@ def fold(
             "returns answers any number in a program that is exported."
         )
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    tree_mask = None if tree_mask is None else copy_in(tree_mask)
     check_bool("missing", missing)
     for values in jax.tree.leaves(leaf_table):
         check_numbers("leaf_table", values)

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
+from jaxunc._numerics import along_instances, counts_dtype, default_platform, jit, narrowest_dtype
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
 
@@ -127,7 +127,7 @@ def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances fe
     values = encode_rows(X, trees.columns, infinite=True).values
     if isinstance(values, SparseRows):
         return values
-    return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
+    return None if isinstance(values, jax.Array) and default_platform() != "cpu" else np.asarray(values)
 
 
 def leaf_index_on_host(
@@ -143,7 +143,7 @@ def leaf_index_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
         cut(len(values), bounded(shapes, values), 1),
         1,
-        ahead=jax.default_backend() != "cpu",
+        ahead=default_platform() != "cpu",
     )
 
 

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import take, take_rows
+from jaxunc._numerics import default_platform, take, take_rows
 from jaxunc.forest import Trees
 
 from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
@@ -51,7 +51,7 @@ Walk = Literal["blocks", "levels"]
 
 def default_walk() -> Walk:
     """The walk for the default backend."""
-    return "blocks" if jax.default_backend() == "cpu" else "levels"
+    return "blocks" if default_platform() == "cpu" else "levels"
 
 
 def are_few(block: int, n_trees: int) -> bool:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_integer, check_key, check_one_of
-from jaxunc._numerics import ceil_div, cores, own_settings, power_of_two
+from jaxunc._numerics import ceil_div, cores, default_platform, own_settings, power_of_two
 from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
@@ -172,7 +172,7 @@ def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // smallest)
-    chunked = jax.default_backend() == "cpu"
+    chunked = default_platform() == "cpu"
     lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
     return Shape(
         n_trees=power_of_two(n_trees),
@@ -199,4 +199,4 @@ def _check_cells(shape: Shape, sample: EncodedSample) -> None:
 
 def _threads() -> int:
     """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
-    return cores() if jax.default_backend() == "cpu" else 1
+    return cores() if default_platform() == "cpu" else 1
