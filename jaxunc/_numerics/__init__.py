@@ -41,6 +41,7 @@ from ._programs import (
     padded_rows,
     power_of_two,
     same_rank,
+    varying_as,
     whole,
 )
 from ._special import (

@@ -147,7 +147,7 @@ class AdditiveTrees(PickledModule):
             As a bound forest does, where columns are not the model's or hold no numbers.
         """
         if not is_concrete(self, X):
-            return along_instances(self._traced_raw, encode_traced(X, self.columns))
+            return along_instances(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
         return self._raw(encode_rows(X, self.columns, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:

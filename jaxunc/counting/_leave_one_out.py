@@ -1,7 +1,6 @@
 """Answers for the instances that were counted, each from counts without itself."""
 
 import dataclasses
-from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -115,8 +114,8 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        each = partial(_answer_without_own, forest, plan, combiner)
-        return along_instances(each, values, labels, weights, mask)
+        each = lambda beside, *rows: _answer_without_own(*beside, *rows)  # noqa: E731
+        return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
     groups = rows_together(whole, np.asarray(labels), groups)
     weights = as_weights(sample_weight, n)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.

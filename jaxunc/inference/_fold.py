@@ -212,7 +212,7 @@ def fold(
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
-    merged = along_instances(lambda x, mask: _fold_jitted(spec, plan, planes, scalars, x, mask), X, tree_mask)
+    merged = along_instances(partial(_fold_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
     return rejoin(layout, *merged)
 
 
@@ -336,3 +336,7 @@ _fold.defvjp(_forward, _backward)
 
 
 _fold_jitted = jit(_fold, static_argnums=0)
+
+
+def _fold_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
+    return _fold_jitted(spec, *beside, x, mask)

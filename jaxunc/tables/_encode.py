@@ -6,7 +6,6 @@ what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are look
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -132,7 +131,7 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
         data, _ = encode_instances(data, columns, name, infinite=True)
         return copy_in(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    traced = data if columns.cuts is None else along_instances(partial(_with_codes, columns), data)
+    traced = data if columns.cuts is None else along_instances(lambda _, x: _with_codes(columns, x), data)
     return jnp.asarray(traced, jnp.float32)
 
 
