@@ -212,11 +212,14 @@ def varying_as(array: Any, carry: Any) -> Any:
 
     An array of instances differs between the devices of some axes, and so does all that is computed of it.
     """
-    axes = getattr(jax.typeof(array), "vma", frozenset())
+    axes = _varying(array)
     if not axes:
         return carry
-    missing = lambda part: tuple(axes - jax.typeof(part).vma)  # noqa: E731
-    return jax.tree.map(lambda part: jax.lax.pcast(part, missing(part), to="varying") if missing(part) else part, carry)
+    return jax.tree.map(lambda part: jax.lax.pcast(part, tuple(axes - _varying(part)), to="varying"), carry)
+
+
+def _varying(array: Any) -> frozenset[str]:
+    return getattr(getattr(jax.typeof(array), "manual_axis_type", None), "varying", frozenset())
 
 
 def whole(array: Any) -> Any:
