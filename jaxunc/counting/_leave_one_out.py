@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, less_own
+from jaxunc._numerics import along_instances, counts_dtype, less_own, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
@@ -137,6 +137,7 @@ def leave_one_out(
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
 
+@own_settings()
 def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
     """Answer without what each row counts in its leaves: its weight, or without weights what ``labels`` hold."""
     values = jnp.asarray(values)

@@ -215,7 +215,8 @@ def fold(
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
     merged = along_instances(partial(_fold_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
-    return rejoin(layout, *merged)
+    with own_settings():  # NaN is what a masked tree has where values are collected
+        return rejoin(layout, *merged)
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
