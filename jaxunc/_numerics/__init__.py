@@ -33,13 +33,16 @@ from ._programs import (
     KeptWhileAlive,
     along_instances,
     ceil_div,
+    copy_in,
     cores,
+    default_platform,
     jit,
     multiple_of,
     own_settings,
     padded_rows,
     power_of_two,
     same_rank,
+    varying_as,
     whole,
 )
 from ._special import (

@@ -9,7 +9,7 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import as_native, check_class_axis, check_counts, check_numbers, is_concrete
 
-from ._programs import power_of_two
+from ._programs import copy_in, power_of_two
 from ._sums import float_dtype
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
@@ -32,7 +32,7 @@ def as_counts(counts) -> Num[Array, "..."]:
             limits = np.iinfo(narrow)
             if counts.min() < limits.min or counts.max() > limits.max:
                 counts = counts.astype(jnp.result_type(float))
-    counts = jnp.asarray(counts)
+    counts = copy_in(counts)
     if counts.dtype == jnp.bool_:
         return counts.astype(jnp.int32)
     narrow_float = jnp.issubdtype(counts.dtype, jnp.floating) and counts.dtype.itemsize < 4

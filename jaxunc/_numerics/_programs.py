@@ -76,7 +76,8 @@ Made = TypeVar("Made")
 class KeptWhileAlive(Generic[Made]):
     """Results by the identity of the arrays that they were made of; forgotten as soon as one of those is gone.
 
-    They are made of known values, at once also where someone's program is being traced: no result belongs to a trace.
+    Of NumPy's arrays that may be written to nothing is kept. Results are made of known values, at once also where
+    someone's program is being traced: none belongs to a trace.
     ``most``: how many results are kept at a time, the newest.
     """
 
@@ -92,6 +93,8 @@ class KeptWhileAlive(Generic[Made]):
             return found[0]
         with outside_traces():
             made = make()
+        if any(isinstance(array, np.ndarray) and array.flags.writeable for array in arrays):
+            return made  # what they hold may be another thing the next time
         if self._most is not None and len(self._results) >= self._most and (oldest := next(iter(self._results), None)):
             self._results.pop(oldest, None)
         self._results[key] = (made,)
@@ -101,6 +104,25 @@ class KeptWhileAlive(Generic[Made]):
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+def copy_in(values: Any, dtype: Any = None) -> Array:
+    """Return `jax.numpy.asarray` of values, of the host's arrays a copy: who gave them may write there afterwards.
+
+    JAX shares the memory of an aligned array on a CPU, and may compute after a call has returned.
+    """
+    if not isinstance(values, _OF_NO_MEMORY) and not hasattr(values, "__jax_array__"):
+        values = np.array(values)
+    return jax.numpy.asarray(values, dtype)
+
+
+_OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
+
+
+def default_platform() -> str:
+    """Return the platform of the device that computes: what `jax.default_device` names, else JAX's own choice."""
+    device = _settings.jax_default_device
+    return device if isinstance(device, str) else jax.default_backend() if device is None else device.platform
 
 
 def cores() -> int:
@@ -136,33 +158,45 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
 
-def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Return ``function(*arrays)``, whose arrays, and results but for some, have the instances as their first axis.
+def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
+    """Return ``function(beside, *arrays)``; the arrays, and most results, have the instances as their first axis.
 
     Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
     device runs the function on the instances that lie there, and asks no other: the types within it would else have to
-    say of each operation where its result lies. The function answers for each instance alone. It may close over traced
-    arrays, which every device has whole. An array may be None. Raises a ValueError if `jax.vmap` maps over instances.
+    say of each operation where its result lies. The function answers for each instance alone. What is ``beside`` the
+    arrays, a pytree, every device has whole. An array may be None. Raises a ValueError if `jax.vmap` maps over
+    instances.
     """
-    mesh, axes = _mesh_of(arrays)
-    given = [array for array in arrays if array is not None]
+    leaves, structure = jax.tree.flatten(beside)
+    laid = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
+    (mesh, axes), given = _mesh_of(arrays), [array for array in arrays if array is not None]
+    mesh = _mesh_of([leaves[i] for i in laid])[0] if mesh is None else mesh
     if mesh is None or len({array.shape[:1] for array in given}) != 1:  # the function says what is wrong
-        return function(*arrays)
+        return function(beside, *arrays)
+
+    def on_each(parts: list[Any], *arrays: Any) -> Any:
+        on_device = dict(zip(laid, parts, strict=True))
+        filled = [on_device.get(i, leaf) for i, leaf in enumerate(leaves)]
+        return function(jax.tree.unflatten(structure, filled), *arrays)
+
     spec = PartitionSpec(axes)
     # Other axes than that of instances are brought together: a tree may test any column.
     placed = [array if array is None else _placed(array, mesh, spec) for array in arrays]
+    parts = [_placed(leaves[i], mesh, PartitionSpec()) for i in laid]
     share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
     # What has another shape for one instance more has the instances as its first axis.
-    own, more = (jax.eval_shape(function, *(_like(array, rows) for array in arrays)) for rows in (share, share + 1))
+    like = lambda rows: [_like(array, rows) for array in arrays]  # noqa: E731
+    own, more = (jax.eval_shape(partial(function, beside), *like(rows)) for rows in (share, share + 1))
     results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, more)
-    settings: dict[str, Any] = {"mesh": mesh, "in_specs": tuple(spec for _ in arrays), "out_specs": results}
+    in_specs = ([PartitionSpec() for _ in parts], *(spec for _ in arrays))
+    settings: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": results}
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
     if len(explicit) < len(kinds):  # else none is named: under `vmap` along an axis JAX takes that one away
         settings["axis_names"] = explicit
-    mapped: Any = jax.shard_map(function, check_vma=False, **settings)
+    mapped: Any = jax.shard_map(on_each, check_vma=False, **settings)
     try:
-        return mapped(*placed)
+        return mapped(parts, *placed)
     except Exception as error:
         if type(error).__name__ != "ShardingTypeError":  # which has no public name
             raise
@@ -171,6 +205,21 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
             "a mesh with explicit axes divides the rows that jax.vmap maps over: JAX takes the axes for explicit "
             "within each row, too, where no tree can be walked. Pass all rows in one call instead of mapping over them."
         ) from error
+
+
+def varying_as(array: Any, carry: Any) -> Any:
+    """Return what a loop over instances starts with, of the type that it ends with: `jax.shard_map` compares the two.
+
+    An array of instances differs between the devices of some axes, and so does all that is computed of it.
+    """
+    axes = _varying(array)
+    if not axes:
+        return carry
+    return jax.tree.map(lambda part: jax.lax.pcast(part, tuple(axes - _varying(part)), to="varying"), carry)
+
+
+def _varying(array: Any) -> frozenset[str]:
+    return getattr(getattr(jax.typeof(array), "manual_axis_type", None), "varying", frozenset())
 
 
 def whole(array: Any) -> Any:

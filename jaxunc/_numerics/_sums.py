@@ -15,6 +15,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Int32, Num, Shaped, UInt32
 
+from ._programs import default_platform
+
 _TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
 
 
@@ -206,7 +208,7 @@ def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
     """Return the sum of the values (≥ 0, ``largest`` in all at most) before each place; n is a multiple of 64."""
-    if jax.default_backend() != "cpu" or largest >= 2**24:
+    if default_platform() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
     rows = values.reshape(-1, 64).astype(jnp.float32)

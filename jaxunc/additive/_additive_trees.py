@@ -147,7 +147,7 @@ class AdditiveTrees(PickledModule):
             As a bound forest does, where columns are not the model's or hold no numbers.
         """
         if not is_concrete(self, X):
-            return along_instances(self._traced_raw, encode_traced(X, self.columns))
+            return along_instances(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
         return self._raw(encode_rows(X, self.columns, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
@@ -173,7 +173,9 @@ class AdditiveTrees(PickledModule):
 
     def staged(self, X: InstancesLike) -> Iterator[Float[Array, "instances outputs"]]:
         """Yield the sums after every stage, the base included: what `raw` gives is the last. X, errors: see `raw`."""
-        values = self.leaf_values(X)
+        return self._staged(self.leaf_values(X))
+
+    def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
         total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):

@@ -6,7 +6,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_numbers, check_within, is_concrete
-from jaxunc._numerics import float_dtype, jit, safe_divide, same_rank
+from jaxunc._numerics import copy_in, float_dtype, jit, safe_divide, same_rank
 
 
 def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
@@ -104,7 +104,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     """
     masses = checked(masses)
     check_within("reliability", reliability, "[0, 1]", ": the probability that the source is right", shape=None)
-    reliability = jnp.asarray(reliability, masses.dtype)
+    reliability = copy_in(reliability, masses.dtype)
     try:
         np.broadcast_shapes(masses.shape[:-1], reliability.shape)
     except ValueError:
@@ -188,7 +188,7 @@ def _distance(masses, other):
 def checked(masses: Array | np.ndarray, *, trees: bool = False, name: str = "masses") -> Float[Array, "... sets"]:
     """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
     check_numbers(name, masses)
-    masses = jnp.asarray(masses)
+    masses = copy_in(masses)
     expected = "[... trees sets]" if trees else "[... sets]"
     if masses.ndim < 1 + trees or masses.shape[-1] < 4:
         raise ValueError(

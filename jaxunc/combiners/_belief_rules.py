@@ -19,7 +19,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_within
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import copy_in, float_dtype
 from jaxunc._types import PyTree
 from jaxunc.scorers import class_one, support
 from jaxunc.tables import NumbersLike
@@ -49,7 +49,7 @@ class BeliefRule(Combiner[Answer]):
         check_within("eps", eps, "[0, 1)", ": it is the smallest mass of ignorance of a leaf")
         if reliability is not None:
             check_within("reliability", reliability, "[0, 1]", ": 1 trusts a tree fully, 0 ignores it", shape=None)
-            reliability = jnp.asarray(reliability, float_dtype(reliability))
+            reliability = copy_in(reliability, float_dtype(reliability))
             if reliability.ndim > 1:
                 raise ValueError(
                     f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
@@ -60,7 +60,7 @@ class BeliefRule(Combiner[Answer]):
                 f"prior has shape {shape}; pass the probability of class 1, or those of both classes. For "
                 "other priors by class: OneVsRest of a list of combiners."
             )
-        self.eps = jnp.asarray(eps, float_dtype(eps))
+        self.eps = copy_in(eps, float_dtype(eps))
         self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
         self.reliability = reliability
         self.normalized = bool(normalized)

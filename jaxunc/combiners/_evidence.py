@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
-from jaxunc._numerics import float_dtype, log_softmax, sum_in_order, two_floats
+from jaxunc._numerics import copy_in, float_dtype, log_softmax, sum_in_order, two_floats
 from jaxunc._types import PyTree
 from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
@@ -77,12 +77,12 @@ class EvidenceAccumulation(Combiner[Answer]):
         check_within("smoothing", smoothing, "[0, inf)", "; the paper uses 0.1")
         check_bool("smooth_to_prior", smooth_to_prior)
         dtype = float_dtype(prior, smoothing)
-        prior = jnp.asarray(prior, dtype)
+        prior = copy_in(prior, dtype)
         prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
         check_probability_vector(prior, prior.shape[-1])
         # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
         self.log_prior = jnp.log(prior)
-        self.smoothing = jnp.asarray(smoothing, dtype)
+        self.smoothing = copy_in(smoothing, dtype)
         self.prior_term = prior_term
         self.smooth_to_prior = bool(smooth_to_prior)
 

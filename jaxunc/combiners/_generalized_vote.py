@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from jaxunc._checks import check_one_of, check_within
-from jaxunc._numerics import TwoFloat, float_dtype, safe_divide, sum_in_order
+from jaxunc._numerics import TwoFloat, copy_in, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.intervals import checked_strength, dominance, one_strength, undominated
 from jaxunc.tables import NumbersLike
@@ -220,8 +220,8 @@ class LearnedVote(Combiner[Preference]):
         check_within("softness", softness, "[0, inf)")
         dtype = float_dtype(jnp.asarray(size_power, float), half_size, softness)
         self.s = checked_strength(s)
-        self.size_power, self.half_size = jnp.asarray(size_power, dtype), jnp.asarray(half_size, dtype)
-        self.softness = jnp.asarray(softness, dtype)
+        self.size_power, self.half_size = copy_in(size_power, dtype), copy_in(half_size, dtype)
+        self.softness = copy_in(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
         """The combiner with its learned numbers and exact comparisons, τ = 0: the published vote with these numbers."""

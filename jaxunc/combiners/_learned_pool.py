@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
-from jaxunc._numerics import divide_by_shared, float_dtype, scale_and_move, sum_in_order
+from jaxunc._numerics import copy_in, divide_by_shared, float_dtype, scale_and_move, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.forest import OWN
 from jaxunc.tables import NumbersLike
@@ -116,7 +116,7 @@ class LearnedPool(Combiner[Answer]):
     ):
         check_numbers("prior", prior)
         dtype = float_dtype(prior)
-        self.prior = jnp.asarray(prior, dtype)
+        self.prior = copy_in(prior, dtype)
         check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
         self.reads = checked_names(reads)
         both = len(self.reads) == 2
@@ -131,11 +131,11 @@ class LearnedPool(Combiner[Answer]):
         check_within("strength", strength, "[0, inf)")
         check_within("noise", noise, "[0, 1)", ": it is the share of labels that say nothing")
         check_within("inbag_weight", weight, "[0, inf)")
-        self.size_power, self.mean_power = jnp.asarray(size_power, dtype), jnp.asarray(mean_power, dtype)
-        self.strength, self.noise = jnp.asarray(strength, dtype), jnp.asarray(noise, dtype)
+        self.size_power, self.mean_power = copy_in(size_power, dtype), copy_in(mean_power, dtype)
+        self.strength, self.noise = copy_in(strength, dtype), copy_in(noise, dtype)
         self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, "[0, inf)")
         self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, "(-inf, inf)")
-        self.inbag_weight = jnp.asarray(weight, dtype) if both else None
+        self.inbag_weight = copy_in(weight, dtype) if both else None
 
     def _by_class(self, name: str, value, within: str) -> Array:
         if np.ndim(value) and np.shape(value) != self.prior.shape:
@@ -143,7 +143,7 @@ class LearnedPool(Combiner[Answer]):
                 f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."
             )
         check_within(name, value, within, shape=None)
-        return jnp.asarray(value, self.prior.dtype)
+        return copy_in(value, self.prior.dtype)
 
     @property
     def count_sets(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import float_dtype, log_average, log_softmax
+from jaxunc._numerics import copy_in, float_dtype, log_average, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -71,7 +71,7 @@ class Stack(Combiner[Answer]):
         # Pytrees keep dictionaries sorted by name: so do weights.
         order = sorted(range(len(rules)), key=list(rules).__getitem__)
         self.rules = {name: rules[name] for name in sorted(rules)}
-        self.weights = jnp.asarray(weights, float_dtype(weights))[jnp.array(order)]
+        self.weights = copy_in(weights, float_dtype(weights))[jnp.array(order)]
         if is_concrete(weights):
             values = np.asarray(weights, float)
             if not (np.all(values >= 0) and abs(values.sum() - 1) < 1e-4):

@@ -10,7 +10,7 @@ from jax.nn import log_sigmoid
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_kind, check_within, is_concrete
-from jaxunc._numerics import float_dtype, scale_and_move
+from jaxunc._numerics import copy_in, float_dtype, scale_and_move
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.tables import NumbersLike
 
@@ -56,7 +56,7 @@ class Weighted(Combiner[AnswerT]):
             if values.ndim != 1:
                 raise ValueError(f"weights has shape {values.shape}; pass one weight per tree, shape (trees,).")
         self.rule = rule
-        self.weights = jnp.asarray(weights, float_dtype(weights))
+        self.weights = copy_in(weights, float_dtype(weights))
 
     @property
     def merge(self) -> PyTree:
@@ -142,8 +142,8 @@ class Calibrated(Combiner[Answer]):
             check_within("clip", clip, "[0, 1)", ": it is the smallest probability")
         dtype = float_dtype(scale, bias)
         self.rule = rule
-        self.scale, self.bias = jnp.asarray(scale, dtype), jnp.asarray(bias, dtype)
-        self.clip = jnp.asarray(clip, dtype)
+        self.scale, self.bias = copy_in(scale, dtype), copy_in(bias, dtype)
+        self.clip = copy_in(clip, dtype)
         self.one_vs_rest = bool(one_vs_rest)
 
     @property

@@ -1,13 +1,12 @@
 """Answers for the instances that were counted, each from counts without itself."""
 
 import dataclasses
-from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, less_own
+from jaxunc._numerics import along_instances, counts_dtype, less_own, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
@@ -115,8 +114,8 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        each = partial(_answer_without_own, forest, plan, combiner)
-        return along_instances(each, values, labels, weights, mask)
+        each = lambda beside, *rows: _answer_without_own(*beside, *rows)  # noqa: E731
+        return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(whole, np.asarray(labels), groups, weight=weights)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
@@ -138,6 +137,7 @@ def leave_one_out(
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
 
+@own_settings()
 def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
     """Answer without what each row counts in its leaves: its weight, or without weights what ``labels`` hold."""
     values = jnp.asarray(values)

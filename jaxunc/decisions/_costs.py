@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc._checks import check_class_axis, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import float_dtype, jit
+from jaxunc._numerics import copy_in, float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 MOST_SETS = 12
@@ -51,7 +51,7 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     NumPy's rows are padded, so that tables of any length compile a few programs, and the decisions are NumPy's.
     """
     if is_of_jax(share, of_rows):
-        return decide(jnp.asarray(share), *map(jnp.asarray, of_rows))
+        return decide(copy_in(share), *map(copy_in, of_rows))
     *shape, n_classes = share.shape
     rows = share.reshape(-1, n_classes)
     padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
@@ -160,7 +160,7 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
         values = np.asarray(utility, float)
     if values.shape != (n_classes,) or not np.all(np.isfinite(values)):
         raise ValueError(f"utility has shape {values.shape}; pass a finite number for each size, shape ({n_classes},).")
-    return jnp.asarray(values, jnp.result_type(float))
+    return copy_in(values, jnp.result_type(float))
 
 
 def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
@@ -177,7 +177,7 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
         )
-    by_class, known = jnp.asarray(values.T, dtype), jnp.asarray(sets)
+    by_class, known = copy_in(values.T, dtype), copy_in(sets)
 
     def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_kind, is_concrete
-from jaxunc._numerics import jit, same_rank, sum_in_order
+from jaxunc._numerics import copy_in, jit, same_rank, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
 from jaxunc.intervals import Interval, dominance, undominated
@@ -76,7 +76,7 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    found = _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
+    found = _remaining(*(None if part is None else copy_in(part) for part in preference))
     return found if is_of_jax(preference) else np.array(found)
 
 
@@ -223,7 +223,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
      [ True  True  True]]
     """
     check_kind("interval", interval, tuple, "an Interval(lower, upper)")
-    lower, upper = (jnp.asarray(bound) for bound in interval)
+    lower, upper = (copy_in(bound) for bound in interval)
     check_class_axis(lower, "interval.lower")
     if lower.shape != upper.shape:
         raise ValueError(f"interval.lower has shape {lower.shape} and interval.upper {upper.shape}; pass equal shapes.")

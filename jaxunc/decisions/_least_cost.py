@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Real
 
 from jaxunc._checks import check_numbers, check_within, is_concrete
-from jaxunc._numerics import jit
+from jaxunc._numerics import copy_in, jit
 from jaxunc.tables import NumbersLike
 
 from ._costs import by_rows, checked_probability, expected_values
@@ -77,7 +77,7 @@ def least_cost(
     share = checked_probability("p", p)
     n_classes = share.shape[-1]
     table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
-    rule = partial(_least, jnp.asarray(table, share.dtype))
+    rule = partial(_least, copy_in(table, share.dtype))
     if reject is None:
         return by_rows(rule, share)
     check_within("reject", reject, "[0, inf)", ": what a rejection costs", shape=None)

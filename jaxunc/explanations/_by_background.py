@@ -19,7 +19,16 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import ceil_div, cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
+from jaxunc._numerics import (
+    ceil_div,
+    cores,
+    default_platform,
+    multiple_of,
+    order_key,
+    own_settings,
+    padded_rows,
+    power_of_two,
+)
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
@@ -48,7 +57,7 @@ def values_by_background(
     each = range(width + 1)
     weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
     fixed = jax.device_put((arrays, rows, counts, (weight, np.ascontiguousarray(weight.T))))
-    threads = cores() if jax.default_backend() == "cpu" else 1
+    threads = cores() if default_platform() == "cpu" else 1
 
     def values(part: Part) -> Array:
         return _values(np.int32(ceil_div(n, PATHS)), *fixed, part.of(X.values), part.of(mask))

@@ -31,7 +31,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import cores, multiple_of, order_key, own_settings, padded_rows, power_of_two
+from jaxunc._numerics import cores, default_platform, multiple_of, order_key, own_settings, padded_rows, power_of_two
 from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
 from jaxunc.tables import Encoded
 
@@ -130,7 +130,7 @@ def values_by_cover(
     walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
 ) -> Float[Array, "instances features stat"]:
     """Return the shares of each column; parts of the instances go to threads."""
-    on_cpu, dtype, n_stats = jax.default_backend() == "cpu", jnp.result_type(float), table.shape[1]
+    on_cpu, dtype, n_stats = default_platform() == "cpu", jnp.result_type(float), table.shape[1]
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
     held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize

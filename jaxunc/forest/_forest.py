@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import PickledModule, as_counts, counts_dtype, jit, padded_table
+from jaxunc._numerics import PickledModule, as_counts, copy_in, counts_dtype, jit, padded_table
 from jaxunc.tables import Columns, NumbersLike
 
 OWN = "own"
@@ -330,7 +330,7 @@ class Forest(PickledModule):
     def with_prior(self, prior: NumbersLike) -> "Forest":
         """Return the same forest with other prior class probabilities, for combiners that read ``forest.prior``."""
         check_numbers("prior", prior)
-        prior = jnp.asarray(prior, self.prior.dtype)
+        prior = copy_in(prior, self.prior.dtype)
         if prior.shape != self.prior.shape:
             raise ValueError(
                 f"prior has shape {prior.shape}; pass one probability per class, shape {self.prior.shape}."

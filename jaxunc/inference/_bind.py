@@ -16,7 +16,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
+from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -102,6 +102,8 @@ def bind(
     """
     combiner = as_combiner(combiner)
     check_is_forest(forest)
+    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, combiner))):  # which may be written to
+        forest, combiner = jax.tree.map(copy_in, (forest, combiner))
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
@@ -169,8 +171,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Returns
         -------
         jax.export.Exported
-            A program of float32 ``[instances features]``, for any number of instances from one on, and for missing
-            values (NaN). Columns with levels are given as codes, as `jaxunc.tables.encode_instances` makes them. It
+            A program of float32 ``[instances features]``, for any number of instances, none too, and for missing values
+            (NaN). Columns with levels are given as codes, as `jaxunc.tables.encode_instances` makes them. It
             returns the read-out, or a dictionary of arrays by their names where there are several: what the bound
             forest answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds
             the forest, and is no larger than a file of `jaxunc.save`.
@@ -229,7 +231,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             with own_settings():
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
-                return along_instances(lambda x, mask: self._traceable(x, mask, readout), X, mask)
+                return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
         values, missing = encode_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested
@@ -331,7 +333,8 @@ def _exported(
     def answer(x: jax.Array) -> PyTree:
         return _named(_of_any_number(engine, combiner, readout, x, None))
 
-    (n,) = export.symbolic_shape("instances")
+    # A name alone stands for one instance at least, and there may be none.
+    (n,) = export.symbolic_shape("instances_and_one - 1")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
     with own_settings():
         return export.export(jax.jit(answer), platforms=platforms)(rows)
@@ -353,10 +356,18 @@ def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: j
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
     """Answers for all instances, block by block, the last one padded."""
     n = x.shape[0]
-    number = (n + size - 1) // size
-    cut = lambda rows: jnp.pad(rows, ((0, number * size - n), (0, 0))).reshape(number, size, rows.shape[1])  # noqa: E731
-    answers = lax.map(lambda block: answer_block(*block), jax.tree.map(cut, (x, mask)))
-    return jax.tree.map(lambda array: array.reshape(number * size, *array.shape[2:])[:n], answers)
+    n_rows = n // size * size + size  # a block that may be empty: of none there is no shape
+    rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
+    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), rows)  # noqa: E731
+    answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
+    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
+
+    def one(i, room):
+        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)  # noqa: E731
+        return jax.tree.map(write, room, answer_block(*block_at(i * size)))
+
+    filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), one, room)
+    return jax.tree.map(lambda array: array[:n], filled)
 
 
 def _named(answer: PyTree) -> PyTree:

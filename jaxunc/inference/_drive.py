@@ -174,7 +174,9 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, 
     accelerators.
     """
     if len(parts) == 1 and parts[0].is_full:
-        return _answer(score, parts[0])
+        answer = _answer(score, parts[0])
+        # Till it is there the program may read the rows, which are the caller's memory: a copy would cost more.
+        return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
 

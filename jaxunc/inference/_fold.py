@@ -5,18 +5,20 @@ hold. The engine `Traced` does both anew in every program: it is differentiable 
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
-from jaxunc._numerics import along_instances, jit, own_settings
+from jaxunc._numerics import along_instances, copy_in, jit, own_settings, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
@@ -183,7 +185,7 @@ def fold(
 
     Notes
     -----
-    Gradient with respect to ``leaf_table``: the backward pass routes the instances again instead of storing
+    Gradient with respect to ``leaf_table``, forward and backward: the instances are routed again instead of storing
     ``[instances trees]`` indices. Of equal minima or maxima the first tree gets the gradient. X has none.
 
     Memory: O(instances · stat), a block of intermediate values beside it.
@@ -202,6 +204,7 @@ def fold(
             "returns answers any number in a program that is exported."
         )
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    tree_mask = None if tree_mask is None else copy_in(tree_mask)
     check_bool("missing", missing)
     for values in jax.tree.leaves(leaf_table):
         check_numbers("leaf_table", values)
@@ -211,8 +214,9 @@ def fold(
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
-    merged = along_instances(lambda x, mask: _fold_jitted(spec, plan, planes, scalars, x, mask), X, tree_mask)
-    return rejoin(layout, *merged)
+    merged = along_instances(partial(_fold_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
+    with own_settings():  # NaN is what a masked tree has where values are collected
+        return rejoin(layout, *merged)
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
@@ -251,7 +255,11 @@ def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, value
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+Places: TypeAlias = tuple[list[int], list[int]]
+"""Which planes, and which numbers per tree, are floats, and so have tangents."""
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
@@ -259,26 +267,123 @@ def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     return packed.results(packed.carried(x, mask))
 
 
-def _forward(spec, plan, planes, scalars, x, mask):
-    merged = _fold(spec, plan, planes, scalars, x, mask)
-    return merged, (plan, planes, scalars, x, mask, merged)
-
-
+@_fold.defjvp
 @own_settings()
-def _backward(spec, saved, cotangents):
-    plan, planes, scalars, x, mask, (merged, merged_scalars) = saved
-    n, n_trees = x.shape[0], plan.nodes.shape[0]
-    # Of an exact sum only the high part has a gradient: the low one is its rounding error.
-    grads = [getattr(g, "high", g) for g in cotangents[0]]
-    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
-    moving = [i for i, plane in enumerate(planes) if jnp.issubdtype(plane.dtype, jnp.floating)]
+def _fold_jvp(spec, primals, tangents):
+    """Merge, and what moves of the merged where planes and numbers per tree move; X and the mask do not."""
+    merged = _fold(spec, *primals)
+    saved = lax.stop_gradient((*primals, merged))
+    moving = tuple([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
+    moved = tuple([parts[i] for i in places] for parts, places in zip(tangents[1:3], moving, strict=True))
+    places = zip(merged, moving, strict=True)
+    still = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
+    start, apart = ravel_pytree((moved, still))
 
-    def block(tables, start, first):
+    # The one function of JAX whose transpose is one's own and that `vmap` maps: so the transpose walks again and stores
+    # no leaves. The system is solved by (moved, out) ↦ (moved, out + what the move makes); what it is, is not asked.
+    def push(_, both):
+        moved, out = apart(both)
+        return ravel_pytree((moved, jax.tree.map(jnp.add, out, _pushed(spec, moving, saved, moved))))[0]
+
+    def pull(_, both):
+        moved, out = apart(both)
+        return ravel_pytree((jax.tree.map(jnp.add, moved, _pulled(spec, moving, saved, out)), out))[0]
+
+    pushed = apart(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
+    return merged, tuple(map(_as_tangents, merged, moving, pushed))
+
+
+def _is_moving(part: Array) -> bool:
+    """Whether an array has tangents: integers have none."""
+    return jnp.issubdtype(part.dtype, jnp.floating)
+
+
+def _rounded(part: Any) -> Array:
+    """What has the gradient of a merged plane: of an exact sum the high part, the low one being its rounding error."""
+    return getattr(part, "high", part)
+
+
+def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
+    """Return tangents of merged parts: zero but for those that have moved."""
+
+    def still(leaf):
+        return jnp.zeros_like(leaf) if _is_moving(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
+
+    found = jax.tree.map(still, parts)
+    for place, move in zip(places, pushed, strict=True):
+        found[place] = move if isinstance(parts[place], jax.Array) else found[place]._replace(high=move)
+    return found
+
+
+def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) -> tuple[list, list]:
+    """Return the moves of merged planes and numbers per tree, for those of the planes and numbers."""
+    _, _, scalars, x, mask, (merged, merged_scalars) = saved
+    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+
+    def step(outs, t, leaf, hits, _):
+        found = []
+        for kind, out, part, hit in zip(kinds, outs, moved[0], hits, strict=True):
+            own = jnp.where(hit, part[t, leaf], 0)
+            found.append(out.at[:, t].set(own) if kind == "collect" else out + own)
+        return found
+
+    whole = [jnp.zeros_like(_rounded(merged[i])) for i in moving[0]]
+    whole = varying_as(x, whole)
+
+    def block(whole, start, size, visit):
+        outs = visit(step, [jnp.zeros_like(lax.dynamic_slice_in_dim(part, start, size)) for part in whole])
+        return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
+
+    whole = _over_leaves(spec, moving[0], saved, whole, block, again=True)
+    numbers = []
+    for i, move in zip(moving[1], moved[1], strict=True):
+        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        numbers.append(jnp.sum(jnp.where(counts, move, 0), axis=1).reshape(_rounded(merged_scalars[i]).shape))
+    return whole, numbers
+
+
+def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) -> tuple[list, list]:
+    """Return the cotangents of planes and numbers per tree, for those of what they are merged to: `_pushed` turned."""
+    _, planes, scalars, _, mask, (_, merged_scalars) = saved
+    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+
+    def step(tables, t, leaf, hits, pulls):
+        found = []
+        for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
+            # Collected planes have a cotangent per tree.
+            own = pull[:, t] if kind == "collect" else pull
+            found.append(table.at[t, leaf].add(jnp.where(hit, own, 0)))
+        return found
+
+    def block(tables, start, size, visit):
+        return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
+
+    tables = _over_leaves(spec, moving[0], saved, [jnp.zeros_like(planes[i]) for i in moving[0]], block)
+    numbers = []
+    for i, pull in zip(moving[1], out[1], strict=True):
+        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        numbers.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
+    return tables, numbers
+
+
+def _over_leaves(
+    spec: Spec, moving: list[int], saved: tuple, carry: list, body: Callable, *, again: bool = False
+) -> list:
+    """Carry something over all blocks of instances, tree by tree, with the leaves that they reach.
+
+    ``body(carry, start, size, visit)`` has the next carry of a block, and ``visit(step, inner, rows)`` that of
+    ``inner = step(inner, tree, leaf, hits, rows)`` over the trees; ``hits`` says for each plane which instances' leaf
+    it was that counts. ``again``: what an earlier block had counts again.
+    """
+    plan, planes, _, x, mask, (merged, _) = saved
+    n, n_trees = x.shape[0], plan.nodes.shape[0]
+    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
+
+    def block(carry, start, first):
         rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
         keys = column_keys(rows(x), missing=spec.missing)
-        fresh = start + jnp.arange(size) >= first
+        fresh = jnp.ones(size, bool) if again else start + jnp.arange(size) >= first
         live = fresh[None] if mask is None else rows(mask).T & fresh
-        pulls = [rows(grads[i]) for i in moving]
         outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
@@ -290,48 +395,41 @@ def _backward(spec, saved, cotangents):
                 one = jax.tree.map(lambda array: array[t], plan)
                 return node_at(one, walk_tree(one, rows_of_keys))
 
-        def tree(t, carry):
-            tables, claimed = carry
-            leaf = leaf_of(t)
-            here = live[0] if mask is None else live[t]
-            new_tables, new_claimed = [], []
-            for i, table, pull, out, taken in zip(moving, tables, pulls, outs, claimed, strict=True):
-                hit = here if planes[i].ndim == 2 else here[:, None]
-                if out is not None:
-                    hit = hit & (planes[i][t, leaf] == out) & ~taken
-                    taken = taken | hit
-                # Collected planes have a cotangent per tree.
-                own = pull[:, t] if spec.layout.planes.kinds[i] == "collect" else pull
-                new_tables.append(table.at[t, leaf].add(jnp.where(hit, own, 0)))
-                new_claimed.append(taken)
-            return new_tables, new_claimed
+        def visit(step, inner, of_rows=None):
+            def tree(t, both):
+                inner, claimed = both
+                leaf = leaf_of(t)
+                here = live[0] if mask is None else live[t]
+                hits, new_claimed = [], []
+                for i, out, taken in zip(moving, outs, claimed, strict=True):
+                    hit = here if planes[i].ndim == 2 else here[:, None]
+                    if out is not None:
+                        hit = hit & (planes[i][t, leaf] == out) & ~taken
+                        taken = taken | hit
+                    hits.append(hit)
+                    new_claimed.append(taken)
+                return step(inner, t, leaf, hits, of_rows), new_claimed
 
-        shapes = spec.layout.shapes(size)
-        unclaimed = [jnp.zeros(shapes[i], bool) for i in moving]
-        return lax.fori_loop(0, n_trees, tree, (tables, unclaimed))[0]
+            shapes = spec.layout.shapes(size)
+            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in moving])
+            return lax.fori_loop(0, n_trees, tree, (inner, unclaimed))[0]
 
-    tables = [jnp.zeros_like(planes[i]) for i in moving]
-    tables = over_blocks(block, tables, n, size) if n and moving else tables
-    table_of = dict(zip(moving, tables, strict=True))
-    plane_grads = [table_of.get(i) for i in range(len(planes))]
-    scalar_grads = _scalar_gradients(spec, scalars, merged_scalars, cotangents[1], mask)
-    return None, plane_grads, scalar_grads, None, None
+        return body(carry, start, size, visit)
+
+    return over_blocks(block, carry, n, size) if n and moving else carry
 
 
-def _scalar_gradients(spec, scalars, merged, cotangents, mask):
-    """One number per tree: a sum passes the cotangent on, a minimum or maximum to the first tree that attains it."""
-    gradients = []
-    for kind, values, out, pull in zip(spec.layout.scalars.kinds, scalars, merged, cotangents, strict=True):
-        pull = getattr(pull, "high", pull)
-        counts = jnp.ones((1, len(values)), bool) if mask is None else mask
-        if kind in ("min", "max"):
-            counts = counts & (values == jnp.reshape(out, (-1, 1)))
-            counts = counts & (jnp.cumsum(counts, axis=1) == 1)
-        gradients.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
-    return gradients
-
-
-_fold.defvjp(_forward, _backward)
+def _counted(kind: str, values: Array, out: Any, mask: Any) -> Array:
+    """Return which trees' numbers count, ``[1 or instances, trees]``: of a minimum the first that attains it."""
+    counts = jnp.ones((1, len(values)), bool) if mask is None else mask
+    if kind in ("min", "max"):
+        counts = counts & (values == jnp.reshape(out, (-1, 1)))
+        counts = counts & (jnp.cumsum(counts, axis=1) == 1)
+    return counts
 
 
 _fold_jitted = jit(_fold, static_argnums=0)
+
+
+def _fold_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
+    return _fold_jitted(spec, *beside, x, mask)

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
+from jaxunc._numerics import along_instances, counts_dtype, default_platform, jit, narrowest_dtype, varying_as
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
 
@@ -78,7 +78,9 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
-    return along_instances(lambda x: planned_leaf_index(trees, plan, x, walk), encode_traced(X, trees.columns))
+    return along_instances(
+        lambda beside, x: planned_leaf_index(*beside, x, walk), encode_traced(X, trees.columns), beside=(trees, plan)
+    )
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
@@ -105,8 +107,12 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     values = on_host(forest.trees, X)
     if values is None:
         plan = make_plan(forest.trees, missing=True)
-        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
-        return along_instances(in_each, encode_traced(X, forest.trees.columns))
+
+        def in_each(beside, x):
+            forest, plan = beside
+            return planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))
+
+        return along_instances(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
     if isinstance(values, SparseRows):
         trees, values = on_tested(forest.trees, values)
         forest = dataclasses.replace(forest, trees=trees)
@@ -127,7 +133,7 @@ def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances fe
     values = encode_rows(X, trees.columns, infinite=True).values
     if isinstance(values, SparseRows):
         return values
-    return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
+    return None if isinstance(values, jax.Array) and default_platform() != "cpu" else np.asarray(values)
 
 
 def leaf_index_on_host(
@@ -143,7 +149,7 @@ def leaf_index_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
         cut(len(values), bounded(shapes, values), 1),
         1,
-        ahead=jax.default_backend() != "cpu",
+        ahead=default_platform() != "cpu",
     )
 
 
@@ -183,7 +189,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             leaves = lax.scan(leaf_of, None, plan)[1].T
         return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
 
-    out = jnp.zeros((n, n_trees), jnp.int32)
+    out = varying_as(x, jnp.zeros((n, n_trees), jnp.int32))
     return over_blocks(one, out, n, size, number) if n else out
 
 

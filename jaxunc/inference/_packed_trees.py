@@ -27,7 +27,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._checks import outside_traces
-from jaxunc._numerics import jit, take
+from jaxunc._numerics import jit, take, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
@@ -176,7 +176,7 @@ class PackedTrees(eqx.Module):
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
-            before = merging.start(shapes(size))
+            before = varying_as(X, merging.start(shapes(size)))
             if carry is not None:
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
             on_host = self._few if are_few(size, self.n_trees) else self._by_tree
@@ -190,6 +190,7 @@ class PackedTrees(eqx.Module):
         all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])  # noqa: E731
         full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
         out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
+        out = varying_as(X, out)
         return over_blocks(block, out, n, size, number) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):

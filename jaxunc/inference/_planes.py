@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from jaxunc._numerics import as_bits, of_bits, pair_bits, split_bits, take_rows
+from jaxunc._numerics import as_bits, copy_in, of_bits, pair_bits, split_bits, take_rows
 from jaxunc.combiners import Merging, merge_kinds
 
 from ._drive import join
@@ -93,7 +93,7 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     parts, structure = jax.tree.flatten(leaf_table)
     planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
     for part, kind in zip(parts, merge_kinds(merge, leaf_table), strict=True):
-        part = jnp.asarray(part)
+        part = copy_in(part)
         if part.shape[:2] == (n_trees, n_nodes):
             numbers = part.reshape(n_trees, n_nodes, -1)
             width = numbers.shape[2]

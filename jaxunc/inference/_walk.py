@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import take, take_rows
+from jaxunc._numerics import default_platform, take, take_rows, varying_as
 from jaxunc.forest import Trees
 
 from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
@@ -51,7 +51,7 @@ Walk = Literal["blocks", "levels"]
 
 def default_walk() -> Walk:
     """The walk for the default backend."""
-    return "blocks" if jax.default_backend() == "cpu" else "levels"
+    return "blocks" if default_platform() == "cpu" else "levels"
 
 
 def are_few(block: int, n_trees: int) -> bool:
@@ -136,7 +136,8 @@ def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) ->
             below = below + (own > borders.border[i, j]).astype(jnp.int32)
         return lax.dynamic_update_slice(codes, below, (row[i], none))
 
-    return lax.fori_loop(0, borders.number, count, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
+    none_below = varying_as(keys, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
+    return lax.fori_loop(0, borders.number, count, none_below)
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
@@ -148,7 +149,8 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
         return lax.dynamic_update_slice_in_dim(copies, keys, start, axis=1)
 
     n, size = x.shape[1], min(x.shape[1], CHEAP_COLUMNS // (1 + missing))
-    return over_blocks(piece, jnp.zeros((1 + missing, n), jnp.int32), n, size).reshape(1, -1)
+    room = varying_as(x, jnp.zeros((1 + missing, n), jnp.int32))
+    return over_blocks(piece, room, n, size).reshape(1, -1)
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
@@ -216,13 +218,13 @@ def walk_one(
             return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
 
         roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
-        place = lax.while_loop(lambda state: state[size] < depth, down, roots)[:size]
+        place = lax.while_loop(lambda state: state[size] < depth, down, varying_as(keys, roots))[:size]
         found = [place, *(take(table, place) for table in flat)]
         return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, found, strict=True)]
 
     room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
     known = jnp.minimum(plan.depth[0], 0)  # zero, which the compiler does not know: a loop of one turn it would open
-    place, *found = lax.fori_loop(0, n_groups + known, group, room)
+    place, *found = lax.fori_loop(0, n_groups + known, group, varying_as(keys, room))
     return place, found
 
 
@@ -261,7 +263,7 @@ def look_up_together(
         return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
 
     roots = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
-    place = lax.while_loop(lambda state: state[lanes] < depth, down, roots)[:lanes]
+    place = lax.while_loop(lambda state: state[lanes] < depth, down, varying_as(keys, roots))[:lanes]
     room, known = jnp.zeros(lanes + 1, table.dtype), jnp.minimum(first, 0)
     return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (known,))
 
@@ -273,7 +275,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
     rules out the exits on its left; the first exit that remains is the one.
     """
     block = keys.shape[1] - GAP
-    left = jnp.full(block, -1, jnp.int32)
+    left = varying_as(keys, jnp.full(block, -1, jnp.int32))
     for i in range(tree.top_key.shape[0]):
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
@@ -306,7 +308,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
             descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=again)
         )
 
-    place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
+    place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))
     if depth < 0:
         # A depth that is traced: to that of the deepest tree, since all trees advance together.
         return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: one(place), place)

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype, jit, same_rank, sum_in_order, two_sum
+from jaxunc._numerics import as_counts, copy_in, float_dtype, jit, same_rank, sum_in_order, two_sum
 from jaxunc.tables import NumbersLike
 
 
@@ -176,7 +176,7 @@ def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
     check_strength(s)
-    return jnp.asarray(s, float_dtype(s))
+    return copy_in(s, float_dtype(s))
 
 
 def one_strength(s: NumbersLike) -> Float[Array, "..."]:

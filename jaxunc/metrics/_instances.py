@@ -23,7 +23,7 @@ _SLACK = 1e-3
 
 
 def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
-    """Return the values as they are if JAX holds them, else as NumPy sees them.
+    """Return the values as they are if JAX holds them, else a copy of NumPy's: JAX may read it after the call.
 
     With a name, raises a TypeError unless they are numbers.
     """
@@ -32,7 +32,7 @@ def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
     if name is not None:
         check_numbers(name, values)
     refuse_masked(name or "y", values)
-    return as_native(np.asarray(values))
+    return as_native(np.array(values))
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:

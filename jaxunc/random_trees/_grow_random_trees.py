@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_integer, check_key, check_one_of
-from jaxunc._numerics import ceil_div, cores, own_settings, power_of_two
+from jaxunc._checks import check_integer, check_key, check_one_of, is_concrete
+from jaxunc._numerics import ceil_div, cores, default_platform, own_settings, power_of_two
 from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
@@ -88,7 +88,8 @@ def grow_random_trees(
     Raises
     ------
     TypeError
-        If ``key`` is no typed key, or a feature that is not nominal holds no numbers.
+        If ``key`` is no typed key, an argument is traced (by ``jit``, ``vmap`` or ``grad``), or a feature that is not
+        nominal holds no numbers.
     ValueError
         If X holds infinite numbers, or NaN where that is refused (among codes always), y a single class, codes are
         anything but integers; if ``nominal`` names no features, lengths differ, or a parameter is out of range.
@@ -121,6 +122,11 @@ def grow_random_trees(
     >>> ju.bind(forest, ju.Pooling()).probability(X[:5]).shape
     (5, 3)
     """
+    if not is_concrete(key, X, y, sample_weight):
+        raise TypeError(
+            "key, X, y or sample_weight is traced: trees are grown by programs of their own, whose sizes depend on the "
+            "data. Call grow_random_trees outside of jit, vmap and grad: in a loop over keys, or with more n_trees."
+        )
     check_key(key)
     check_integer("n_trees", n_trees, 1)
     check_integer("min_samples_leaf", min_samples_leaf, 1, ": 0 would accept empty sides, and growing need not end")
@@ -172,7 +178,7 @@ def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // smallest)
-    chunked = jax.default_backend() == "cpu"
+    chunked = default_platform() == "cpu"
     lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
     return Shape(
         n_trees=power_of_two(n_trees),
@@ -199,4 +205,4 @@ def _check_cells(shape: Shape, sample: EncodedSample) -> None:
 
 def _threads() -> int:
     """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
-    return cores() if jax.default_backend() == "cpu" else 1
+    return cores() if default_platform() == "cpu" else 1

@@ -74,7 +74,9 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
             n_ranks[place] = len(edges)
             boundaries.append(edges)
         else:
-            column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
+            missing_here = np.isnan(column)
+            known = jnp.asarray(np.where(missing_here, np.float32(0), column))
+            column = np.where(missing_here, NAN_LAST, np.asarray(order_key(known)))
         stored[place * n : (place + 1) * n] = column
     # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31

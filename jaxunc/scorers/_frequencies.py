@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from jaxunc._checks import check_is_one, check_numbers, check_within, is_concrete, warn_of_fractions
-from jaxunc._numerics import as_counts, checked_counts, float_dtype, safe_divide, shares_of, sum_in_order
+from jaxunc._numerics import as_counts, checked_counts, copy_in, float_dtype, safe_divide, shares_of, sum_in_order
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -163,7 +163,7 @@ def m_estimate(
     check_within("m", m, "[0, inf)", ": the prior's weight, a number of instances", shape=None)
     check_is_one("m", m)
     share = _class_prior(prior, n_classes).astype(dtype)
-    weight = jnp.asarray(m, dtype)
+    weight = copy_in(m, dtype)
     total = sum_in_order(counts.astype(dtype), keepdims=True) + weight
     beyond = excess(counts) + weight * (n_classes * share - 1)
     score = safe_divide(beyond, n_classes * total, share - 1 / n_classes)
@@ -173,7 +173,7 @@ def m_estimate(
 def _class_prior(prior, n_classes: int) -> Array:
     """The prior as one probability per class."""
     check_numbers("prior", prior)
-    prior = jnp.asarray(prior, float_dtype(prior))
+    prior = copy_in(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
         prior = jnp.stack([1 - prior, prior])
     if prior.shape != (n_classes,):
@@ -284,7 +284,7 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     n_classes = counts.shape[-1]
     total = sum_in_order(counts.astype(dtype), keepdims=True)
     safe = jnp.where(total > 0, total, 1)
-    scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(jnp.asarray(n_samples, dtype)))
+    scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(copy_in(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)
     return score[..., 1] if n_classes == 2 else score
 

@@ -29,7 +29,7 @@ from jaxunc._checks import (
     is_concrete,
     warn_of_fractions,
 )
-from jaxunc._numerics import checked_counts, float_dtype, jit
+from jaxunc._numerics import checked_counts, copy_in, float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -264,7 +264,7 @@ def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any 
 def class_one(prior: NumbersLike, dtype) -> Array:
     """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
     check_within("prior", prior, "(0, 1)", shape=None)
-    prior = jnp.asarray(prior, dtype)
+    prior = copy_in(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
         raise ValueError(
             f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Shaped
 
 from jaxunc._checks import is_concrete, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, jit, shares_of, sum_in_order
+from jaxunc._numerics import checked_counts, copy_in, float_dtype, jit, shares_of, sum_in_order
 from jaxunc.intervals import Interval
 
 
@@ -47,7 +47,7 @@ class BetaPrior(NamedTuple):
     @property
     def concentration(self) -> Float[Array, "... 2"]:
         """Parameters in the order of the classes, [β, α], which `smooth` adds to the counts."""
-        return jnp.stack([jnp.asarray(self.beta), jnp.asarray(self.alpha)], axis=-1)
+        return jnp.stack([copy_in(self.beta), copy_in(self.alpha)], axis=-1)
 
 
 class DirichletPrior(NamedTuple):
@@ -61,7 +61,7 @@ class DirichletPrior(NamedTuple):
     @property
     def concentration(self) -> Float[Array, "... classes"]:
         """Parameters in the order of the classes, which `smooth` adds to the counts."""
-        return jnp.asarray(self.alpha)
+        return copy_in(self.alpha)
 
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:

@@ -6,7 +6,6 @@ what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are look
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from jaxunc._checks import check_bool, check_kind, is_concrete, warn
-from jaxunc._numerics import along_instances, ceil_div
+from jaxunc._numerics import along_instances, ceil_div, copy_in, default_platform
 
 from ._cells import floats_of
 from ._columns import Columns, CutLookup
@@ -80,7 +79,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     table = plain_table(data, name)
     is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
+    on_device = isinstance(table, jax.Array) and default_platform() != "cpu" and not columns.looks_up
     if not is_array and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -127,12 +126,12 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
     """
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
-        return jnp.asarray(data.values)
+        return copy_in(data.values)
     if is_concrete(data):
         data, _ = encode_instances(data, columns, name, infinite=True)
-        return jnp.asarray(data, jnp.float32)
+        return copy_in(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    traced = data if columns.cuts is None else along_instances(partial(_with_codes, columns), data)
+    traced = data if columns.cuts is None else along_instances(lambda _, x: _with_codes(columns, x), data)
     return jnp.asarray(traced, jnp.float32)
 
 

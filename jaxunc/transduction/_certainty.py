@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
 from jaxunc._checks import check_bool, check_class_axis, check_counts, check_one_of, check_progress
+from jaxunc._numerics import default_platform
 from jaxunc.combiners import Combiner
 from jaxunc.inference import over_rows
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NominalLike
@@ -376,7 +376,7 @@ def counts_of(
     pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Return the leaf counts of all pairs; the grouped algorithm takes nodes that were kept, and keeps further ones."""
-    place = "host" if jax.default_backend() == "cpu" else "accelerator"
+    place = "host" if default_platform() == "cpu" else "accelerator"
     if algorithm == "auto":
         algorithm = chosen_algorithm(pairs, place)
     if algorithm == "dense":

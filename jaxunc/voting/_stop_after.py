@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Int32
 
 from jaxunc._checks import check_integer, is_concrete
-from jaxunc._numerics import jit
+from jaxunc._numerics import copy_in, jit
 from jaxunc.tables import NumbersLike
 
 from ._leader_probability import Criterion, Population, Votes, allowed_loss, is_final_weights, leader_probability, loss
@@ -122,17 +122,17 @@ def stop_after(
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
 
-    def coded(xp):
+    def coded(votes):
         """Votes as rules take them: a tree that abstains votes beyond the classes."""
-        integers = xp.asarray(votes).astype(np.int32)
-        return xp.where(integers < 0, n_classes, integers)
+        integers = votes.astype(np.int32)
+        return integers.__array_namespace__().where(integers < 0, n_classes, integers)
 
     none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion takes them on the host; call it outside of jit.")
-        return poll_on_host(make_probability_rule(*settings), coded(np), none, 0)
-    return poll(rule, coded(jnp), jnp.asarray(none), jnp.int32(0))
+        return poll_on_host(make_probability_rule(*settings), coded(np.asarray(votes)), none, 0)
+    return poll(rule, coded(copy_in(votes)), jnp.asarray(none), jnp.int32(0))
 
 
 def _check_votes(votes, n_classes) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Num
 from scipy.special import gammaln, xlogy
 
 from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_one_of, check_within
-from jaxunc._numerics import float_dtype, jit, log1p_minus, stirling_error
+from jaxunc._numerics import copy_in, float_dtype, jit, log1p_minus, stirling_error
 from jaxunc.tables import NumbersLike
 
 from ._vote_prior import checked_prior
@@ -92,9 +92,9 @@ def win_probability(
     check_class_axis(vote_counts, "vote_counts")
     check_one_of("method", method, get_args(Method))
     check_counts(vote_counts, "vote_counts")
-    counts = jnp.asarray(vote_counts)
+    counts = copy_in(vote_counts)
     dtype = float_dtype(counts)
-    alpha = jnp.asarray(checked_prior(prior, counts.shape[-1]), dtype)
+    alpha = copy_in(checked_prior(prior, counts.shape[-1]), dtype)
     return _win_probability(counts.astype(dtype), alpha, method)
 
 
@@ -212,7 +212,7 @@ def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: i
     """
     check_integer("n_trees", n_trees, 1)
     check_within("p", p, "[0, 1]", ": the probability of a vote for the class", shape=None)
-    return _majority_probability(jnp.asarray(p, float_dtype(p)), int(n_trees))
+    return _majority_probability(copy_in(p, float_dtype(p)), int(n_trees))
 
 
 @jit(static_argnames="n_trees")
