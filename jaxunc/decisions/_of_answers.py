@@ -41,7 +41,7 @@ class Calibration:
     @staticmethod
     def kept(probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
-        own = ranked_by(as_shares(probability), position)
+        own = ranked_by(as_shares(probability).astype(np.float32), position)  # as new rows are: `promised_sets`
         return np.stack([own, position], axis=1).astype(np.float32)[rows]
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:

@@ -81,8 +81,9 @@ class Deciding:
         -----
         The promise is proved for rows that the model has not seen and that are drawn like X: those of ``calibration``.
         For out-of-bag rows it is measured: see `jaxunc.decisions.conformal_sets`; with ``counts="oob"`` sets are larger
-        than they need to be, since such counts are few. A weight counts in no rank: each row is one, and one of weight
-        0 is none.
+        than they need to be, since such counts are few. Rows kept by ``counts="held_out"`` are counted in the leaves,
+        and each is answered without itself, by one row fewer than new ones are: that is no proof, either. A weight
+        counts in no rank: each row is one, and one of weight 0 is none.
 
         **Rows of the fit** in another order, a part of them, or mixed with others are refused. Where values repeat, new
         rows equal those of the fit as often as these equal each other. Of forests that came fitted, and of files, they
