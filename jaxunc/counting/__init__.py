@@ -1,6 +1,16 @@
 """Counts of instances in the leaves of trees: of which instances, and in which trees."""
 
-from ._copies import OwnCounts, as_groups, copies_of, first_of_each, first_of_equals, rows_together, together
+from ._copies import (
+    OwnCounts,
+    as_groups,
+    copies_of,
+    first_of_each,
+    first_of_equals,
+    row_hashes,
+    rows_again,
+    rows_together,
+    together,
+)
 from ._count_leaves import count_leaves
 from ._counts_modes import (
     COUNTS,

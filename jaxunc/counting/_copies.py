@@ -16,6 +16,8 @@ AGREE = 0.25
 """Share of the distinct rows that agree with another in a part of the columns, where values are few."""
 WARNED = 0.01
 """Share of the rows that are copies, from which on there is a warning."""
+DEVIATIONS = 4
+"""Standard deviations beyond which equal rows are no chance."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
@@ -92,9 +94,25 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
     """Return the position of the first of all rows that are equal, in values and label, in the order of the rows."""
+    return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
+
+
+def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
+    """Return a number for each row, equal for rows that are equal in all values and the label, ``[rows]``."""
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    whole = _hashes(values, position)(np.ones((1, values.shape[1]), bool))[0]
-    return np.sort(np.unique(whole, return_index=True)[1])
+    return _hashes(values, position)(np.ones((1, values.shape[1]), bool))[0]
+
+
+def rows_again(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """Return which rows equal one of a fit, both as `row_hashes`; None if new rows would as often.
+
+    New rows equal those of a fit as often as these equal each other, but for rows that all were repeated.
+    """
+    distinct, times = np.unique(fitted, return_counts=True)
+    again = np.isin(rows, distinct)
+    chance, n = float(np.sum(times[times > math.gcd(*times.tolist())]) / len(fitted)), len(rows)
+    by_chance = n * chance + DEVIATIONS * math.sqrt(n * chance * (1 - chance))
+    return again if again.sum() - by_chance > WARNED * n else None
 
 
 def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:

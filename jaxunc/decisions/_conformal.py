@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int, Real
 from jaxunc._checks import check_bool, check_numbers, check_within, is_concrete
 from jaxunc._numerics import jit, one_row
 
-from ._costs import by_rows, checked_probability
+from ._costs import checked_probability, is_of_jax
 
 
 def conformal_sets(
@@ -72,7 +72,8 @@ def conformal_sets(
     hardly other ones, and not larger, than those of LAC with it added. Adaptive sets (APS) are larger, and more even
     among easy and hard rows.
 
-    The calibration rows are ranked on the host. Gradient: none.
+    All rows are ranked in one precision, the coarser of p's and the calibration's: what rounds alike counts alike.
+    Outside a trace that is done on the host. Gradient: none.
 
     References
     ----------
@@ -93,13 +94,23 @@ def conformal_sets(
     [[False  True]
      [False  True]]
     """
-    share = checked_probability("p", p)
+    share: Any = checked_probability("p", p)
     check_within("coverage", coverage, "(0, 1)", ": how often sets are to hold the truth")
     check_bool("by_class", by_class)
     given, position = _checked(calibration, labels, share.shape[-1])
-    own = ranked_by(given, position).astype(share.dtype)
+    traced = not is_concrete(p)
+    # Ranks and the most probable class of all rows in one precision: the coarser of both that came.
+    rows = share if traced else np.asarray(p)
+    kinds = [one.dtype for one in (rows, given) if one.dtype.kind == "f"]
+    dtype = share.dtype if traced else min(kinds or [np.dtype(float)], key=lambda kind: kind.itemsize)
+    own = ranked_by(given.astype(dtype), position)
     least = least_probabilities(own, position, share.shape[-1], coverage, by_class=by_class)
-    return by_rows(lambda rows: _members(rows, jnp.asarray(least)), share)
+    if traced:
+        return _members(share, jnp.asarray(least))
+    leads = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
+    rows = rows.astype(dtype)
+    found = (rows >= least) | leads | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
+    return jnp.asarray(found) if is_of_jax(p) else found
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -45,7 +45,8 @@ class Calibration:
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
         """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
-        columns = [ranked_by(as_shares(probability), position), position, *(() if weight is None else (weight,))]
+        ranked = ranked_by(as_shares(probability).astype(np.float32), position)  # as new rows are: `promised_sets`
+        columns = [ranked, position, *(() if weight is None else (weight,))]
         kept = np.stack(columns, axis=1).astype(np.float32)[rows]
         if weight is not None:
             kept = kept[kept[:, 2] > 0]

@@ -42,6 +42,7 @@ from jaxunc.counting import (
     leave_one_out,
     of_classes,
     oob_mask,
+    row_hashes,
     rows_together,
 )
 from jaxunc.decisions import Calibration
@@ -362,8 +363,9 @@ class CountedForest(ProbabilityClassifier):
     ) -> CountedSample:
         """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early."""
         # Copies are looked for where labels are left out of counts, as they are to learn, too.
-        for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_"):
+        for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_", "_fitted_rows"):
             vars(self).pop(name, None)
+        rows_of_fit, self._groups_of_fit = (X, y), groups
         whole, model, fitted = self._opened()
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
         self._steps, self._raw_types = copies_of_steps(whole) if fitted else steps_of(whole), None
@@ -396,6 +398,8 @@ class CountedForest(ProbabilityClassifier):
         counted = counted_forest(grown, model, self.counts, X, y, sample_weight, **how)
         self.forest_, mask, weights = counted
         self._check_prior()
+        if rows_of_fit[0] is not None:
+            self._fitted_rows = self._hashed(*rows_of_fit)
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
     def _apart(self, X, y, sample_weight, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
@@ -617,19 +621,38 @@ class CountedForest(ProbabilityClassifier):
 
     def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         rows, model = self._instances(X), self._grown_model if hasattr(self, "estimator_") else None  # files keep none
+        groups, kept = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
+        groups = None if groups is None or len(groups) != rows.shape[0] else groups
         try:
-            mask = oob_mask(model, rows.shape[0], X=rows, y=y) if has_bags(model) else None
+            mask = oob_mask(model, rows.shape[0], X=rows, y=y, groups=groups) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
             mask = None
         if mask is None:
-            return super()._as_unseen(X, y)
-        if self._counted != "inbag" or hasattr(self, "calibration_"):
-            kept = hasattr(self, "calibration_")
+            self._refuse_seen(model, X, rows, y)
+            return self._answered(X)[0], slice(None)
+        if self._counted != "inbag" or kept:
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
                 + ("leave it out: the model has kept what they say." if kept else "pass rows that were held out.")
             )
         return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
+
+    def _refuse_seen(self, model: Any, X: Any, rows: Any, y: Any) -> None:
+        """Raise a ValueError if calibration rows are those of a fit: of this one, or of a forest that came fitted."""
+        advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
+        whole = not advice and has_bags(model)
+        advice = ", or all of the fit in their order, which trees answer that have not seen them" if whole else advice
+        self._refuse_rows_of_fit(X, y, advice)
+        if self._hashes_of_fit() is not None and not self._model()[1]:
+            return  # all rows are known that the trees have seen
+        grown = self.forest_ if model is None else taken_forest(model)
+        if has_own_counts(grown) and not grown.follows_forks:
+            held_out = self.forest_ if model is None or is_from_elsewhere(model) else model
+            check_held_out(held_out, grown, rows, y, advice=f"Pass calibration rows that were held out{advice}.")
+
+    def _hashed(self, X: Any, y: Any) -> np.ndarray:
+        values = encode_rows(self._instances(X), self.forest_.trees.columns).values
+        return row_hashes(values, class_positions(self.forest_.class_labels, y))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, seen: Any = True) -> None:
         """Keep what conformal sets rank: the answers that rows get from leaves which do not count them."""

@@ -6,10 +6,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
-from jaxunc.decisions import Calibration, best_sets, cost_matrix, decided, promised_sets
+from jaxunc.counting import rows_again
+from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
 from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
+
+from ._pipelines import n_rows
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"
 KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"
@@ -71,17 +74,22 @@ class Deciding:
         ------
         ValueError, TypeError
             If both ``utility`` and ``coverage`` are given, or what belongs to ``coverage`` without it. If the model
-            keeps no calibration rows and none are given, or fewer than the rank needs. What the functions refuse.
+            keeps no calibration rows and none are given, or fewer than the rank needs, or such as it was fitted to.
+            What the functions refuse.
 
         Notes
         -----
         The promise is proved for rows that the model has not seen and that are drawn like X: those of ``calibration``.
         For out-of-bag rows it is measured: see `jaxunc.decisions.conformal_sets`; with ``counts="oob"`` sets are larger
-        than they need to be, since such counts are few. Of models without bags, and from files, rows of the fit are not
-        recognised, and promise nothing.
+        than they need to be, since such counts are few. Rows kept by ``counts="held_out"`` are counted in the leaves,
+        and each is answered without itself, by one row fewer than new ones are: that is no proof, either.
 
         Rows of the fit count in the ranks as often as they weigh. The promise is then one for rows that are drawn as
         often, and weigh 1 at most (or the largest weight, if that is smaller). Equal weights are none.
+
+        **Rows of the fit** in another order, a part of them, or mixed with others are refused. Where values repeat, new
+        rows equal those of the fit as often as these equal each other. Of forests that came fitted, and of files, they
+        are looked for as `jaxunc.learning.oob_dataset` looks for held-out rows, and maybe only warned of.
         """
         check_is_fitted(self, "classes_")
         if coverage is None:
@@ -90,6 +98,7 @@ class Deciding:
             return best_sets(*self._answered(X), 65 if utility is None else utility)
         if utility is not None:
             raise ValueError("utility and coverage are two ways to a set; pass one of them.")
+        check_coverage(coverage, by_class)
         least = self._calibration(calibration).least(coverage, by_class, self.classes_.tolist())
         return promised_sets(*self._answered(X), least)
 
@@ -169,12 +178,31 @@ class Deciding:
             return Calibration(kept)
         if not (isinstance(given, tuple | list) and len(given) == 2):
             raise TypeError(f"calibration is a {type(given).__name__}; pass rows and their labels: (X, y).")
-        shares, unseen = self._as_unseen(*given)
-        position = class_positions(tuple(self.classes_.tolist()), given[1])
-        if len(shares) != len(position):
-            raise ValueError(f"calibration has {len(shares)} rows and {len(position)} labels; pass a label for each.")
+        X, position = given[0], class_positions(tuple(self.classes_.tolist()), given[1])
+        if n_rows(X) != len(position):
+            raise ValueError(f"calibration has {n_rows(X)} rows and {len(position)} labels; pass a label for each.")
+        shares, unseen = self._as_unseen(X, given[1])
         return Calibration(Calibration.kept(shares, position, unseen))
 
     def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         """Return probabilities of calibration rows, and which of them have some that do not know their labels."""
+        self._refuse_rows_of_fit(X, y)
         return self._answered(X)[0], slice(None)
+
+    def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
+        """Raise a ValueError if calibration rows are those of the fit, in any order, or hold some of them."""
+        fitted = self._hashes_of_fit()
+        again = None if fitted is None else rows_again(fitted, self._hashed(X, y))
+        if again is not None:
+            raise ValueError(
+                f"calibration holds {again.sum()} rows, of {len(again)}, that the model was fitted to, the first at "
+                f"position {again.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
+            )
+
+    def _hashes_of_fit(self) -> np.ndarray | None:
+        """Return hashes of the rows of the fit, as `_hashed` makes them; None where a file keeps none."""
+        return vars(self).get("_fitted_rows")
+
+    def _hashed(self, X: Any, y: Any) -> np.ndarray:
+        """Return hashes of rows as the model reads them, with their labels."""
+        raise NotImplementedError

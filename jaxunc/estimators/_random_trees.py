@@ -11,9 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
+from jaxunc.counting import row_hashes
 from jaxunc.inference import bind
 from jaxunc.random_trees import grow_random_trees
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, encode_instances, fit_columns, warn_of_merged_values
+from jaxunc.tables import (
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    class_positions,
+    encode_instances,
+    fit_columns,
+    warn_of_merged_values,
+)
 
 from ._classifier import (
     CombinerClassifier,
@@ -158,6 +167,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
         self.combiner_ = self._made_combiner(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self.bound_ = bind(self.forest_, self.combiner_)
+        self._fitted_rows = row_hashes(encoded, class_positions(forest.class_labels, y))
         return self
 
     def _check_parameters(self) -> None:
@@ -199,6 +209,11 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         if self._chosen["missing"] == "error":
             self._encoded(data)  # which refuses them
         return plain_numbers(data, self._columns.levels is not None)
+
+    def _hashed(self, X, y) -> np.ndarray:
+        return row_hashes(
+            self._encoded(mixed_data(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
+        )
 
     def _encoded(self, X) -> np.ndarray:
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)

@@ -13,10 +13,30 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
 from jaxunc.combiners import Combiner, Uncertainty, combiner_by_name
+from jaxunc.counting import row_hashes
 from jaxunc.forest import OWN
 from jaxunc.intervals import Interval
-from jaxunc.tables import Frame, InstancesLike, LabelsLike, NumbersLike, array_of, is_sparse, plain_table
-from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort
+from jaxunc.tables import (
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    array_of,
+    class_positions,
+    encode_instances,
+    fit_columns,
+    is_sparse,
+    plain_table,
+)
+from jaxunc.transduction import (
+    ALGORITHMS,
+    BoundSample,
+    Presorted,
+    checked_limits,
+    label_average,
+    presort,
+    values_of,
+)
 
 from ._classifier import (
     ProbabilityClassifier,
@@ -196,6 +216,15 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
     def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
         return combiner(self.leaf_counts(X))
+
+    def _hashes_of_fit(self) -> np.ndarray:
+        sample = self.bound_.sample
+        return row_hashes(values_of(sample), sample.label)
+
+    def _hashed(self, X: Any, y: Any) -> np.ndarray:
+        rows = plain_numbers(mixed_data(self, X, reset=False), self.bound_.columns.levels is not None)
+        position = class_positions(tuple(self.classes_.tolist()), y)
+        return row_hashes(encode_instances(rows, self.bound_.columns).values, position)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -448,6 +477,16 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             checks |= {"ensure_min_samples": int(reset)}
         found: Any = validate_data(self, X, reset=reset, **checks)
         return found.tocsr() if scipy.sparse.issparse(found) else found
+
+    def _hashes_of_fit(self) -> np.ndarray:
+        return self._hashed(*self._sample[1:3])
+
+    def _hashed(self, X: Any, y: Any) -> np.ndarray:
+        rows, fitted = self._as_fitted(self._data(X, reset=False)), cast(Any, self._sample[1])
+        if scipy.sparse.issparse(rows):
+            rows, fitted = rows.toarray(), fitted[:1].toarray()
+        position = class_positions(tuple(self.classes_.tolist()), y)
+        return row_hashes(encode_instances(rows, fit_columns(fitted)).values, position)
 
     def _as_fitted(self, X: Any) -> Any:
         """Numbers as a frame if the training set came as one; raises a TypeError for what cannot be."""

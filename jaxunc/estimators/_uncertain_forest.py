@@ -27,7 +27,7 @@ from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bag
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind
 from jaxunc.interop import library_of
-from jaxunc.learning import fit_leaves, halfway_tests
+from jaxunc.learning import how_targets_are_known, warn_of_seen
 from jaxunc.regression import (
     LAWS,
     SCORES,
@@ -54,9 +54,6 @@ FOLDS = 5
 
 FEW_ROWS = 19
 """Residuals that a 90 % interval by ranks needs."""
-FEW_PAIRS, KNOWN, MOST_ROWS = 30, 0.1, 2000
-"""Rows and leaves that say nothing yet; the share, beyond chance, of rows in leaves that hold their targets, which is
-none of new ones; and rows that are looked at."""
 
 
 class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
@@ -585,8 +582,8 @@ def _how_known(model: Any, trees: Trees, sample: _Sample) -> str | None:
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
-    if halfway := halfway_tests(trees, values[once]):
-        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
+    if said := how_targets_are_known(model, trees, values[once], sample.y[once]):
+        return said
     if not all(hasattr(member, "tree_") for member in members):
         return None
     try:
@@ -595,33 +592,8 @@ def _how_known(model: Any, trees: Trees, sample: _Sample) -> str | None:
         _check_grown_on(model, sample, times)
         return "they give the sizes and means of its leaves"
     except OtherRowsError:
-        pass
-    return fit_leaves(model, values[once], once) or _same_targets(model, values, sample.y)
-
-
-def _same_targets(model: Any, values: Any, y: np.ndarray) -> str | None:
-    """Return how leaves that hold one row hold the targets of these; None if that may be chance.
-
-    Chance is how often two of these rows that share such a leaf have the same target.
-    """
-    members, some = getattr(model, "estimators_", [model]), np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
-    rows, y = values[some], y[some]
-    rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
-    found = cells = alike = pairs = 0
-    for t, member in enumerate(members):
-        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
-        tree, leaf = member.tree_, member.tree_.apply(rows[:, kept])
-        single = np.flatnonzero(tree.n_node_samples[leaf] == 1)
-        found += int(np.sum(np.isclose(tree.value[leaf[single], 0, 0], y[single], rtol=1e-12, atol=0)))
-        cells += len(single)
-        single = single[np.argsort(leaf[single], kind="stable")]
-        shared = leaf[single][1:] == leaf[single][:-1]
-        alike += int(np.sum(shared & (y[single][1:] == y[single][:-1])))
-        pairs += int(np.sum(shared))
-    chance = alike / pairs if pairs >= FEW_PAIRS else 1 - len(np.unique(y)) / len(y)
-    if found - chance * cells <= max(FEW_PAIRS, KNOWN * cells):
+        warn_of_seen(model, values[once])
         return None
-    return f"{found} of {cells} leaves of one row that they reach hold their very targets"
 
 
 def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:

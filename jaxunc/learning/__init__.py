@@ -13,7 +13,7 @@ from ._fit import (
     loss_on,
     standard_errors,
 )
-from ._leaks import fit_leaves, halfway_tests
+from ._leaks import how_targets_are_known, warn_of_seen
 from ._oob_dataset import FEW_TREES, KnownRowsError, check_held_out, oob_dataset, rows_of
 from ._select import SelectionResult, StackResult, default_candidates, select_combiner, stack_combiners
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxunc._checks import warn
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
 from jaxunc.counting import has_bags, oob_mask
 from jaxunc.forest import Forest, Trees
@@ -20,6 +21,11 @@ DRAWS, RARE = 40, 10.0
 """Number of samples that are drawn of given rows, to see how many leaves they miss; e^-RARE is too rare for chance."""
 FEW = 10
 """Number of tests halfway between rows (twice: of rows that fit a bag) that says nothing yet."""
+FEW_PAIRS, KNOWN, MOST_ROWS = 30, 0.1, 2000
+"""Rows and leaves that say nothing yet; the share, beyond chance, of rows in leaves that hold their targets, which is
+none of new ones; and rows that are looked at."""
+PARTS, DEVIATIONS = 10, 3
+"""Number of parts that are left out to see how far chance goes, and of its standard deviations that are too many."""
 SURE = 15.0
 """Certainty: e^(1 - SURE) bounds how often new rows pass for the sample by never sharing a leaf: one in a million."""
 
@@ -141,20 +147,29 @@ def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray
     leaf more, where trees have no bags. New rows do neither. How many leaves they would miss is seen from rows that are
     drawn of the given ones with replacement.
     """
-    trees = [getattr(one, "tree_", None) for one in getattr(model, "estimators_", [model])]
-    if isinstance(model, Forest) or any(tree is None for tree in trees):
+    in_leaves, by_class = _in_leaves(model, values), not has_bags(model)
+    if not in_leaves:
         return None
-    draw, by_class, found = np.random.default_rng(0), not has_bags(model), []
-    rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
-    for t in draw.permutation(len(trees))[: max(WORK // len(position), 1)]:
-        own = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
-        leaf = trees[t].apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
-        found.append(_cells(trees[t], leaf, position, len(getattr(model, "classes_", ())), by_class=by_class))
+    n_classes, draw = len(getattr(model, "classes_", ())), np.random.default_rng(0)
+    found = [_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in in_leaves]
     fewer = lambda came, grown: np.sum(came < grown)  # noqa: E731
     more = lambda came, grown: np.sum(came > grown)  # noqa: E731
     if _never(fewer, found, draw):
         return "every leaf gets at least as many of them as it was grown on"
     return "no leaf gets more of them than it was grown on" if by_class and _never(more, found, draw) else None
+
+
+def _in_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
+    """Return trees of a model of scikit-learn, each with the leaf of each row; none of other models."""
+    trees = [getattr(one, "tree_", None) for one in getattr(model, "estimators_", [model])]
+    if isinstance(model, Forest) or any(tree is None for tree in trees):
+        return []
+    found, draw = [], np.random.default_rng(0)
+    rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
+    for t in draw.permutation(len(trees))[: max(WORK // len(values), 1)]:
+        own = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
+        found.append((trees[t], trees[t].apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))))
+    return found
 
 
 def _cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *, by_class: bool) -> tuple:
@@ -179,6 +194,67 @@ def _never(wrong: Any, found: list[tuple], draw: np.random.Generator) -> bool:
     # Trees that are alike miss leaves together: their number is as of a negative binomial distribution.
     size = mean**2 / (variance - mean) if variance > mean else np.inf
     return bool(mean >= RARE and (np.isinf(size) or size * np.log1p(mean / size) >= RARE))
+
+
+def how_targets_are_known(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
+    """Return why a forest of numbers seems to have been grown on these rows, or on many; None if nothing says so."""
+    if halfway := halfway_tests(trees, values):
+        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
+    return fit_leaves(model, values, np.zeros(len(y), np.int64)) or _same_targets(model, values, y)
+
+
+def _same_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
+    """Return how leaves that hold one row hold the targets of these; None if that may be chance.
+
+    Chance is how often two of these rows that share such a leaf have the same target.
+    """
+    some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+    y, found, cells, alike, pairs = y[some], 0, 0, 0, 0
+    for tree, leaf in _in_leaves(model, values[some]):
+        single = np.flatnonzero(tree.n_node_samples[leaf] == 1)
+        found += int(np.sum(np.isclose(tree.value[leaf[single], 0, 0], y[single], rtol=1e-12, atol=0)))
+        cells += len(single)
+        single = single[np.argsort(leaf[single], kind="stable")]
+        shared = leaf[single][1:] == leaf[single][:-1]
+        alike += int(np.sum(shared & (y[single][1:] == y[single][:-1])))
+        pairs += int(np.sum(shared))
+    chance = alike / pairs if pairs >= FEW_PAIRS else 1 - len(np.unique(y)) / len(y)
+    if found - chance * cells <= max(FEW_PAIRS, KNOWN * cells):
+        return None
+    return f"{found} of {cells} leaves of one row that they reach hold their very targets"
+
+
+def warn_of_seen(model: Any, values: np.ndarray | SparseRows) -> None:
+    r"""Warn if leaves of a model of scikit-learn get these rows too evenly to be new ones, and how many are not.
+
+    New rows are drawn alike, and reach the leaves of a tree with chances p. Their numbers c differ from any numbers k
+    by :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`. A row that grew the leaf is in both of c and k, the leaf's size,
+    so that these differ by less. Were both drawn by the same chances, the share s of such rows would make the ratio of
+    both sides 1 + n/K - 2 s n/N, for N rows of the sample and K of a tree's bag.
+    """
+    some = np.random.default_rng(0).permutation(len(values))[:MOST_ROWS]
+    in_leaves = _in_leaves(model, values[some])
+    if not in_leaves or len(some) < 2 * PARTS:
+        return
+    part, apart, least = np.arange(len(some)) % PARTS, np.zeros(PARTS + 1), np.zeros(PARTS + 1)
+    for tree, leaf in in_leaves:
+        size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
+        came = np.bincount(part * len(size) + leaf, minlength=PARTS * len(size)).reshape(PARTS, -1)
+        came = np.concatenate([came.sum(axis=0) - came, came.sum(axis=0)[None]])  # without each part, and all
+        n = came.sum(axis=1)
+        apart += np.sum((came - size * (n / size.sum())[:, None]) ** 2, axis=1)
+        least += n - np.sum(came * (came - 1), axis=1) / (n - 1)
+    *without, ratio = apart / np.maximum(least, 1)
+    if ratio + DEVIATIONS * math.sqrt((PARTS - 1) * np.var(without)) >= 1:
+        return
+    in_bag = np.mean([tree.n_node_samples[0] for tree, _ in in_leaves])
+    share = (1 + len(some) / in_bag - ratio) / 2 * getattr(model, "_n_samples", in_bag) / len(some)
+    warn(
+        f"about {min(share, 1):.0%} of {len(values)} rows that are to be new to the {type(model).__name__} seem to be "
+        f"of the sample that grew it: their numbers in its leaves differ from the sample's by {ratio:.2f} of the least "
+        "that new rows' differ by. Its answers know their labels, and what is made of them promises too much. Pass "
+        "rows that were held out."
+    )
 
 
 def _rows_of_bags(model: Any, given: Given) -> int:

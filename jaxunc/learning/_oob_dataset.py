@@ -50,7 +50,7 @@ from jaxunc.tables import (
 )
 
 from ._dataset import OobDataset, RoutedRows, check_every_class, histograms, made_rows
-from ._leaks import Given, fit_leaves, how_known, same_counts
+from ._leaks import Given, fit_leaves, how_known, same_counts, warn_of_seen
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
@@ -59,6 +59,12 @@ FEW_TREES = 50
 
 BOTH = (OWN, "oob")
 """Names of the counts of the sample that grew the trees, and of those out of bag."""
+
+
+COUNT_OTHERS = (
+    "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
+    "counts='inbag'."
+)
 
 
 class KnownRowsError(ValueError):
@@ -443,8 +449,13 @@ def held_out_rows(model: Any, forest: Forest, data: LabelledData, counts: str, a
     return ShownCounts(forest, count_sets, table, code, X=_routable(forest, data) if count_sets == (OWN,) else None)
 
 
-def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
-    """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
+def check_held_out(
+    model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None, *, advice: str = COUNT_OTHERS
+) -> None:
+    """Raise a ValueError, which ends in ``advice``, if rows look like those that grew a forest, whose counts it holds.
+
+    Rows of which its leaves' sizes tell only that many are among those are warned of.
+    """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     position = class_positions(forest.class_labels, y)
@@ -452,8 +463,7 @@ def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: An
     leaves = _leaves(forest, data)
     if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
         raise KnownRowsError(
-            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
-            "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. {advice}"
         )
 
 
@@ -482,9 +492,12 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
             return "the trees whose bags hold them answer them best"
     if said := fit_leaves(model, values[once], data.position[data.rows][once]):
         return said
-    trees, values = on_tested(forest.trees, values[once])
+    trees, tested = on_tested(forest.trees, values[once])
     forest = dataclasses.replace(forest, trees=trees)
-    return how_known(model if bags else None, forest, Given(values, leaves[once], own[once]))
+    if said := how_known(model if bags else None, forest, Given(tested, leaves[once], own[once])):
+        return said
+    warn_of_seen(model, values[once])
+    return None
 
 
 def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:

@@ -73,7 +73,12 @@ class NumberLaw(NamedTuple):
             z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
         else:
             z = weighted_quantiles(self.residuals, weights, levels)
-        by_residuals = moments.mean[..., None] + self.spread(moments, xp)[..., None] * z
+        apart = self.spread(moments, xp)[..., None] * z
+        by_residuals = moments.mean[..., None] + apart
+        if self.is_by_rank:
+            # A target whose residual ties with z is held: m + s ((y - m)/s) differs from y by rounding.
+            rounding = 2 * float(xp.finfo(by_residuals.dtype).eps) * (abs(by_residuals) + abs(apart))
+            by_residuals = by_residuals + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
         if own is None or self.weight == 1:
             return by_residuals
         return self.weight * by_residuals + (1 - self.weight) * own

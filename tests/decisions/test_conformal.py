@@ -58,6 +58,23 @@ def test_ties_keep_the_promise(rng):
     assert 0.8 <= np.mean(found) < 0.9
 
 
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("dtype", "own"), [(np.float32, np.float64), (np.float64, np.float32), (np.float64, np.float64)]
+)
+def test_probabilities_that_tie_in_one_precision_alone(dtype, own, rng):
+    """The most probable class is in each set, and the sets hold the truth as often as asked."""
+    found = []
+    for _ in range(40):
+        truth = rng.integers(0, 2, 119)
+        p1 = 0.5 + 1e-9 * rng.integers(-3, 4, 119) * (2 * truth - 1)
+        p = np.stack([1 - p1, p1], axis=1)
+        sets = conformal_sets(p[:100].astype(dtype), p[100:].astype(own), truth[100:], coverage=0.9)
+        assert sets[np.arange(100), p[:100].astype(dtype).argmax(axis=1)].all()
+        found.append(sets[np.arange(100), truth[:100]].mean())
+    assert np.mean(found) >= 0.9
+
+
 def test_shapes_kinds_and_transformations(rng):
     p, own, labels = rng.dirichlet(np.ones(3), (2, 4)), rng.dirichlet(np.ones(3), 50), rng.integers(0, 3, 50)
     host, device = conformal_sets(p, own, labels), conformal_sets(jnp.asarray(p), own, labels)

@@ -147,3 +147,21 @@ def test_leaves_without_spread(law):
 def test_no_rows_leave_the_own_quantiles():
     law = fit_law("bins", Moments(*(one[:0] for one in MOMENTS)), Y[:0], own, 1.0)
     np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("values", [(0.0, 1.0, 2.0, 3.0), (0.1, 0.2), (9.99, 19.99)])
+def test_targets_that_tie_with_an_end_are_held(values, dtype):
+    """Few targets, one leaf: both ends are targets of rows that were ranked, and .99 is asked of 199 of them."""
+    held = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        grown, y, new = (rng.choice(values, k).astype(dtype) for k in (60, 199, 200))
+        m, v = np.float64(grown.mean()), np.float64(grown.var())
+        of = lambda n, m=m, v=v: Moments(np.full(n, m), np.full(n, v), np.zeros(n))
+        law = fit_law("conformal", of(199), y.astype(np.float64), None, v)
+        low, high = law.quantile(of(200), interval_levels(0.99), None).T
+        held.append(((low <= new) & (new <= high)).mean())
+        assert np.all(high - y.max() <= 1e-14 * (1 + abs(y.max()) + v)), "wider by the rounding, at most"
+    assert np.mean(held) >= 0.99
