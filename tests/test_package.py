@@ -29,7 +29,7 @@ WITH_EXAMPLES = [path.relative_to(ROOT) for path in PATHS if ">>> " in path.read
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=str)
-@pytest.mark.exhaustive(keep=10)
+@pytest.mark.exhaustive(keep=5)
 def test_examples_in_docstrings(path):
     module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     failed, tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -50,43 +51,42 @@ class Own(CombinedForestClassifier):
         return super().__getstate__() | {"seen": True}
 
 
-@lru_cache(1)
-def models() -> dict[str, tuple[Any, Any]]:
-    """What is written, and the instances that it is asked about."""
-    forest = ju.from_sklearn(fitted := clone(FOREST).fit(X, TEXT))
-    rule = ju.EvidenceAccumulation(jnp.array([0.5, 0.5]))
-    scorer = {"scorer": ju.scorers.plausibility}
-    ensemble = ju.from_any(GradientBoostingClassifier(n_estimators=4, random_state=0).fit(X, Y))
-    return {
-        "a rule": (CombinedForestClassifier(FOREST, rule).fit(X, Y), X),
-        "an option": (CombinedForestClassifier(FOREST, "mean", scorer, random_state=3).fit(X, Y > 0), X),
-        "an array of JAX": (CombinedForestClassifier(FOREST, "evidence", {"smoothing": jnp.array(0.5)}).fit(X, Y), X),
-        "sparse": (CombinedForestClassifier(FOREST).fit(SPARSE, TEXT), SPARSE),
-        "of one's own": (Own(FOREST, 4).fit(X, TEXT), X),
-        "a frozen forest": (CombinedForestClassifier(FrozenEstimator(fitted)).fit(), X),
-        "a frozen Forest": (CombinedForestClassifier(FrozenEstimator(forest)).fit(), X),
-        "cautious": (CautiousForestClassifier(clone(FOREST).set_params(n_estimators=40), s=2.0).fit(X, TEXT), X),
-        "random trees": (RandomDecisionTreesClassifier(5, random_state=0).fit(FRAME, TEXT), FRAME),
-        "transduction": (TransductiveTreeClassifier(progress=print).fit(FRAME[:40], TEXT[:40]), FRAME[:4]),
-        "any transduction": (TransductiveClassifier(FOREST).fit(X[:30], TEXT[:30]), X[:2]),
-        "a pipeline": (make_pipeline(StandardScaler(), CombinedForestClassifier(FOREST)).fit(X, Y), X),
-        "frozen": (FrozenEstimator(CombinedForestClassifier(FOREST).fit(X, Y)), X),
-        "numbers": (UncertainForestRegressor(RandomForestRegressor(5, random_state=0)).fit(X, X[:, 0] + Y), X),
-        "unfitted": (CombinedForestClassifier(None, rule), None),
-        "forest": (forest, None),
-        "trees": (forest.trees, None),
-        "rule": (ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])), None),
-        "bound": (ju.bind(forest, {"mean": ju.Mean(), "median": ju.Median()}), X),
-        "vote": (ju.voting.bind_vote(forest, confidence=0.9), X),
-        "ensemble": (ensemble, X),
-    }
+@lru_cache
+def forest() -> ju.Forest:
+    return ju.from_sklearn(clone(FOREST).fit(X, TEXT))
 
 
-NAMES = (
-    *("a rule", "an option", "an array of JAX", "sparse", "of one's own", "a frozen forest", "a frozen Forest"),
-    *("cautious", "random trees", "transduction", "any transduction", "a pipeline", "frozen", "unfitted", "forest"),
-    *("numbers", "trees", "rule", "bound", "vote", "ensemble"),
-)
+RULE, SCORER = ju.EvidenceAccumulation(np.array([0.5, 0.5])), {"scorer": ju.scorers.plausibility}
+OF_JAX = {"smoothing": jnp.array(0.5)}
+MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "a rule": lambda: (CombinedForestClassifier(FOREST, RULE).fit(X, Y), X),
+    "an option": lambda: (CombinedForestClassifier(FOREST, "mean", SCORER, random_state=3).fit(X, Y > 0), X),
+    "an array of JAX": lambda: (CombinedForestClassifier(FOREST, "evidence", OF_JAX).fit(X, Y), X),
+    "sparse": lambda: (CombinedForestClassifier(FOREST).fit(SPARSE, TEXT), SPARSE),
+    "of one's own": lambda: (Own(FOREST, 4).fit(X, TEXT), X),
+    "a frozen forest": lambda: (CombinedForestClassifier(FrozenEstimator(clone(FOREST).fit(X, TEXT))).fit(), X),
+    "a frozen Forest": lambda: (CombinedForestClassifier(FrozenEstimator(forest())).fit(), X),
+    "cautious": lambda: (CautiousForestClassifier(clone(FOREST).set_params(n_estimators=40), s=2.0).fit(X, TEXT), X),
+    "random trees": lambda: (RandomDecisionTreesClassifier(5, random_state=0).fit(FRAME, TEXT), FRAME),
+    "transduction": lambda: (TransductiveTreeClassifier(progress=print).fit(FRAME[:40], TEXT[:40]), FRAME[:4]),
+    "any transduction": lambda: (TransductiveClassifier(FOREST).fit(X[:30], TEXT[:30]), X[:2]),
+    "a pipeline": lambda: (make_pipeline(StandardScaler(), CombinedForestClassifier(FOREST)).fit(X, Y), X),
+    "frozen": lambda: (FrozenEstimator(CombinedForestClassifier(FOREST).fit(X, Y)), X),
+    "numbers": lambda: (UncertainForestRegressor(RandomForestRegressor(5, random_state=0)).fit(X, X[:, 0] + Y), X),
+    "unfitted": lambda: (CombinedForestClassifier(None, RULE), None),
+    "forest": lambda: (forest(), None),
+    "trees": lambda: (forest().trees, None),
+    "rule": lambda: (ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])), None),
+    "bound": lambda: (ju.bind(forest(), {"mean": ju.Mean(), "median": ju.Median()}), X),
+    "vote": lambda: (ju.voting.bind_vote(forest(), confidence=0.9), X),
+    "ensemble": lambda: (ju.from_any(GradientBoostingClassifier(n_estimators=4, random_state=0).fit(X, Y)), X),
+}
+"""What is written, and the instances that it is asked about."""
+
+
+@lru_cache
+def model_of(name: str) -> tuple[Any, Any]:
+    return MODELS[name]()
 
 
 def answers(model: Any, rows: Any) -> list[np.ndarray]:
@@ -142,19 +142,19 @@ def from_state(state: Any) -> Any:
 
 
 @pytest.mark.exhaustive(keep=3)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_state_of_arrays_and_texts_answers_the_same(name):
-    model, rows = models()[name]
+    model, rows = model_of(name)
     again = from_state(state_of(model))
     check_identical(again, model, rows)
     check_identical(pickle.loads(pickle.dumps(from_state(state_of(again)))), model, rows)
 
 
 @pytest.mark.exhaustive(keep=2)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELS)
 def test_skops(name):
     io = pytest.importorskip("skops.io")
-    model, rows = models()[name]
+    model, rows = model_of(name)
     content = io.dumps(model)
     trusted = io.get_untrusted_types(data=content)
     check_identical(io.loads(content, trusted=trusted), model, rows)
@@ -165,7 +165,7 @@ def test_skops(name):
 @pytest.mark.parametrize("protocol", [2, 5])
 def test_pickles_and_copies_answer_the_same(protocol):
     for name in ("a rule", "of one's own", "random trees", "bound", "forest", "ensemble"):
-        model, rows = models()[name]
+        model, rows = model_of(name)
         for kept in (pickle.loads(pickle.dumps(model, protocol)), copy.copy(model), copy.deepcopy(model)):
             check_identical(kept, model, rows)
             assert vars(kept).keys() - {"seen"} == vars(model).keys() - {"_given", "_on_tested", "_traceable"}
@@ -174,7 +174,7 @@ def test_pickles_and_copies_answer_the_same(protocol):
 
 def test_pickles_hold_attributes_alone():
     """As those of before did: they load."""
-    model = models()["a rule"][0]
+    model = model_of("a rule")[0]
     for part in (model, model.bound_, model.forest_, model.combiner_):
         made, arguments, state = part.__reduce_ex__(2)
         assert arguments == (type(part),)
@@ -193,7 +193,7 @@ def test_settings_of_before_and_after_a_fit():
 
 
 def bound(combiner: Any) -> Any:
-    return ju.bind(models()["forest"][0], combiner)
+    return ju.bind(model_of("forest")[0], combiner)
 
 
 def traced() -> Any:
@@ -208,10 +208,10 @@ def of_a_frame() -> Any:
     return TransductiveClassifier(FOREST).fit(pd.DataFrame(X[:30]), Y[:30])
 
 
-SCORER, YOURS = Partial(tempered, power=0.5), "GiniWeighted is your own"
+OWN_SCORER, YOURS = Partial(tempered, power=0.5), "GiniWeighted is your own"
 test_what_no_state_holds_is_refused = refusals(
     ("a rule", lambda: GiniWeighted().__getstate__(), rf"{YOURS}.*jaxunc\.save keeps it", TypeError),
-    ("a scorer", lambda: ju.Mean(SCORER).__getstate__(), "tempered is your own", TypeError),
+    ("a scorer", lambda: ju.Mean(OWN_SCORER).__getstate__(), "tempered is your own", TypeError),
     ("one within", lambda: bound({"a": ju.Mean(), "b": GiniWeighted()}).__getstate__(), YOURS, TypeError),
     ("a parameter", lambda: CombinedForestClassifier(FOREST, GiniWeighted()).__getstate__(), YOURS, TypeError),
     ("over devices", lambda: over_devices().__getstate__(), "no place", TypeError),
@@ -221,7 +221,7 @@ test_what_no_state_holds_is_refused = refusals(
 
 
 def test_states_are_checked():
-    forest, model = models()["forest"][0], models()["a rule"][0]
+    forest, model = model_of("forest")[0], model_of("a rule")[0]
     state = forest.__getstate__()["jaxunc.storage"]
     child = state["arrays"]["trees.child"]
     for wrong, words in [
