@@ -100,7 +100,7 @@ test_refusals = refusals(
     ("four weights bound", lambda: ju.bind(toy_forest(2), FOUR_TREES), r"weights.*\(4,\).*12 trees"),
     ("four weights within", _asked(TOGETHER(a=TOGETHER(b=FOUR_TREES))), "weights"),
     ("weights of a minimum", _made(ju.Weighted, Least(), np.ones(3)), "Least merges by"),
-    ("none together", TOGETHER, "at least one combiner"),
+    ("none together", lambda: TOGETHER(), "at least one combiner"),
     ("function together", _made(TOGETHER, mean=ju.scorers.probability), "mean=.*is no Combiner", TypeError),
     ("several by class", _asked(ju.OneVsRest(TOGETHER(mean=ju.Mean())), THREE), "answers with dict", TypeError),
     ("preferences by class", _asked(ju.OneVsRest(ju.GeneralizedVote(1.0)), THREE), "with Preference", TypeError),

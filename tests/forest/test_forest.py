@@ -113,7 +113,7 @@ def test_broken_forests_are_named(name, forest):
     read = lambda f: getattr(f.trees if hasattr(forest.trees, field) else f, field)
     array = np.array(read(forest), float if value is np.inf else None)
     array[place if place is ... else tuple(place)] = value(forest) if callable(value) else value
-    broken = eqx.tree_at(read, forest, array)
+    broken = eqx.tree_at(read, forest, jnp.asarray(array))
     with pytest.raises(ValueError, match=match):
         ju.forest.check_forest(broken)
 
@@ -146,7 +146,7 @@ def test_forks_are_checked(with_forks):
     }
     for what, (field, values) in changes.items():
         of = lambda f, field=field: getattr(f.trees.forks, field)
-        broken = eqx.tree_at(of, with_forks, np.asarray(values, np.int32))
+        broken = eqx.tree_at(of, with_forks, jnp.asarray(values, jnp.int32))
         with refuses(ValueError, "multi-way test"):
             ju.forest.check_forest(broken)
             pytest.fail(what)
@@ -154,7 +154,7 @@ def test_forks_are_checked(with_forks):
         feature = np.array(trees.feature)
         feature[empty] = value
         with refuses(ValueError, words):
-            ju.forest.check_forest(eqx.tree_at(lambda f: f.trees.feature, with_forks, feature))
+            ju.forest.check_forest(eqx.tree_at(lambda f: f.trees.feature, with_forks, jnp.asarray(feature)))
 
 
 def _first_count(value) -> np.ndarray:
@@ -176,7 +176,9 @@ test_refusals = refusals(
     ("no prior", lambda forest: forest.with_prior(np.array([np.nan, 0.5, 0.5])), "prior"),
     (
         "fewer codes",
-        lambda forest: ju.forest.check_forest(eqx.tree_at(lambda f: f.code, forest, np.asarray(forest.code)[:, :-1])),
+        lambda forest: ju.forest.check_forest(
+            eqx.tree_at(lambda f: f.code, forest, jnp.asarray(np.asarray(forest.code)[:, :-1]))
+        ),
         "share one shape",
     ),
 )
