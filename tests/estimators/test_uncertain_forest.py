@@ -240,7 +240,7 @@ GROWERS = {
 
 @pytest.mark.parametrize(
     ("name", "which"),
-    a_few_of(product(GROWERS, SEEN), [("forest", "half of them"), ("random tests", "in another order")], several=True),
+    a_few_of(product(GROWERS, SEEN), [("forest", "half of them")], several=True),
 )
 def test_rows_that_a_frozen_forest_has_seen_are_refused(name, which):
     few = name == "numbers of few values"

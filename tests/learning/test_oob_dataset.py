@@ -79,7 +79,7 @@ def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     X, y, model = fitted
     others = toy_data(len(model.classes_))

@@ -101,7 +101,12 @@ def test_a_chunk_that_is_all_missing(model, tmp_path):
 
 REFUSED = [
     (RAW.drop(columns="job"), "csv", ValueError, r"lacks the columns \['job'\]"),
-    (RAW.assign(age="x"), "csv", ValueError, "'age' holds 'x'; the model's column holds numbers"),
+    (
+        RAW.assign(age="x"),
+        "csv",
+        ValueError,
+        "row 1 of the data holds 'x' in column 'age'; the model's column holds numbers",
+    ),
     (RAW.assign(age="x"), "parquet", TypeError, "bad.parquet: X's column 'age' holds words, and held numbers"),
     (RAW.assign(job=3), "parquet", TypeError, "bad.parquet: X's column 'job' holds numbers, and held words"),
 ]
