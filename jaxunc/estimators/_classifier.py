@@ -237,7 +237,8 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, 
             checks = {"estimator": estimator, **checks}
             values: Any = array_of(X, "X") if isinstance(X, Frame) else X
             return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
-        return validate_data(estimator, X, *y, reset=reset, **checks)
+        with np.errstate(over="ignore"):  # what is beyond float32 is refused in words
+            return validate_data(estimator, X, *y, reset=reset, **checks)
     except ValueError as error:
         if made or WORDS not in str(error):
             raise
