@@ -92,7 +92,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: least_cost(EVEN, reject=-0.1), "reject=-0.1 must be a finite number >= 0: what a rejection costs"),
     (lambda: least_cost(EVEN, reject=np.nan), "reject=nan must be"),
     (lambda: least_cost(EVEN, reject=[0.1, 0.2, 0.3]), r"reject has shape \(3,\).*one for each row"),
-    (lambda: cost_matrix("yes:no", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
+    (lambda: cost_matrix("yes:no,no:yes=1", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
     (lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
     (lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
     (lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
