@@ -9,7 +9,7 @@ from jaxunc.__main__ import main
 
 from .._refusal import refusals
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("always")]  # they are shown on standard error
 
 
 @pytest.fixture(scope="module")
