@@ -12,7 +12,7 @@ import pytest
 def refusals(*rows: tuple) -> Callable:
     """A test of each row ``(name, call, words)`` or ``(name, call, words, error)``: the call raises with these words.
 
-    Parameters of the call are names of fixtures. ``words`` are a regular expression, and the error is a ValueError
+    Parameters of the call without a default are names of fixtures. ``words`` are a regular expression, and the error is a ValueError
     where none is named.
     """
 
@@ -21,7 +21,8 @@ def refusals(*rows: tuple) -> Callable:
         [pytest.param(call, words, *(error or [ValueError]), id=name) for name, call, words, *error in rows],
     )
     def test(call, words, error, request):
-        fixtures = [request.getfixturevalue(name) for name in inspect.signature(call).parameters]
+        parameters = inspect.signature(call).parameters.values()
+        fixtures = [request.getfixturevalue(each.name) for each in parameters if each.default is each.empty]
         refuses(error, words, call, *fixtures)
 
     return test

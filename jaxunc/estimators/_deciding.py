@@ -112,8 +112,9 @@ class Deciding:
         costs
             What each decision costs where a class is the truth, ≥ 0: ``[truth decision]``, in the order of
             ``classes_``. Or by names: a text ``"yes:no=5,no:yes=1"`` of TRUTH:DECISION=COST, a mapping ``{"yes": {"no":
-            5}}``, or a frame with decisions as columns and truths as its index; what is not named costs 1, and what is
-            right nothing. Default: an error costs 1.
+            5}}`` or such JSON, the path of a file of CSV (truths by decisions) or JSON, or a frame with decisions as
+            columns and truths as its index; what is not named costs 1, and what is right nothing. Default: an error
+            costs 1.
         reject
             What a rejection costs: a number, or one for each instance. Default: nothing is rejected.
 

@@ -91,7 +91,7 @@ test_refusals = refusals(
     ("reject", lambda: least_cost(EVEN, reject=-0.1), "reject=-0.1 must be a finite number >= 0: what a rejection"),
     ("reject NaN", lambda: least_cost(EVEN, reject=np.nan), "reject=nan must be"),
     ("rows", lambda: least_cost(EVEN, reject=[0.1, 0.2, 0.3]), r"reject has shape \(3,\).*one for each row"),
-    ("text", lambda: cost_matrix("yes:no", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
+    ("text", lambda: cost_matrix("yes:no,no:yes=1", LABELS), "has 'yes:no'; write TRUTH:DECISION=COST"),
     ("twice", lambda: cost_matrix("yes:no=5,yes:no=1", LABELS), "names yes:no twice"),
     ("text of a gain", lambda: cost_matrix("yes:no=-5", LABELS), "yes:no='-5'; costs must be finite"),
     ("no number", lambda: cost_matrix("yes:no=a", LABELS), "yes:no='a'; costs must be"),
