@@ -128,8 +128,11 @@ def test_refusals():
     program = loaded(bound.export())
     with pytest.raises(ValueError, match=r"args\[0\]"):
         program(rows(3)[:, :1])
-    with pytest.raises(ValueError, match="instances"):
-        program(rows(0))
+
+
+def test_a_program_takes_no_rows():
+    bound = ju.bind(toy_forest(3), ju.Mean())
+    assert loaded(bound.export())(rows(0)).shape == bound.probability(rows(0)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("name", ["mean", "two"])
