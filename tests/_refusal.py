@@ -12,8 +12,8 @@ import pytest
 def refusals(*rows: tuple) -> Callable:
     """A test of each row ``(name, call, words)`` or ``(name, call, words, error)``: the call raises with these words.
 
-    Parameters of the call without a default are names of fixtures. ``words`` are a regular expression, and the error is a ValueError
-    where none is named.
+    Parameters of the call without a default are names of fixtures. ``words`` are a regular expression, and the error is
+    a ValueError where none is named.
     """
 
     @pytest.mark.parametrize(

@@ -2,11 +2,21 @@
 
 import gc
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxunc._numerics import KeptWhileAlive, ceil_div, cores, multiple_of, padded_rows, power_of_two
+from jaxunc._numerics import (
+    KeptWhileAlive,
+    ceil_div,
+    copy_in,
+    cores,
+    default_platform,
+    multiple_of,
+    padded_rows,
+    power_of_two,
+)
 
 pytestmark = pytest.mark.once
 
@@ -48,3 +58,29 @@ def test_the_newest_results_are_kept():
     del array
     gc.collect()
     assert len(kept) == len(kept._watched) == 0
+
+
+def test_the_platform_is_that_of_the_device_that_is_named(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert default_platform() == "gpu"
+    for device in ("cpu", jax.devices("cpu")[0]):
+        with jax.default_device(device):
+            assert default_platform() == "cpu"
+
+
+def test_what_is_copied_in_is_not_written_to():
+    values = np.arange(256, dtype=np.float32)
+    kept = copy_in(values)
+    values[:] = -1
+    np.testing.assert_array_equal(kept, np.arange(256))
+    assert copy_in(kept) is kept
+    assert copy_in(0.5).weak_type
+    assert copy_in([1, 2]).dtype == jnp.asarray([1, 2]).dtype
+
+
+def test_nothing_is_kept_of_what_may_be_written_to():
+    kept, values = KeptWhileAlive(), np.zeros(3)
+    assert kept.get((values,), None, lambda: values.sum()) == 0
+    values[:] = 1
+    assert kept.get((values,), None, lambda: values.sum()) == 3
+    assert not len(kept)

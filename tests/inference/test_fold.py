@@ -499,3 +499,33 @@ def test_trees_in_parts(name, walk, tolerance):
         for found in (stream.result(advanced), stream.result(joined)):
             for a, b in zip(jax.tree.leaves(rule.finish(found)), jax.tree.leaves(rule.finish(whole)), strict=True):
                 tolerance.check(a, b, scale=10.0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("merge", ["sum", "exact_sum", "min", "max", "collect"])
+@pytest.mark.exhaustive(keep=3)
+def test_forward_mode_is_the_transpose_of_backward_mode(merge, masked):
+    forest, rng, X = toy_forest(2, TREES), np.random.default_rng(0), toy_data(2)[0][:70]
+    shape, dtype = (forest.n_trees, forest.n_nodes), jnp.result_type(float)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)
+    table = {"number": draw(*shape), "two": draw(*shape, 2)}
+    table |= {} if merge == "collect" else {"tree": draw(forest.n_trees)}
+    mask = rng.random((70, forest.n_trees)) < 0.6 if masked and merge != "collect" else None
+    run = lambda table: jax.tree.leaves(ju.inference.fold(forest, table, X, merge=merge, tree_mask=mask))
+    moves = jax.tree.map(lambda part: draw(*part.shape), table)
+    out, pushed = jax.jvp(run, (table,), (moves,))
+    # The low part of an exact sum is a rounding error, which has no slope.
+    pulls = [draw(*part.shape) for part in out]
+    pulled = jax.vjp(run, table)[1](pulls)[0]
+    along = lambda first, second: sum(float(jnp.vdot(a, b)) for a, b in zip(first, second, strict=True))
+    sizes = [jax.tree.leaves(part) for part in (moves, pulled)]
+    np.testing.assert_allclose(along(pushed, pulls), along(*sizes), rtol=1e-4, atol=1e-3)
+
+
+def test_second_derivatives_in_the_weights():
+    forest, X = toy_forest(2, TREES), jnp.asarray(toy_data(2)[0][:20])
+    loss = lambda weights: ju.bind(forest, ju.Weighted(ju.Mean(), weights)).score(X).mean() ** 2
+    weights = jnp.linspace(0.5, 1.5, TREES)
+    np.testing.assert_allclose(jax.jacfwd(loss)(weights), jax.grad(loss)(weights), rtol=1e-4, atol=1e-7)
+    twice = jax.jacrev(jax.jacrev(loss))(weights)
+    np.testing.assert_allclose(jax.hessian(loss)(weights), twice, rtol=1e-3, atol=1e-6)

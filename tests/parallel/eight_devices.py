@@ -340,6 +340,29 @@ def test_functions_of_explicit_rows():
 
 
 @pytest.mark.once
+def test_weights_and_rows_of_one_explicit_mesh():
+    forest, mesh, X = forest_with_all_leaves(), explicit((8, 1)), data(368)
+    weights = np.linspace(0.5, 1.5, TREES, dtype=np.float32)
+
+    def loss(weights, x):
+        return (ju.bind(forest, ju.Weighted(ju.Mean(), weights)).score(x) ** 2).mean()
+
+    rows, everywhere = dealt_out(X, mesh, "data"), dealt_out(weights, mesh)
+    slope = jax.jit(jax.grad(loss))
+    check_close(slope(everywhere, rows), slope(weights, X))
+    check_close(jax.jit(jax.grad(loss))(everywhere, X), slope(weights, X))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("check", [True, False])
+def test_a_bound_forest_in_a_shard_map(check):
+    forest, mesh, X = forest_with_all_leaves(), explicit((8, 1)), data(368)
+    for ask in (mean().probability, lambda x: ju.leaf_index(forest, x)):
+        mapped = jax.shard_map(ask, mesh=mesh, in_specs=jax.P("data"), out_specs=jax.P("data"), check_vma=check)
+        check_identical(jax.jit(mapped)(dealt_out(X, mesh, "data")), ask(X))
+
+
+@pytest.mark.once
 def test_metrics_of_explicit_rows():
     """Each has its arrays whole: it gives the bits that it gives without a mesh, under jit and outside."""
     mesh, X, y = explicit(), data(368), toy_data(2)[1][:368]

@@ -348,6 +348,14 @@ test_refusals = refusals(
 )
 
 
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
+@pytest.mark.once
+def test_traced_keys_are_refused(transform):
+    keys = jax.random.key(0) if transform is jax.jit else jax.random.split(jax.random.key(0), 2)
+    with refuses(TypeError, "traced.*in a loop over keys"):
+        transform(lambda key: ju.grow_random_trees(key, GOOD["X"], GOOD["y"], n_trees=2))(keys)
+
+
 @pytest.mark.exhaustive
 def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     grow = lambda: grown(3, 11, min_samples_leaf=3)
