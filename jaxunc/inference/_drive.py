@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import nothing_is_traced, outside_traces
-from jaxunc._numerics import KeptWhileAlive, ceil_div, jit
+from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit
 from jaxunc.forest import Trees
 from jaxunc.tables import SparseRows
 
@@ -359,7 +359,7 @@ def _processor() -> str:
 @cache
 def _prefers_wide_vectors() -> bool:
     """Whether walks are compiled for wide vectors: on AMD's processors, where XLA takes the option."""
-    if jax.default_backend() != "cpu" or "AuthenticAMD" not in _processor():
+    if default_platform() != "cpu" or "AuthenticAMD" not in _processor():
         return False
 
     def probe_wide_vectors(x):

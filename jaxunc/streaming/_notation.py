@@ -108,7 +108,7 @@ def known_cells(cells: Any, missing: pa.Array) -> Any:
     return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, pa.string()), stripped)
 
 
-class _Column:
+class _WrittenColumn:
     """What the cells of a column say so far."""
 
     def __init__(self, notations: Sequence[Notation]):
@@ -173,7 +173,7 @@ class Evidence:
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
         self._missing = missing
         self._all = [one for one in ALL if wish.allows(one)]
-        self._columns = {name: _Column(self._all) for name in names}
+        self._columns = {name: _WrittenColumn(self._all) for name in names}
 
     @property
     def decimal(self) -> str | None:
@@ -222,7 +222,7 @@ class Evidence:
             left = fitting
         return _seen(left[0], marks)
 
-    def _explaining(self, columns: dict[Any, _Column]) -> list[Notation]:
+    def _explaining(self, columns: dict[Any, _WrittenColumn]) -> list[Notation]:
         return [one for one in self._all if all(one in column.notations for column in columns.values())]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
