@@ -28,14 +28,15 @@ def blocks(page: Path) -> list[str]:
 
 
 def typed() -> list[tuple[str, list[str]]]:
-    """(page, words) of every command in a block or in the text, without its comment."""
+    """(page, words) of every command of these two in a block or in the text, without its comment."""
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
         for line in [line for block in blocks(page) for line in block.splitlines()] + inline:
             for part in line.split(" && "):
-                found.append((page.name, shlex.split(part, comments=True)))
+                if part.startswith(("jaxunc ", "python ")):  # others need not be a shell's words
+                    found.append((page.name, shlex.split(part, comments=True)))
     return found
 
 

@@ -113,6 +113,8 @@ def copy_in(values: Any, dtype: Any = None) -> Array:
     """
     if not isinstance(values, _OF_NO_MEMORY) and not hasattr(values, "__jax_array__"):
         values = np.array(values)
+        if dtype is None and values.dtype.kind in "biufc":  # without a type JAX 0.10 compiles a program for each shape
+            dtype = jax.dtypes.canonicalize_dtype(values.dtype)
     return jax.numpy.asarray(values, dtype)
 
 

@@ -113,6 +113,14 @@ class Trees(PickledModule):
 
 
 @jit
+def _expanded(
+    table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
+) -> Num[Array, "trees nodes columns"]:
+    """Return the row of the table that each leaf has, and zeros elsewhere."""
+    return jnp.where(is_leaf[..., None], table[code], jnp.zeros((), table.dtype))
+
+
+@jit
 def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
     (n_trees, n_nodes), index = child.shape, jnp.arange(child.shape[1], dtype=jnp.int32)[None]
     inner, trees = child != index, jnp.arange(n_trees)[:, None]
@@ -206,9 +214,7 @@ class Forest(PickledModule):
     @property
     def counts(self) -> Num[Array, "trees nodes columns"]:
         """Class counts of the leaves' own; zeros in inner and padding nodes, and in empty leaves that are followed."""
-        table, code = self.leaf_rows()
-        counts = table[code]
-        return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
+        return _expanded(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """Return the own count vectors ``[rows columns]`` that leaves may have, and each leaf's row: what is lifted.
