@@ -155,6 +155,7 @@ def test_what_is_bound_is_kept():
 def test_what_is_written_into_a_forest_counts_for_the_next_call():
     forest = jax.tree.map(np.array, FOREST)
     first = np.asarray(ju.leaf_index(forest, X[:9]))
-    forest.trees.child[...] = np.arange(forest.n_nodes)  # leaves alone
+    # Leaves alone: no value is above their threshold.
+    forest.trees.child[...], forest.trees.threshold[...] = np.arange(forest.n_nodes), 2**31 - 1
     assert first.any()
     assert not np.asarray(ju.leaf_index(forest, X[:9])).any()
