@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -235,11 +236,11 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
         raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
     sizes = {name: int(cast(Any, X[name]).nunique()) for name in texts if name not in words}
     if many := {name: size for name, size in sizes.items() if size > MOST_LEVELS}:
-        name, size = next(iter(many.items()))
+        (name, size), typed = next(iter(many.items())), shlex.join(map(str, many))
         raise ValueError(
             f"{path} has texts of many values in {columns(list(many))}: {size} different ones in {name!r}. Names of "
-            f"rows, leave them out with --drop {name}; dates and numbers, write them plainly (1234.5, days since the "
-            f"first one); kinds of things, say so with --words {name}."
+            f"rows, leave them out with --drop {typed}; dates and numbers, write them plainly (1234.5, days since the "
+            f"first one); kinds of things, say so with --words {typed}."
         )
 
 

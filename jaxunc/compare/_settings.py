@@ -69,6 +69,8 @@ _OFFERED = (
     ComparedCombiner("model-platt", "the model, calibrated", own=True),
 )
 
+_SYNONYMS = {"mean": "probability"}
+"""Names that other commands use, and those of the tables."""
 COMPARED_COMBINERS = {one.name: one for one in _OFFERED}
 """All rows that a study can have, by the name that tables and files use."""
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
@@ -162,6 +164,8 @@ class Settings:
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.numbers:
+            object.__setattr__(self, "combiners", tuple(_SYNONYMS.get(name, name) for name in self.combiners))
         offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
         forests, of_leaves = FORESTS, "--combiners"
         if self.numbers:

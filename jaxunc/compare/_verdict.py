@@ -6,6 +6,8 @@ The corrected resampled t-test compares over the parts, Holm over what is compar
 rates, with the default of forests and with the leader.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,8 @@ from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
 RARE = 0.2
 """Share of rows below which a class is rare."""
+FEW_PARTS = 5
+"""Number of test parts below which the corrected test hardly ever tells anything."""
 _MOST_NAMED = 4
 _LEVEL = 0.05
 
@@ -211,14 +215,10 @@ def decision(results: Results, found: Verdict) -> str:
     if len(found.grown) == 1:
         return f"Nothing to decide: `{found.leader}` alone was run."
     if found.noun == "law":
-        return _decision_on_laws(found)
+        return _decision_on_laws(results, found)
     rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
     if found.is_none:
-        least = loss.drop(rates).idxmin()
-        return (
-            f"Use none of them: no probabilities are told to be better than the base rates alone, log loss "
-            f"{number(loss[rates])}, on rows that they had not seen (the least, `{least}`'s, is {number(loss[least])})."
-        )
+        return _use_none(results, "probabilities", "the base rates alone, log loss", loss, number)
     whose = "the model's own" if found.base == OWN else "the forest's"
     if found.base is None:
         first = (
@@ -263,7 +263,22 @@ def decision(results: Results, found: Verdict) -> str:
     return f"{first}{_at_the_top(results, found)}{_accuracy(results, found)}."
 
 
-def _decision_on_laws(found: Verdict) -> str:
+def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callable[[float], str]) -> str:
+    """Say that nothing is told to be better than base rates; of few test parts, that they can hardly tell."""
+    rates, others = losses[BASE_RATES], losses.drop(BASE_RATES)
+    n_parts = results.settings.n_repeats * results.settings.n_folds
+    seen = (
+        f"{shown(rates)}, on rows that they had not seen (the least, `{others.idxmin()}`'s, is {shown(others.min())})."
+    )
+    if n_parts >= FEW_PARTS or others.min() >= rates:
+        return f"Use none of them: no {what} are told to be better than {than} {seen}"
+    return (
+        f"Undecided: {n_parts} test parts are too few to tell any {what} to be better than {than} {seen} Take more "
+        "--repeats."
+    )
+
+
+def _decision_on_laws(results: Results, found: Verdict) -> str:
     by, means, leader, base = found.decided_by, found.means, found.leader, found.base
     loss = means["interval_score"].drop(BASE_RATES)
     said = lambda name, m="interval_score": shown_value(m, means.at[name, m])  # noqa: E731
@@ -272,11 +287,9 @@ def _decision_on_laws(found: Verdict) -> str:
         "the worst fifth of the rows"
     )
     if found.is_none:
-        return (
-            f"Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score "
-            f"{said(BASE_RATES)}, on rows that they had not seen (the least, `{loss.idxmin()}`'s, is "
-            f"{said(loss.idxmin())})."
-        )
+        shown = partial(shown_value, "interval_score")
+        than = "the target's own quantiles, interval score"
+        return _use_none(results, "90% intervals", than, means["interval_score"], shown)
     if base is None:
         return (
             f"Of these take {_named(found)}: its 90% intervals have the least interval score, {said(leader)}, on rows "

@@ -246,6 +246,10 @@ def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_p
     assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
 
 
+def test_the_mean_goes_by_both_of_its_names():
+    assert compare.Settings(combiners=["learned", "mean"]).combiners == ("probability", "learned")
+
+
 def test_costs_that_settings_refuse():
     costs = pd.DataFrame(1 - np.eye(3))
     table = compare.breast_cancer()
