@@ -20,18 +20,18 @@ def a_few_of(values: Iterable, kept: Iterable, *, several: bool = False) -> list
     return [value if value in kept else marked(value) for value in values]
 
 
-def keep_some(items: list[pytest.Item]) -> None:
-    """Take the mark ``exhaustive(keep=n)`` off n cases of each test, spread evenly over all of its cases."""
+def keep_some(items: list[pytest.Item], name: str) -> None:
+    """Take a mark such as ``exhaustive(keep=n)`` off n cases of each test, spread evenly over all of its cases."""
     cases = defaultdict(list)
     for item in items:
-        mark = item.get_closest_marker("exhaustive")
+        mark = item.get_closest_marker(name)
         if mark is not None and mark.kwargs:
             cases[item.nodeid.partition("[")[0], mark.kwargs["keep"]].append(item)
     for (_, keep), of_test in cases.items():
         last = len(of_test) - 1
         for place in {round(i * last / max(keep - 1, 1)) for i in range(min(keep, len(of_test)))}:
             marks = of_test[place].own_markers
-            marks[:] = [mark for mark in marks if mark.name != "exhaustive"]
+            marks[:] = [mark for mark in marks if mark.name != name]
 
 
 def parse_shares(text: str) -> dict[str, float]:

@@ -80,15 +80,19 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out of the float64 run what is marked ``once``; of ``exhaustive(keep=n)`` keep n cases in every run."""
-    keep_some(items)
+    """Leave out of the float64 run what is marked ``once``, and of all runs what is ``exhaustive``, but for n cases of
+    ``exhaustive(keep=n)``; likewise ``room``, unless paths below ``tests`` are asked for.
+    """
+    keep_some(items, "exhaustive")
+    keep_some([item for item in items if item.get_closest_marker("exhaustive") is None], "room")
+    left_out = ("exhaustive",) if is_of_rooms(config) else ("exhaustive", "room")
     usual = parse_shares(config.getoption("--share"))
     exhaustive = parse_shares(config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0"))
     kept = []
     for item in items:
         if X64 and item.get_closest_marker("once"):
             continue
-        marked = item.get_closest_marker("exhaustive") is not None
+        marked = any(item.get_closest_marker(name) is not None for name in left_out)
         if is_drawn(item, exhaustive if marked else usual):
             kept.append(item)
         else:
@@ -115,6 +119,12 @@ def pytest_testnodedown(node):
     ended = getattr(node, "workeroutput", {})
     node.config.stash[PROGRAMS] += ended.get("programs", 0)
     node.config.stash[LEFT_OUT] = ended.get("left_out", 0)
+
+
+def is_of_rooms(config) -> bool:
+    """Whether rooms or files of tests are asked for by name."""
+    paths = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
+    return any(Path(__file__).parent in path.parents for path in paths)
 
 
 def is_whole_suite(config) -> bool:

@@ -81,6 +81,7 @@ def valid(tmp_path_factory):
 @pytest.mark.skipif(TYPED, reason="arguments of types that the annotations do not name")
 @pytest.mark.exhaustive(keep=16)
 @pytest.mark.parametrize(("room", "name"), list(public()))
+@pytest.mark.room(keep=4)
 def test_no_answer_reads_what_is_written_later(room, name, valid, tmp_path, monkeypatch):
     if name in OF_OTHER_LIBRARIES:
         pytest.skip("the model is another library's")
@@ -124,6 +125,7 @@ DOORS = {
 
 @pytest.mark.parametrize("n", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n != 2)) for n in range(5)])
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.room(keep=2)
 def test_rows_that_fill_a_shape(door, n):
     # Others are padded, which copies them.
     Z = ROWS_OF_SHAPES[n]

@@ -44,6 +44,7 @@ def test_no_test_reads_a_clock():
     assert not found, f"count what is done instead, or wait by tests._patience: {found}"
 
 
+@pytest.mark.room
 def test_what_waits_is_patient():
     found = [f"{file.relative_to(TESTS)}:{i}" for file in sources() for i in limits_in(file.read_text("utf-8"))]
     assert not found, f"limits are tests._patience.patience(seconds on an idle machine): {found}"

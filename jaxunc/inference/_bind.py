@@ -100,22 +100,22 @@ def bind(
     >>> bound.probability(X[:5]).shape
     (5, 3)
     """
-    combiner = as_combiner(combiner)
+    rule = as_combiner(combiner)
     check_is_forest(forest)
-    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, combiner))):  # which may be written to
-        forest, combiner = jax.tree.map(copy_in, (forest, combiner))
+    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, rule))):  # which may be written to
+        forest, rule = jax.tree.map(copy_in, (forest, rule))
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     walk = walk or default_walk()
-    if not is_concrete(forest, combiner):
-        engine = Traced.of(forest, combiner)
-    elif ByTable.suits(forest, combiner, walk):
-        engine = ByTable.of(forest, combiner, walk)
+    if not is_concrete(forest, rule):
+        engine = Traced.of(forest, rule)
+    elif ByTable.suits(forest, rule, walk):
+        engine = ByTable.of(forest, rule, walk)
     else:
-        engine = ByRows.of(forest, combiner, walk)
-    return BoundForest(engine, combiner, threads or cores())
+        engine = ByRows.of(forest, rule, walk)
+    return BoundForest(engine, rule, threads or cores())
 
 
 Engine: TypeAlias = ByTable | ByRows | Traced

@@ -273,7 +273,8 @@ def _fold_jvp(spec, primals, tangents):
     """Merge, and what moves of the merged where planes and numbers per tree move; X and the mask do not."""
     merged = _fold(spec, *primals)
     saved = lax.stop_gradient((*primals, merged))
-    moving = tuple([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
+    of_planes, of_trees = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
+    moving = of_planes, of_trees
     moved = tuple([parts[i] for i in places] for parts, places in zip(tangents[1:3], moving, strict=True))
     places = zip(merged, moving, strict=True)
     still = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)

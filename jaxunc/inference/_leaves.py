@@ -78,9 +78,8 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
-    return along_instances(
-        lambda beside, x: planned_leaf_index(*beside, x, walk), encode_traced(X, trees.columns), beside=(trees, plan)
-    )
+    in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)  # noqa: E731
+    return along_instances(in_each, encode_traced(X, trees.columns), beside=(trees, plan))
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:

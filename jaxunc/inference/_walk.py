@@ -111,7 +111,7 @@ def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, 
     def write(i, rows):
         start, number = (
             lax.dynamic_slice_in_dim(sets.start, i * together, together),
-            i * together + jnp.arange(together),
+            (i * together + jnp.arange(together)).astype(jnp.int32),
         )
         own = sets.row[i].astype(jnp.uint32)
         code = (

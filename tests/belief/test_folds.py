@@ -181,7 +181,7 @@ def test_transforms(rng, tolerance, x64):
         for other in jax.jit(lambda m, fold=fold: (fold(m), jax.vmap(fold)(m)))(masses):
             tolerance.check(other, eager, scale=1.0)
     if x64:
-        fold = lambda m: belief.conjunctive_fold(m, normalized=True)
+        fold = lambda m: belief.conjunctive_fold(jnp.asarray(m), normalized=True)  # of NumPy arrays, too
         check_grads(fold, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
 
 

@@ -76,6 +76,7 @@ def check_scores(tolerance, name, answer, expected, *, what=""):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
+@pytest.mark.room(keep=8)
 def test_values_on_integer_leaves(name, n_classes, tolerance):
     """Of every fourth instance, the empty last one among them: the loops take their time."""
     some = jax.tree.map(lambda part: part[1::4], shared_answer(name, n_classes)[1])

@@ -46,6 +46,7 @@ FITTED = {
 
 
 @pytest.mark.parametrize("name", a_few_of(FITTED, ["evidence", "cautious", "random-trees", "transductive"]))
+@pytest.mark.room(keep=1)
 def test_fit_predict_inspect(name, iris, tmp_path, capsys):
     model = tmp_path / "model.safetensors"
     fit(iris, model, *FITTED[name])
@@ -129,6 +130,7 @@ def test_forests_that_predict_numbers(name, tmp_path, capsys):
     np.testing.assert_allclose(ju.load(tmp_path / "m").predict_interval(new), expected.predict_interval(new))
 
 
+@pytest.mark.room
 def test_random_trees_take_missing_numbers(tmp_path, capsys):
     number = np.where(np.arange(40) % 7, np.arange(40.0), np.nan)
     pd.DataFrame({"n": number, "word": ["a", "b"] * 20, "y": np.arange(40) // 20}).to_csv(tmp_path / "t.csv")

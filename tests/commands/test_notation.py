@@ -38,6 +38,7 @@ def test_points_between_thousands_are_read_as_such_and_told(files, capsys):
 
 
 @pytest.mark.parametrize("estimator", ["combined", "random-trees", "transductive", "uncertain"])
+@pytest.mark.room(keep=1)
 def test_a_model_keeps_the_notation_of_its_data(files, estimator, tmp_path):
     target = "rate" if estimator == "uncertain" else "late"
     size = [] if estimator == "transductive" else ["--trees", "9", "--leaf-size", "4"]

@@ -215,6 +215,7 @@ def test_bad_arguments_get_one_line(capsys, arguments, said):
         assert words in message
 
 
+@pytest.mark.room
 def test_bad_data_get_one_line(capsys, tmp_path):
     """A class that no tree has seen is refused, too."""
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(8)))

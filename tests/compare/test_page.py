@@ -155,6 +155,7 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         browser.close()
 
 
+@pytest.mark.room
 def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
     section = page_of(tmp_path, two_combiners()).partition("<summary>Sets of classes")[2].partition("</table>")[0]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]

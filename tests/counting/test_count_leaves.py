@@ -37,6 +37,7 @@ def test_counts_stand_side_by_side(counted):
     assert ju.count_leaves(forest, X, toy_data(3)[1]).count_sets == ("own",)
 
 
+@pytest.mark.room
 def test_each_rule_reads_its_own(counted):
     X, inbag, out, forest = counted
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, inbag_weight=1e6)
@@ -70,6 +71,7 @@ def test_traced_counts_give_the_same_and_have_a_gradient(counted):
 
 @pytest.mark.parametrize("mode", ["parent", "zeros", "sum"])
 @pytest.mark.exhaustive(keep=3)
+@pytest.mark.room
 def test_empty_leaves(mode):
     X, y = toy_data(2)
     X = np.round(np.abs(X[:, :3]) * 2).astype(np.float32)

@@ -21,6 +21,7 @@ def grown():
 
 @pytest.mark.parametrize("weights", ["none", "half", "own"])
 @pytest.mark.exhaustive(keep=1)
+@pytest.mark.room
 def test_counts_without_the_instance(grown, weights, tolerance):
     """Against the long way: count all others, score the one."""
     forest, X, y, mask = grown

@@ -28,6 +28,7 @@ def fitted():
     return CautiousForestClassifier(SMALL, s=20, mass="leaf_size").fit(X, y)
 
 
+@pytest.mark.room
 def test_every_face_of_the_answer(fitted):
     vote = ju.bind(fitted.forest_, ju.GeneralizedVote(20, "leaf_size"))(X_test)
     sets = fitted.predict_set(X_test)
@@ -48,6 +49,7 @@ def test_every_face_of_the_answer(fitted):
     assert fitted.score(X_test, y_test) > 0.9
 
 
+@pytest.mark.room
 def test_explanations(fitted):
     why = fitted.explain(X_test)
     np.testing.assert_array_equal(why.largest_s >= 20, fitted.predict_set(X_test).sum(axis=1) == 1)

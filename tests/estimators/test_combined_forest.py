@@ -65,6 +65,7 @@ def test_the_default_takes_any_number_of_classes():
 
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
+@pytest.mark.room(keep=1)
 def test_counts(counts):
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
@@ -80,6 +81,7 @@ def test_counts(counts):
     assert hasattr(model, "oob_score_") == (counts == "oob")
 
 
+@pytest.mark.room
 def test_every_face_of_the_answer():
     model = CombinedForestClassifier(SMALL, "dempster", {"prior": "forest"}, counts="oob").fit(X, y)
     bound = ju.bind(model.forest_, ju.DempsterRule(prior=model.forest_.prior))

@@ -69,6 +69,7 @@ def assert_same(found, expected) -> None:
             np.testing.assert_array_equal(own, other, err_msg=read_out)
 
 
+@pytest.mark.room
 def test_parameters_set_after_fit_change_no_answer(name, fitted):
     model, expected = fitted
     own = model.get_params(deep=False)
@@ -88,6 +89,7 @@ def test_parameters_that_a_file_could_not_have_are_refused_when_it_is_written(tm
     refuses(ValueError, "block_size", ju.save, tmp_path / "x", model)
 
 
+@pytest.mark.room
 def test_no_rows_are_an_answer_without_rows(fitted):
     model, expected = fitted
     for read_out, parts in answers(model, X[:0]).items():

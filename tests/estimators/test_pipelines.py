@@ -141,6 +141,7 @@ PIPELINES = {
 
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.exhaustive(keep=4)
+@pytest.mark.room(keep=2)
 def test_answers_are_those_of_the_pipeline(name):
     own = PIPELINES[name]().fit(RAW, Y)
     for estimator in (PIPELINES[name](), FrozenEstimator(own)):

@@ -29,6 +29,7 @@ def shop():
     return frame, np.where(word == "a", "yes", "no")
 
 
+@pytest.mark.room
 def test_words_and_categories_are_nominal(shop):
     frame, y = shop
     model = RandomDecisionTreesClassifier(20, min_samples_leaf=2, random_state=0).fit(frame, y)
@@ -116,6 +117,7 @@ test_refusals = refusals(
 )
 
 
+@pytest.mark.room
 def test_missing_numbers(shop):
     gaps, y = with_gaps(shop[0]), shop[1]
     model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)

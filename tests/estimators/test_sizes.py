@@ -35,6 +35,7 @@ CLASSIFIERS = {
 
 
 @pytest.mark.parametrize("name", a_few_of(CLASSIFIERS, ["random"]))
+@pytest.mark.room
 def test_classifiers(name):
     model, further, outputs = CLASSIFIERS[name]
     with warnings.catch_warnings():

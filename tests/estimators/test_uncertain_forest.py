@@ -148,6 +148,7 @@ GROWN = {
 
 
 @pytest.mark.parametrize("name", a_few_of(GROWN, ["forest", "bag", "no bags", "cross-fitted"]))
+@pytest.mark.room(keep=1)
 def test_kinds_of_forests(name):
     forest, counts = GROWN[name]
     model = UncertainForestRegressor(forest, counts=counts, random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -185,6 +186,7 @@ def test_cross_fitted_rows_against_forests_grown_by_hand():
         several=True,
     ),
 )
+@pytest.mark.room
 def test_forests_of_other_libraries(library, law):
     if library == "additive":
         forest = ju.from_sklearn_values(FITTED)
@@ -212,6 +214,7 @@ def test_forests_of_other_libraries(library, law):
         several=True,
     ),
 )
+@pytest.mark.room(keep=1)
 def test_rows_that_weigh_more_count_more(law, counts, rng):
     """Targets that are uniform on [0, 1] and weigh twice themselves: P(y <= q) = q², whatever X is."""
     x, target = rng.normal(size=(1500, 10)), rng.random(1500)

@@ -79,6 +79,7 @@ def of_counts(counts):
 
 
 @pytest.mark.parametrize("mode", a_few_of(["parent", "zeros"], ["parent"]))
+@pytest.mark.room
 def test_multi_way_tests(mode):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 5, (60, 3)).astype(np.float32)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.once
 
 
 @pytest.mark.parametrize("mode", ju.forest.MODES)
+@pytest.mark.room
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
     forest = grown(5, 7).with_empty_leaves(mode)

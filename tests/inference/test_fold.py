@@ -193,6 +193,7 @@ def _gradients(forest, rule, counts, X, mask):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), a_few_of(DIFFERENTIATED, DIFFERENTIATED[:2], several=True))
+@pytest.mark.room
 def test_gradients_are_those_through_the_tensor(name, n_classes, x64):
     """At interior, pure, tied and empty leaves."""
     forest = forest_with_all_leaves(n_classes)
@@ -504,6 +505,7 @@ def test_trees_in_parts(name, walk, tolerance):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("merge", ["sum", "exact_sum", "min", "max", "collect"])
 @pytest.mark.exhaustive(keep=3)
+@pytest.mark.room(keep=1)
 def test_forward_mode_is_the_transpose_of_backward_mode(merge, masked):
     forest, rng, X = toy_forest(2, TREES), np.random.default_rng(0), toy_data(2)[0][:70]
     shape, dtype = (forest.n_trees, forest.n_nodes), jnp.result_type(float)
@@ -522,6 +524,7 @@ def test_forward_mode_is_the_transpose_of_backward_mode(merge, masked):
     np.testing.assert_allclose(along(pushed, pulls), along(*sizes), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.room
 def test_second_derivatives_in_the_weights():
     forest, X = toy_forest(2, TREES), jnp.asarray(toy_data(2)[0][:20])
     loss = lambda weights: ju.bind(forest, ju.Weighted(ju.Mean(), weights)).score(X).mean() ** 2

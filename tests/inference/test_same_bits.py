@@ -59,7 +59,7 @@ def leaves(n_classes: int, counts: str) -> tuple[ju.Forest, np.ndarray, np.ndarr
     if counts in ("own", "weighted"):
         drawn = random_counts(rng, (N, TREES[n_classes]), n_classes).astype(float)
         drawn = drawn * rng.uniform(0.1, 3, drawn.shape) if counts == "weighted" else drawn
-        return *forest_of_leaves(drawn), drawn.astype(np.float32 if counts == "weighted" else np.int32)
+        return *forest_of_leaves(drawn), drawn.astype(jnp.result_type(float) if counts == "weighted" else np.int32)
     X = rng.normal(size=(N, 6)).astype(np.float32)
     y = np.argmax(X[:, :2] @ rng.normal(size=(2, n_classes)) + rng.normal(size=(N, n_classes)), axis=1)
     y[:n_classes] = np.arange(n_classes)

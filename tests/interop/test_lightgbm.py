@@ -85,6 +85,7 @@ def adversarial(booster, seed, number):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.room(keep=6)
 def test_same_leaves_and_answers(name):
     """By loops in NumPy; of two models also by programs."""
     n_rows = 1500

@@ -67,6 +67,7 @@ def rows(members, missing, rng):
 
 
 @pytest.mark.parametrize("name", BOOSTED)
+@pytest.mark.room(keep=3)
 def test_boosted(name):
     X, _, y, z = data()
     model = BOOSTED[name](X, y, z)
@@ -168,6 +169,7 @@ def odd_rows(known, seed, n_rows=3000):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.room(keep=3)
 def test_same_answers(name):
     target, params = MODELS[name]
     known = fitted(target, **params)

@@ -390,6 +390,7 @@ LAWS = {
 
 @pytest.mark.parametrize("name", a_few_of(LAWS, ["learned", "bins", "residuals", "conformal"]))
 @pytest.mark.once
+@pytest.mark.room(keep=3)
 def test_numbers(name):
     """Quantiles of bins to the bit, all others as float32 has them here; doubt against loops in float64."""
     law, forest, X, y = LAWS[name]

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.once
 
 @pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.room
 def test_learning_lowers_the_loss(name, rows):
     fitted = fit_combiner(LEARNERS[name](), rows, n_steps=30)
     assert fitted.loss <= fitted.start_loss

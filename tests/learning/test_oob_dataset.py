@@ -68,6 +68,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
 
 
 @pytest.mark.exhaustive(keep=1)
+@pytest.mark.room
 def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)

@@ -27,6 +27,7 @@ def forest():
     return grown(5, 7)
 
 
+@pytest.mark.room
 def test_the_trees_of_a_key(forest):
     """What people publish with a key must stay what it was."""
     trees = forest.trees

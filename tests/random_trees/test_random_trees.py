@@ -81,6 +81,7 @@ def small_forest(nominal, min_samples_leaf: int) -> tuple[ju.Forest, dict]:
 @pytest.mark.exhaustive(keep=2)  # each value once
 @pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
 @pytest.mark.parametrize("min_samples_leaf", [1, 2])
+@pytest.mark.room
 def test_leaf_sizes(nominal, min_samples_leaf):
     forest, exact = small_forest(nominal, min_samples_leaf)
     assert_distributed(leaf_sizes(forest), of_sizes(exact))
@@ -183,6 +184,7 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf)
     np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
 
 
+@pytest.mark.room
 def test_counts_are_those_of_the_sample():
     (X, y, _), weight = mixed(60), np.arange(60) % 4
     forest = grown(4, 11, min_samples_leaf=3, sample_weight=weight)
@@ -193,6 +195,7 @@ def test_counts_are_those_of_the_sample():
     assert float(forest.n_samples) == weight.sum()
 
 
+@pytest.mark.room
 def test_missing_numbers_go_where_their_node_sends_them():
     X, y, nominal = mixed(60)
     rng = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def test_bound_forests(name, forest, tmp_path):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.room(keep=1)
 def test_objects(name, tmp_path):
     value = small_objects()[name]
     loaded = round_trip(value, tmp_path)
@@ -80,6 +81,7 @@ def test_objects(name, tmp_path):
         assert eqx.tree_equal(loaded, value)
 
 
+@pytest.mark.room
 def test_the_cautious_report_and_settled_votes(forest, tmp_path):
     bound = ju.bind(forest, ju.decisions.CautiousReport(s=2, mass="leaf_size"))
     chex.assert_trees_all_equal(round_trip(bound, tmp_path)(X), bound(X))
@@ -106,6 +108,7 @@ FITTED = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", a_few_of(FITTED, ["a rule", "cautious", "random trees", "transduction"]))
+@pytest.mark.room(keep=1)
 def test_estimators(name, tmp_path):
     data, labels = X[:100], np.array(["one", "two"])[Y[:100]]
     model = FITTED[name].fit(data, labels)
@@ -120,6 +123,7 @@ def test_estimators(name, tmp_path):
 
 
 @pytest.mark.once
+@pytest.mark.room
 def test_frames_and_nominal_columns(tmp_path):
     import pandas as pd
 
@@ -242,6 +246,7 @@ REGRESSORS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", a_few_of(REGRESSORS, ["learned", "conformal"]))
+@pytest.mark.room(keep=1)
 def test_a_regressor(name, tmp_path):
     """To the bit but for the mean, which scikit-learn's own forest answers where it is there."""
     rows, target = X[:, 1:], np.zeros(150) if name == "a constant" else X[:, 0] * 1e4

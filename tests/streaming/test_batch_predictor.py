@@ -31,6 +31,7 @@ def scorer(saved) -> BatchPredictor:
     return pickle.loads(pickle.dumps(BatchPredictor(saved, outputs=["class", "probability", "set"], keep=["count"])))
 
 
+@pytest.mark.room
 def test_kinds_of_batches(scorer, model, frame):
     part = frame[100:150]
     table = pa.Table.from_pandas(part, preserve_index=False)

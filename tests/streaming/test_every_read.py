@@ -102,6 +102,7 @@ def rows_or_refusal(path):
 
 
 @pytest.mark.parametrize("form", a_few_of(["csv", "tsv", "csv.gz", "parquet", "arrow"], ["csv", "parquet"]))
+@pytest.mark.room
 def test_files_that_are_cut(form, small_blocks, tmp_path):
     """Of texts what stands before the cut is there, up to a whole line; of other forms nothing."""
     content, (texts, _) = written(tmp_path, form).read_bytes(), rows(written(tmp_path, form))

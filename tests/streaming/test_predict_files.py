@@ -37,6 +37,7 @@ def answers(folder, ending="parquet"):
     return pd.concat([read(file) for file in sorted(folder.glob(f"part-*.{ending}"))], ignore_index=True)
 
 
+@pytest.mark.room
 def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     seen = []
     manifest = predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=seen.append)
@@ -128,6 +129,7 @@ def test_csv(saved, model, frame, tmp_path):
     assert set(found["set"]) <= {"no", "yes", "no|yes"}
 
 
+@pytest.mark.room
 def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)

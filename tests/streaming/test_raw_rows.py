@@ -56,6 +56,7 @@ def shown(tables):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "arrow"])
 @pytest.mark.exhaustive(keep=4)
+@pytest.mark.room(keep=1)
 def test_files(kind, model, tmp_path):
     path, expected = tmp_path / f"x.{kind}", model.predict_proba(RAW)
     other = RAW[RAW.columns[::-1]].drop(columns="when").assign(more="?")

@@ -54,6 +54,7 @@ KINDS = [*FILES, "text", "list", "frame", "table", "batch", "reader", "dataset",
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.room(keep=2)
 def test_sources(kind, frame, model, tmp_path):
     found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
@@ -108,6 +109,7 @@ def test_encoding_is_that_of_frames(frame, model):
 
 
 @pytest.mark.parametrize("name", a_few_of(RULES, ["mean", "dempster", "median", "weighted_together"]))
+@pytest.mark.room(keep=1)
 def test_every_rule(name):
     X, y = load_iris(return_X_y=True)
     forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X[:100], y[:100]))
@@ -162,6 +164,7 @@ def test_all_outputs_at_once():
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.room
 def test_explanations(frame, model):
     """The share of each column in what the model's combiner answers, beside other outputs."""
     found = whole(ju.stream(model, frame, outputs=["class", "explanation"], chunk_rows=50))
@@ -170,6 +173,7 @@ def test_explanations(frame, model):
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.room
 def test_the_cautious_report_and_votes(frame, model):
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(1.0))
     found = whole(ju.stream(report, frame))
@@ -182,6 +186,7 @@ def test_the_cautious_report_and_votes(frame, model):
         np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
 
 
+@pytest.mark.room
 def test_no_rows(frame, model, numbers):
     assert list(ju.stream(model, frame[:0])) == []
     assert list(ju.stream(numbers, frame[:0])) == []
@@ -199,6 +204,7 @@ def test_rows_at_fault_are_those_of_the_whole(source, frame, model, tmp_path):
         list(ju.stream(model, rows if source == "frame" else path, chunk_rows=20))
 
 
+@pytest.mark.room
 def test_sharded_forests(frame, model):
     import jax
 
