@@ -344,7 +344,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             if not len(there):
                 raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
             X, y, weights = _rows(X, there), y[there], weights[there]
-        X, y = cast(Any, X).copy(), y.copy()  # every answer fits them again, whatever is written to the caller's by then
+        X, y = cast(Any, X).copy(), y.copy()  # every answer fits them again, whatever the caller writes
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; classifiers tell two or more apart.")
         template = _seeded(clone(self.estimator), self.random_state)
