@@ -297,7 +297,7 @@ def test_treelite():
 
     def counted(model, X):
         made = ju.from_treelite(model)
-        return wrong_leaves(made.trees, X, gtil.predict_leaf(model, X, nthread=2))
+        return wrong_leaves(made.trees, X, gtil.predict_leaf(model, X, nthread=1))
 
     rng, edges, found = np.random.default_rng(8), np.random.default_rng(11), []
     for kind in (np.float32, np.float64):
