@@ -157,7 +157,7 @@ class Settings:
     counts: str = "inbag"
     seed: int = 0
     positive: str | None = None
-    costs: Sequence[Sequence[float]] | None = None
+    costs: Any = None
     numbers: bool = False
 
     def __post_init__(self):
