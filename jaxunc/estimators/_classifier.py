@@ -400,7 +400,7 @@ class CountedForest(ProbabilityClassifier):
         self.forest_, mask, weights = counted
         self._check_prior()
         if rows_of_fit[0] is not None:
-            self._fitted_rows = self._hashed(*rows_of_fit)
+            self._fitted_rows = self._hashed(rows_of_fit[0], np.ravel(as_labels(rows_of_fit[1])))
         return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
     def _apart(self, X, y, sample_weight, groups, known: Columns | None = None, *, looked_for: bool) -> Any:

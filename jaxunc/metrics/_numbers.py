@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Real
 
 from jaxunc._checks import check_within, is_concrete
-from jaxunc._numerics import jit
+from jaxunc._numerics import copy_in, jit
 
 from ._instances import as_array, as_floats, check_no_nan, mean
 
@@ -122,7 +122,7 @@ def pinball_loss(
     predicted, y = _checked(predicted, y, "predicted")
     check_within("quantiles", quantiles, "[0, 1]", ": a level for each column", shape=(predicted.shape[1],))
     apart = as_floats(y[:, None] - predicted)
-    return _pinball(apart, jnp.asarray(quantiles, apart.dtype))
+    return _pinball(apart, copy_in(quantiles, apart.dtype))
 
 
 @jit

@@ -39,9 +39,11 @@ EXPECTED = {
 @pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
 @parametrize_with_checks(
     [
-        CautiousForestClassifier(RandomForestClassifier(10, max_depth=3)),
-        CombinedForestClassifier(RandomForestClassifier(5)),
-        CombinedForestClassifier(make_pipeline(StandardScaler(with_mean=False), RandomForestClassifier(5))),
+        CautiousForestClassifier(RandomForestClassifier(10, max_depth=3, random_state=0)),
+        CombinedForestClassifier(RandomForestClassifier(5, random_state=0)),
+        CombinedForestClassifier(
+            make_pipeline(StandardScaler(with_mean=False), RandomForestClassifier(5, random_state=0))
+        ),
         RandomDecisionTreesClassifier(5),
     ],
     expected_failed_checks=lambda model: EXPECTED.get(type(model), BOOTSTRAPS),
