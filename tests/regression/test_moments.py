@@ -246,3 +246,11 @@ def test_missing_values():
 )
 def test_refusals(make, error, said):
     refuses(error, said, make)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_variances_that_trees_of_one_leaf_have_lost_are_refused(bootstrap):
+    target = 1e8 + 0.3 * np.random.default_rng(0).normal(size=len(X))
+    model = ExtraTreesRegressor(5, min_samples_leaf=len(X) // 2, bootstrap=bootstrap, random_state=0).fit(X, target)
+    refuses(ValueError, "Pass the rows X and y", LeafMoments, model)
