@@ -120,8 +120,8 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
     if spread > 0 and (off := rounding * np.max(np.abs(base))) > TOLD * spread and not jax.config.jax_enable_x64:
         warn(
             f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
-            f"{off:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of answers, such "
-            "as uncertainty and shares of columns, do not. Take the offset off the targets before the fit, or set "
+            f"{off:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of answers, "
+            "such as uncertainty and shares of columns, do not. Take the offset off the targets before the fit, or set "
             "jax_enable_x64."
         )
     return offset, base
