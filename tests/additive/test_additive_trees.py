@@ -318,13 +318,13 @@ def test_sparse_rows_compared_as_float64():
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("offset", [1e4, 1.7e9])
+@pytest.mark.parametrize("offset", [1e4, 1e7])
 def test_an_offset_of_the_target_changes_no_differences(offset):
     """Uncertainty and shares of columns are those without it; what float32 cannot hold is told."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 3)).astype(np.float32)
     target = np.round(64 * rows[:, 0]) / 64
-    tells, boosted = offset > 1e9 and not jax.config.jax_enable_x64, HistGradientBoostingRegressor(max_iter=10)
+    tells, boosted = offset > 1e6 and not jax.config.jax_enable_x64, HistGradientBoostingRegressor(max_iter=10)
     with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
         moved = ju.from_any(boosted.fit(rows, target + offset))
     knowledge = ju.additive.virtual_uncertainty(moved, rows[:4], n_members=2).knowledge
