@@ -393,6 +393,8 @@ def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: in
     Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
     were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
     """
+    if isinstance(model, AdditiveTrees) and model.class_labels is None and model.link == "identity":
+        model = eqx.tree_at(lambda m: m.base, model, jnp.zeros_like(model.base))  # in which rounding would lose members
     members = virtual_ensemble(model, X, n_members=n_members)
     if model.class_labels is None:
         if model.n_outputs > 1:

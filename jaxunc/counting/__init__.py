@@ -6,6 +6,7 @@ from ._copies import (
     copies_of,
     first_of_each,
     first_of_equals,
+    more_trees,
     row_hashes,
     rows_again,
     rows_together,

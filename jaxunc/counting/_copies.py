@@ -129,6 +129,17 @@ def first_of_each(groups: np.ndarray) -> np.ndarray:
     return np.sort(np.unique(groups, return_index=True)[1])
 
 
+def more_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
+    """Return what helps rows that are in every bag: more trees, unless they are there since others of a group are."""
+    if groups is None or np.bincount(groups)[groups[~kept]].max(initial=1) == 1:
+        return "Use more trees."
+    return (
+        "They are equal to others, or of one group, and out of a bag only together: more trees would hardly help. If "
+        "equal rows are no copies (gaps that were filled alike, few columns), pass groups=range(len(y)); else smaller "
+        "groups."
+    )
+
+
 class OwnCounts(NamedTuple):
     """Counts that the rows of a group have in the leaves that they reach."""
 

@@ -40,6 +40,7 @@ from jaxunc.counting import (
     has_bags,
     held_out_split,
     leave_one_out,
+    more_trees,
     of_classes,
     oob_mask,
     row_hashes,
@@ -610,7 +611,8 @@ class CountedForest(ProbabilityClassifier):
             warn(
                 f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag"
                 f"{of_classes(seen, class_positions(self.forest_.class_labels, sample.y), self.forest_.class_labels)}: "
-                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees."
+                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. "
+                f"{more_trees(seen, sample.groups)}"
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
@@ -343,6 +344,12 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             raise TypeError(
                 f"estimator is a {name}, which predicts classes; pass one that predicts numbers, or take "
                 "CombinedForestClassifier. See docs/estimators.md."
+            )
+        if isinstance(model, TransformedTargetRegressor):
+            raise TypeError(
+                "estimator is a TransformedTargetRegressor, whose leaves hold transformed targets; take the forest in "
+                "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...). "
+                "Its regressor_ has intervals of the transformed target, whose ends the inverse function takes back."
             )
         if not frozen and (rounds(model) or 1) > 1:
             raise ValueError(

@@ -437,10 +437,10 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
     elif kind.__module__.startswith("jaxunc.additive"):
+        boosted = "" if getattr(given, "is_forest", False) else ", and its trees correct each other"
         advice = (
-            "Its leaves hold values, and its trees correct each other: no combiner merges such trees. Ask its raw and "
-            "predict; or count instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). "
-            "See docs/libraries.md."
+            f"Its leaves hold values{boosted}: no combiner merges such trees. Ask its raw and predict; or count "
+            "instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). See docs/libraries.md."
         )
     elif any(base.__name__ == "RegressorMixin" for base in kind.__mro__):
         advice = (

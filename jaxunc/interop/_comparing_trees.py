@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_counts
+from jaxunc._checks import check_counts, warn
 from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest, Intervals, TreeNodes, assemble, lay_out, with_interval_tests
@@ -28,6 +29,8 @@ from jaxunc.tables import Columns
 AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 """How a node compares its number with its value; where that holds, it goes left."""
 MOST_COLUMNS = 2**24  # largest number of columns: nothing is made of more that a few bytes of a file claim
+LOST, TOLD = 1e-4, 1e-2
+"""Share of what a tree's leaves differ by that rounding may lose in silence: of leaves, and of their sums."""
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])
 _IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
 _MOST_CUTS = 2**24  # codes are float32
@@ -88,13 +91,40 @@ def ensemble_of(
     nodes, columns = tree_nodes(trees, columns)
     made, places = lay_out(nodes, columns)
     values = np.zeros((made.n_trees, made.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
+    offset, base = _offsets(trees, base) if link == "identity" else (None, base)
     for t, (tree, place) in enumerate(zip(trees, places, strict=True)):
         leaves = np.flatnonzero(tree.left < 0)
         # Nodes that the root does not lead to have the place of the root: what they hold is no leaf's.
         leaves = leaves[(leaves == 0) | (place[leaves] != place[0])]
-        values[t, place[leaves]] = tree.leaf_values[leaves]
+        values[t, place[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
     added = jnp.asarray(base, jnp.result_type(float))
     return AdditiveTrees(made, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
+
+
+def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return what is taken off the leaves of each tree ``[trees each]``, None for nothing, and the base with all of it.
+
+    In float64, where numbers of float32 would lose what leaves differ by: sums then differ by what they should. Warns
+    where float32 cannot hold the sums themselves.
+    """
+    leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
+    low, high = (np.stack([bound(of, axis=0) for of in leaves]) for bound in (np.min, np.max))
+    spread, largest = np.max(high - low), max(np.max(np.abs(low)), np.max(np.abs(high)))
+    base, rounding, offset = np.asarray(base, np.float64), np.finfo(np.float32).eps / 2, None
+    one = low.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
+    if one and rounding * max(largest, np.max(np.abs(base))) > LOST * spread > 0:
+        offset = low + (high - low) / 2
+        whole = base + offset.sum(axis=0)
+        base = whole.astype(np.float32).astype(np.float64)
+        offset[0] -= whole - base  # so that the base is one float32
+    if spread > 0 and (off := rounding * np.max(np.abs(base))) > TOLD * spread and not jax.config.jax_enable_x64:
+        warn(
+            f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
+            f"{off:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of answers, "
+            "such as uncertainty and shares of columns, do not. Take the offset off the targets before the fit, or set "
+            "jax_enable_x64."
+        )
+    return offset, base
 
 
 def forest_of(

@@ -23,6 +23,7 @@ from jaxunc.counting import (
     first_of_equals,
     has_bags,
     mask_of_each,
+    more_trees,
     of_classes,
     oob_mask,
     rows_together,
@@ -324,7 +325,7 @@ def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) ->
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
             f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{of_classes(kept, y, shown.forest.class_labels)}. Use more trees."
+            f"{of_classes(kept, y, shown.forest.class_labels)}. {more_trees(kept, groups)}"
         )
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
         groups = None if groups is None else groups[kept]

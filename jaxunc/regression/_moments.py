@@ -390,11 +390,14 @@ def _grown(model: Any, name: str) -> LeafMeans:
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
     apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
     known = max(float(np.mean(variance[is_leaf])), apart)
-    lost_by_all = rounding[is_leaf].max() > LOST * known and apart > (8 * eps * largest) ** 2
+    # Means of one leaf tell constant targets from those whose variances are lost, where trees have bags to differ by.
+    has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
+    untold = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
+    lost_by_all = rounding[is_leaf].max() > LOST * known and (untold or apart > (8 * eps * largest) ** 2)
     if lost_by_all or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
         why = (
-            f"model is a {name} of targets up to {largest:.6g} that differ by so little that the variances which "
-            "scikit-learn keeps have lost their digits."
+            f"model is a {name} of targets up to {largest:.6g} that differ by so little, if at all, that the variances "
+            "which scikit-learn keeps have lost their digits."
         )
         return LeafMeans(trees, mean, None, why)
     return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.special import entr
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees, uncounted_forest
@@ -326,3 +332,23 @@ def test_sparse_rows_compared_as_float64():
         np.testing.assert_array_equal(ju.leaf_index(ensemble.trees, data), ju.leaf_index(ensemble.trees, X))
     infinite = np.where(np.arange(dense.shape[1]) == 1, np.inf, dense)
     np.testing.assert_array_equal(ensemble.raw(scipy.sparse.csr_array(infinite)), ensemble.raw(infinite))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("offset", [1e4, 1e7])
+def test_an_offset_of_the_target_changes_no_differences(offset):
+    """Uncertainty and shares of columns are those without it; what float32 cannot hold is told."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3)).astype(np.float32)
+    target = np.round(64 * rows[:, 0]) / 64
+    tells, boosted = offset > 1e6 and not jax.config.jax_enable_x64, HistGradientBoostingRegressor(max_iter=10)
+    with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
+        moved = ju.from_any(boosted.fit(rows, target + offset))
+    knowledge = ju.additive.virtual_uncertainty(moved, rows[:4], n_members=2).knowledge
+    last = np.asarray(moved.leaf_values(rows[:4]), np.float64)[:, -2:, 0].sum(axis=1)  # which one of two members lacks
+    np.testing.assert_allclose(knowledge, (last / 2) ** 2, rtol=1e-3, atol=1e-9)
+    forest = RandomForestRegressor(4, max_depth=2, random_state=0).fit(rows, target + offset)
+    with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
+        trees = ju.from_any(forest)
+    sums = np.asarray(trees.leaf_values(rows), np.float64).sum(axis=(1, 2)) + float(trees.base[0])
+    np.testing.assert_allclose(sums - offset, forest.predict(rows) - offset, atol=1e-5)

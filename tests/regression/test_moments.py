@@ -220,6 +220,11 @@ def test_missing_values():
     np.testing.assert_allclose(LeafMoments(model).answer(new).mean, model.predict(new), **TOL)
 
 
+def of_one_leaf(bootstrap):
+    target = 1e8 + 0.3 * np.random.default_rng(0).normal(size=len(X))
+    return ExtraTreesRegressor(5, min_samples_leaf=len(X) // 2, bootstrap=bootstrap, random_state=0).fit(X, target)
+
+
 grown = lambda: fitted(GROWN["forest"])
 test_refusals = refusals(
     ("not fitted", lambda: LeafMoments(RandomForestRegressor()), "not fitted"),
@@ -238,4 +243,6 @@ test_refusals = refusals(
     ("weight", lambda: LeafMoments(grown(), X, Y, weight=-Y), "weight"),
     ("no weight", lambda: LeafMoments(grown(), X, Y, weight=0 * Y), "nothing to count"),
     ("shrinkage", lambda: LeafMoments(grown(), shrinkage=-1), "shrinkage"),
+    ("lost variances", lambda: LeafMoments(of_one_leaf(False)), "Pass the rows X and y"),
+    ("lost variances of bags", lambda: LeafMoments(of_one_leaf(True)), "Pass the rows X and y"),
 )
