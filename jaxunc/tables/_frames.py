@@ -404,8 +404,8 @@ def _of_arrow(data: Any, name: str) -> Any:
     return nw.from_native(table)
 
 
-def _of_series(series: Any, is_nominal: bool) -> np.ndarray:
-    """Return a column of narwhals as an array: of numbers, or of Python values."""
+def _of_series(series: Any, is_nominal: bool) -> Any:
+    """Return a column of narwhals as an array of numbers or of Python values; as a series if it has a time zone."""
     dtype = series.dtype
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
         return series.to_numpy()
