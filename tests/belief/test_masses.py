@@ -39,15 +39,17 @@ def test_reliability_broadcasts_and_discounted_masses_combine(rng, tolerance):
     for result, how in zip(discounted(masses, *reliability), reliability, strict=True):
         full = np.broadcast_to(how, SHAPE)[..., None]
         tolerance.check(result, masses * full + (1 - full) * np.eye(5)[-1], scale=1.0)
-    assert belief.discount(jnp.asarray(ONE), by_tree).shape == (6, 4)
+    assert belief.discount(jnp.asarray(ONE), jnp.asarray(by_tree)).shape == (6, 4)
     reliability = np.array([1.0, 0.5, 0.0, 0.25, 0.75, 1.0])
-    result = belief.conjunctive_fold(belief.discount(jnp.asarray(masses), reliability))
+    result = belief.conjunctive_fold(belief.discount(jnp.asarray(masses), jnp.asarray(reliability)))
     by_hand = masses * reliability[:, None]
     by_hand[..., -1] += 1 - reliability
     tolerance.check(result, [combined(group) for group in by_hand], scale=1.0)
     # A source without reliability is as good as any that knows nothing.
     masses[:, 2] = np.eye(5)[-1]
-    tolerance.check(belief.conjunctive_fold(belief.discount(jnp.asarray(masses), reliability)), result, scale=1.0)
+    tolerance.check(
+        belief.conjunctive_fold(belief.discount(jnp.asarray(masses), jnp.asarray(reliability))), result, scale=1.0
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
