@@ -26,7 +26,8 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     Copies are equal in all values and in the label. Where values are few (answers to questions, levels), so are rows,
     and new ones equal those of the sample as often as these equal each other: such rows are no copies. What tells them
     apart: there many rows agree in a part of the columns, too. Rows whose multiplicities all have a common factor were
-    repeated so often, whatever they hold.
+    repeated so often, whatever they hold. Values that repeat with one label and with another were filled in, such as
+    gaps by an imputer: copying a row keeps its label.
     """
     hashed = _hashes(values, position)
     whole = hashed(np.ones((1, values.shape[1]), bool))[0]
@@ -34,15 +35,17 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     if len(first) == len(group):
         return None
     repeated = math.gcd(*times.tolist()) if len(first) >= SURE else 1
-    if not _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
-        return group
-    if repeated == 1:
-        return None
-    # Equal rows are exchangeable: any ``repeated`` of them are one row and its copies.
+    if _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
+        is_natural = np.ones(len(group), bool)
+    else:
+        place = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
+        is_natural = np.bincount(place[first], times > repeated)[place] > 1
+    # Rows that are equal by nature are exchangeable: any ``repeated`` of them are one row and its copies.
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(group), np.int64)
     rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
-    return np.unique(group * len(group) + rank // repeated, return_inverse=True)[1]
+    number = np.unique(group * len(group) + np.where(is_natural, rank // repeated, 0), return_inverse=True)[1]
+    return None if number.max() + 1 == len(group) else number
 
 
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
@@ -135,7 +138,7 @@ def more_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
         return "Use more trees."
     return (
         "They are equal to others, or of one group, and out of a bag only together: more trees would hardly help. If "
-        "equal rows are no copies (gaps that were filled alike, few columns), pass groups=range(len(y)); else smaller "
+        "equal rows are not copies (gaps that were filled alike, few columns), pass groups=range(len(y)); else smaller "
         "groups."
     )
 

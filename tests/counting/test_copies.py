@@ -52,6 +52,18 @@ def test_copies_of_numbers_are_found():
     assert n_groups(np.repeat(values, 2, axis=0), np.repeat(y, 2)) == 150
 
 
+def test_gaps_that_were_filled_alike_are_not_copies():
+    X, y = numbers()
+    X[:20] = X.mean(axis=0)
+    y[:20] = np.arange(20) % 2
+    assert copies_of(X, y) is None
+    groups = copies_of(np.r_[X, X[20:30]], np.r_[y, y[20:30]])
+    assert groups is not None
+    assert groups.max() + 1 == len(X)
+    np.testing.assert_array_equal(groups[len(X) :], groups[20:30])
+    assert n_groups(np.tile(X, (2, 1)), np.tile(y, 2)) == len(X)
+
+
 @pytest.mark.parametrize("columns", [2, 5, 8, 12])
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_equal_rows_of_few_values_are_no_copies_unless_all_come_as_often(columns, share):

@@ -182,6 +182,10 @@ def test_instances_in_every_bag_are_left_out_and_told_of():
     with pytest.warns(UserWarning, match="are in every tree's bag") as caught:
         model.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
+    assert str(caught[0].message).endswith("leaves them out. Use more trees.")
+    with pytest.warns(UserWarning, match="more trees would hardly help"):
+        model.fit(X, y, groups=np.maximum(np.arange(len(y)), 12))
+    model.fit(X, y)
     unseen = np.isnan(model.oob_decision_function_).all(axis=1)
     np.testing.assert_array_equal(unseen, ~ju.counting.oob_mask(model.estimator_, len(y)).any(axis=1))
     assert 0.8 < model.oob_score_ <= 1

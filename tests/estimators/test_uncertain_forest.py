@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -422,6 +422,7 @@ test_refusals = refusals(
     ("a class", fit(RandomForestRegressor), "no model of scikit-learn", TypeError),
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
     ("a pipeline", fit(make_pipeline(FOREST)), "put the regressor last", TypeError),
+    ("a transform", fit(TransformedTargetRegressor(FOREST)), "put the transform around", TypeError),
     ("no bags", fit(ExtraTreesRegressor()), "bootstrap=True"),
     ("boosted", fit(BOOSTED, counts="held_out"), "correct each other"),
     ("fitted boosted", lambda: fit_frozen(clone(BOOSTED).fit(X, Y), counts="held_out")(), "correct each other"),
