@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jax
 
-MOST_PROGRAMS = 9000
+MOST_PROGRAMS = 5000
 """Programs that the suite compiles in float32 by two workers, at most. CONTRIBUTING says so, too."""
 
 

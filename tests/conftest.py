@@ -62,6 +62,11 @@ def pytest_addoption(parser):
         metavar="SHARE[,PATH=SHARE...]",
         help="run this share of the exhaustive tests, too, other shares below paths (none; all of them with -m)",
     )
+    parser.addoption(
+        "--rooms",
+        metavar="SHARE[,PATH=SHARE...]",
+        help="run this share of the tests marked `room`, too (as --exhaustive; all of them where rooms are named)",
+    )
 
 
 ONCE = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.once\b", re.MULTILINE)
@@ -85,18 +90,20 @@ def pytest_collection_modifyitems(config, items):
     """
     keep_some(items, "exhaustive")
     keep_some([item for item in items if item.get_closest_marker("exhaustive") is None], "room")
-    left_out = ("exhaustive",) if is_of_rooms(config) else ("exhaustive", "room")
     usual = parse_shares(config.getoption("--share"))
-    exhaustive = parse_shares(config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0"))
+    exhaustive = config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0")
+    shares = {"exhaustive": parse_shares(exhaustive), "room": parse_shares(config.getoption("--rooms") or exhaustive)}
+    if is_of_rooms(config) and not config.getoption("--rooms"):
+        shares.pop("room")  # as any other
     kept = []
     for item in items:
         if X64 and item.get_closest_marker("once"):
             continue
-        marked = any(item.get_closest_marker(name) is not None for name in left_out)
-        if is_drawn(item, exhaustive if marked else usual):
+        mark = next((name for name in shares if item.get_closest_marker(name) is not None), None)
+        if is_drawn(item, usual if mark is None else shares[mark]):
             kept.append(item)
         else:
-            config.stash[LEFT_OUT] += marked
+            config.stash[LEFT_OUT] += mark is not None
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
@@ -130,7 +137,9 @@ def is_of_rooms(config) -> bool:
 def is_whole_suite(config) -> bool:
     """Whether all tests are run that are not exhaustive, by so few workers that they share what they compile."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
-    chosen = named or config.getoption("--share") != "1" or config.getoption("--exhaustive")
+    chosen = (
+        named or config.getoption("--share") != "1" or config.getoption("--exhaustive") or config.getoption("--rooms")
+    )
     return not chosen and (config.getoption("numprocesses", 0) or 0) <= 2
 
 

@@ -15,6 +15,8 @@ from tests._forests import toy_data, toy_forest
 from tests.conftest import TYPED
 from tests.test_every_argument import OF_OTHER_LIBRARIES, Call, arguments, public
 
+pytestmark = pytest.mark.room
+
 ROWS = {
     *("counts", "probability", "probs", "class_scores", "log_probs", "membership", "certainty", "correct", "score"),
     *("aleatoric", "epistemic", "vote_counts", "votes", "calibration", "labels", "predicted", "masses"),
@@ -81,7 +83,6 @@ def valid(tmp_path_factory):
 @pytest.mark.skipif(TYPED, reason="arguments of types that the annotations do not name")
 @pytest.mark.exhaustive(keep=16)
 @pytest.mark.parametrize(("room", "name"), list(public()))
-@pytest.mark.room(keep=4)
 def test_no_answer_reads_what_is_written_later(room, name, valid, tmp_path, monkeypatch):
     if name in OF_OTHER_LIBRARIES:
         pytest.skip("the model is another library's")
@@ -125,7 +126,6 @@ DOORS = {
 
 @pytest.mark.parametrize("n", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n != 2)) for n in range(5)])
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.room(keep=2)
 def test_rows_that_fill_a_shape(door, n):
     # Others are padded, which copies them.
     Z = ROWS_OF_SHAPES[n]

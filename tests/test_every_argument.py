@@ -253,6 +253,7 @@ def test_valid_arguments_are_taken(room, name, valid, tmp_path, monkeypatch):
         pytest.skip(str(error))  # of an extra
 
 
+@pytest.mark.room(keep=73)
 @pytest.mark.parametrize("wrong", ["nothing", "numbers", "arrays"])
 @pytest.mark.parametrize(("room", "name"), list(public()))
 def test_what_is_of_no_use_is_refused_by_name(room, name, wrong, valid, tmp_path, monkeypatch):

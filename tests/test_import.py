@@ -33,6 +33,7 @@ def fresh(program: str) -> list[str]:
 NO_DEVICE = "import os; os.environ['JAX_PLATFORMS'] = 'nowhere'\n"
 
 
+@pytest.mark.room
 def test_import_brings_neither_the_heavy_modules_nor_a_device():
     loaded = fresh(f"{NO_DEVICE}import jaxunc\nprint(*sys.modules)")
     assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
@@ -59,6 +60,7 @@ OF_SCORING = {"lift_tree", "make_plan", "spread_by_place", "merge_chunk", "finis
 """Names of the programs that are compiled to bind a model and to score rows."""
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("numbers", [False, True])
 @pytest.mark.exhaustive(keep=1)
 def test_predict_imports_and_compiles_what_it_needs(numbers, tmp_path, rng, monkeypatch):
@@ -137,6 +139,7 @@ def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
     assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
 
 
+@pytest.mark.room
 def test_a_package_of_an_extra_that_is_missing_is_named():
     said = "try:\n    ju.stream\nexcept ImportError as error:\n    print(error)"
     words = " ".join(fresh(f"{NO_DEVICE}import sys\nsys.modules['pyarrow'] = None\nimport jaxunc as ju\n{said}"))

@@ -355,6 +355,7 @@ LEARNING = [
 ]
 
 
+@pytest.mark.room(keep=43)
 @pytest.mark.parametrize(("call", "match"), [*FORESTS, *COUNTING, *RULES, *ANSWERS, *LEARNING])
 def test_misuse_is_refused_by_name(call, match, given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

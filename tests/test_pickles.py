@@ -32,7 +32,7 @@ from tests._forests import toy_data
 from tests._refusal import refusals
 from tests._rules import GiniWeighted, tempered
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 X, Y = toy_data(2)
 TEXT = np.array(["no", "yes"])[Y]
 FRAME = pd.DataFrame({"a": X[:, 0], "word": np.array(["red", "green", "blue"])[np.arange(len(X)) % 3]})

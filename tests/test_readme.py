@@ -25,6 +25,11 @@ PAGES = [page for page in ALL_PAGES if "```python" in page.read_text() and page.
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 
 
+def name_of(page: Path) -> str:
+    """The path of a page below the project's."""
+    return str(page.relative_to(ROOT))
+
+
 def said_of(block: str, statement: ast.stmt) -> list[str]:
     """The numbers of the comment behind a statement, or on the lines after it, where they are what is printed."""
     own, *after = block.splitlines()[(statement.end_lineno or 0) - 1 :]
@@ -62,17 +67,17 @@ def assert_gain(names: dict) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
-def test_examples_run():
+@pytest.mark.parametrize("page", [README, *PAGES], ids=name_of)
+def test_examples_run(page):
     plt, names = pytest.importorskip("matplotlib.pyplot"), {}
-    compared = run(README, names)
-    assert_gain(names)
-    compared += sum(run(page, {}) for page in PAGES)
+    compared = run(page, names)
     plt.close("all")
-    assert compared > 50
-    run(ROOT / "docs" / "combiners.md", names := {})
-    rule = names["GiniWeighted"]()
-    counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
-    np.testing.assert_allclose(np.sum(rule.probability(counts), axis=-1), 1, rtol=1e-6)
+    if page == README:
+        assert compared > 3
+        assert_gain(names)
+    if page.stem == "combiners":
+        counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
+        np.testing.assert_allclose(np.sum(names["GiniWeighted"]().probability(counts), axis=-1), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -89,7 +94,7 @@ def test_pages_inside_other_programs_run(name, tmp_path, monkeypatch):
             np.testing.assert_array_equal(trained.forest.probability(names["X"]), names["before"])
 
 
-@pytest.mark.parametrize("page", [README, *ALL_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [README, *ALL_PAGES], ids=name_of)
 def test_links_lead_somewhere(page):
     anchors = lambda text: [
         re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^#+ (.*)", text)

@@ -66,6 +66,7 @@ MODELS = {
 }
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.exhaustive(keep=1)
 def test_sums(name):
@@ -83,6 +84,7 @@ def test_sums(name):
     assert made.leaf_values(X).shape == (len(X), TREES, made.values.shape[2])
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.exhaustive(keep=1)
 def test_few_rows_are_predicted_as_many_are(name):
@@ -152,6 +154,7 @@ def test_gradients_of_values(name):
     np.testing.assert_array_equal(base, [0, len(X), 0])
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_columns_compared_as_float64(rng):
     trees, cuts = toy_forest(3).trees, tuple(1.7e9 + np.arange(40) / 16)
@@ -295,6 +298,7 @@ def test_a_forest_that_counts_nothing_yet():
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(model.trees, frame, y).counts)
 
 
+@pytest.mark.room
 @pytest.mark.once
 @pytest.mark.parametrize("n_classes", a_few_of([2, 3], [3]))
 def test_sparse_rows_of_boosted_trees(n_classes):
@@ -314,6 +318,7 @@ def test_sparse_rows_of_regressors():
     np.testing.assert_array_equal(ensemble.predict(X), ensemble.predict(X.toarray()))
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_sparse_rows_compared_as_float64():
     """Histogram-based boosting compares float64: a value next to a threshold is not rounded on its way."""
@@ -334,6 +339,7 @@ def test_sparse_rows_compared_as_float64():
     np.testing.assert_array_equal(ensemble.raw(scipy.sparse.csr_array(infinite)), ensemble.raw(infinite))
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.once
 @pytest.mark.parametrize("offset", [1e4, 1e7])
 def test_an_offset_of_the_target_changes_no_differences(offset):

@@ -83,6 +83,7 @@ def test_numbers_are_as_wide_as_they_have_to_be(depths, borders, codes, monkeypa
     np.testing.assert_array_equal(found, walked(made, monkeypatch).raw(X))
 
 
+@pytest.mark.room
 def test_few_rows_are_walked():
     made, X = model((3,) * 40), rows(2100)
     bound = made._bound()[0]
@@ -95,6 +96,7 @@ def test_few_rows_are_walked():
             np.testing.assert_array_equal(found, wanted[:n])
 
 
+@pytest.mark.room
 def test_outputs_of_their_own():
     one = model((2, 1, 3, 3))
     made = dataclasses.replace(one, base=jnp.zeros(2, one.base.dtype), trees_per_stage=2)
@@ -104,6 +106,7 @@ def test_outputs_of_their_own():
     np.testing.assert_allclose(made.raw(X), wanted, atol=1e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_other_trees_are_walked():
     assert isinstance(of_other_trees()._bound()[0], ju.BoundForest)

@@ -202,6 +202,7 @@ def test_squared_distance_to_the_class_that_came(rng, tolerance):
     tolerance.check(square, (p - y) ** 2 + ignorance**2 / 4, scale=1.0)
 
 
+@pytest.mark.room
 def test_gradient_shapes_and_transformations(tolerance, rng):
     first, second = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.0, 0.5, 0.25, 0.25])
     overlap = np.array([[1, 0, 0, 0], [0, 1, 0, 0.5], [0, 0, 1, 0.5], [0, 0.5, 0.5, 1]])

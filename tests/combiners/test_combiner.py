@@ -219,6 +219,7 @@ def test_scores_beyond_the_width_are_refused(kind, scorer):
             call()
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("scorer", [small, signed, unbounded])
 def test_scores_within_it_are_taken(scorer):
     rule = ju.Mean(scorer)

@@ -117,6 +117,7 @@ def test_golden_averages_and_pairs(section, tolerance):
         assert np.flatnonzero(report.membership).tolist() == entry["nondominated"]
 
 
+@pytest.mark.room
 def test_belief_plausibility_intervals_and_fractional_counts(rng, tolerance):
     """Leaf sizes of weighted instances, in eighths, are exact in floats."""
     _, belief, plausibility = readings(ju.GeneralizedVote(1.0, "leaf_size"), [[[0, 4], [1, 2], [2, 2], [3, 0]]])
@@ -160,6 +161,7 @@ def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
     return counts
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.once
 @pytest.mark.parametrize(("n_classes", "mass"), [*((2, mass) for mass in MASSES), (3, "certainty"), (3, "leaf_size")])
 @pytest.mark.exhaustive(keep=3)  # each mass once

@@ -75,8 +75,8 @@ def check_scores(tolerance, name, answer, expected, *, what=""):
         tolerance.check(one.class_scores, expected[key], kind=RULES[name].kind, scale=1.0, what=f"{what} {key}")
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
-@pytest.mark.room(keep=8)
 def test_values_on_integer_leaves(name, n_classes, tolerance):
     """Of every fourth instance, the empty last one among them: the loops take their time."""
     some = jax.tree.map(lambda part: part[1::4], shared_answer(name, n_classes)[1])
@@ -343,6 +343,7 @@ def differences(rule, one, step):
     return ((values[: one.size] - values[one.size : 2 * one.size]) / (2 * step)).reshape(one.shape)
 
 
+@pytest.mark.room(keep=5)
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
 def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
     """By every count of one instance, and by every setting of the rule."""

@@ -68,6 +68,7 @@ def in_words(error: Exception) -> None:
     assert any(word in said for word in ("pass ", "expected", "must", "classes", "onevsrest")), error
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.exhaustive(keep=12)
 def test_refused_or_kept(setting, tmp_path):

@@ -40,6 +40,7 @@ def test_zero_where_scikit_learn_says_zero(forest_of_four_classes):
     np.testing.assert_array_equal(ours == 0, theirs == 0)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_slope_of_a_share_of_zero(n_classes):
     """One more instance of a class that no leaf of n has: 1/n in its tree, and over K trees 1/(n K)."""

@@ -102,6 +102,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("name", TAKEN)
 @pytest.mark.exhaustive(keep=1)
 def test_forests_that_predict_numbers(name, tmp_path, capsys):
@@ -173,6 +174,7 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     assert found["class"].dtype == np.int64
 
 
+@pytest.mark.room
 def test_s_is_taken_where_it_counts(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=5, random_state=0).fit(X, X[:, 0] > 0))
@@ -245,6 +247,7 @@ def prices(tmp_path_factory):
     return path
 
 
+@pytest.mark.room
 @pytest.mark.parametrize(
     "options",
     [
@@ -280,6 +283,7 @@ def test_numbers(options, prices, tmp_path, capsys):
     assert "whole and well-formed" in told
 
 
+@pytest.mark.room
 @pytest.mark.parametrize(
     ("column", "options"), [("half", ["--law", "learned"]), ("five", ["--estimator", "uncertain"])]
 )

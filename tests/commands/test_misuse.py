@@ -496,6 +496,7 @@ def _models(here, good, X, y):
     save_file({"a": np.zeros(3)}, here / "alien")
 
 
+@pytest.mark.room(keep=57)
 @pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *MODELS, *COSTS, *IGNORED, *FILES, *DATA])
 def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)

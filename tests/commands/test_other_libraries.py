@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     return here
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", a_few_of([*NAMED, *NAMELESS], ["xgboost.json", "lightgbm.txt", "treelite_forest.bin"]))
 def test_predict_and_inspect(name, folder, tmp_path, capsys):
     if name.endswith("onnx"):

@@ -24,7 +24,11 @@ from tests.estimators.test_pipelines import (
     raw_table,
 )
 
-pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning"),
+    pytest.mark.room,
+]
 N = 400
 RAW, Y = raw_table(N)
 OLD, NEW = slice(0, 250), slice(250, None)

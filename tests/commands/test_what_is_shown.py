@@ -28,6 +28,7 @@ def fit(folder):
     main(f"fit {folder / 't.csv'} --target kind --trees 2 --leaf-size 3 --output {folder / 'm'}".split())
 
 
+@pytest.mark.room
 def test_what_acts_is_escaped(tmp_path, capsys):
     assert shown("Łódź\t👩‍👧\n") == "Łódź\t👩‍👧\n"
     assert shown(ACTING + "\r") == r"\x1b[31mred\x1b[0m\u202e\x9b\r"

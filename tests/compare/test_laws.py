@@ -163,6 +163,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("case", DECIDED)
 def test_what_is_decided(table, case, tmp_path):
     losses, leader = DECIDED[case]

@@ -59,6 +59,7 @@ def by_hand(results, measure: str, larger: bool, leader: str) -> dict[str, tuple
     return {name: (values[name].mean(), int(told[name]) * (1 if lead[name] > 0 else -1)) for name in told}
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", SAID)
 def test_the_first_line_of_given_sets_is_right(name):
     results = kept_results(name)
@@ -180,6 +181,7 @@ CASES = {
 }
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize(("given", "start", "more"), CASES.values(), ids=CASES)
 def test_what_is_said(given, start, more):
     results = shaped(**given)

@@ -9,7 +9,7 @@ import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier
 from tests._refusal import refuses
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 SAID = "samples by class first.*counts='held_out' or 'inbag'.*balanced_subsample"
 
 

@@ -27,6 +27,7 @@ def test_recount(form):
     refuses(ValueError, "y has 299 labels for 300 instances", lambda: ju.count_leaves(sparse_forest(3), data, Y[:-1]))
 
 
+@pytest.mark.room
 def test_leave_one_out():
     mask = ju.counting.oob_mask(sparse_model(3), 300, X=X, y=Y)
     counted = ju.count_leaves(sparse_forest(3), X, Y, tree_mask=mask)

@@ -43,6 +43,7 @@ def test_a_matrix_of_the_same_utilities_says_the_same(kind, rng):
     np.testing.assert_array_equal(in_a_program(probs, matrix), in_a_program(probs, kind))
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 @pytest.mark.parametrize("signs", ["costs", "gains and costs", "few values"])
 def test_no_set_is_better_whatever_the_signs(n_classes, signs, rng):
@@ -66,6 +67,7 @@ def test_no_set_is_better_whatever_the_signs(n_classes, signs, rng):
             np.testing.assert_array_equal(of_all, listed[worths.index(max(worths))])
 
 
+@pytest.mark.room
 def test_ties_and_what_the_metric_measures(rng):
     """.1 + .2 - .3 is nothing, whatever rounding makes of it: of equal sets the first is taken. Half and half: both."""
     probs, sets = np.array([[0.1, 0.2, 0.7]], np.float32), np.eye(3, dtype=bool)

@@ -62,6 +62,7 @@ def test_ties_and_what_cancels():
     assert least_cost(np.array([0.9, 0.1]), [[0, 1], [9.001, 0]]) == 1
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,)])
 def test_shapes_and_kinds(shape, rng):
     p, costs = rng.dirichlet(np.ones(3), shape), rng.random((3, 3))

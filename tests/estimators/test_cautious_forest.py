@@ -60,6 +60,7 @@ def test_explanations(fitted):
     np.testing.assert_array_equal(changed.explain(X_test).abstaining, why.abstaining)
 
 
+@pytest.mark.room
 def test_answers_of_its_own_sample(fitted):
     assert fitted.oob_set_.shape == fitted.oob_decision_function_.shape == (len(y), 2)
     assert 0.9 < fitted.oob_score_ < 1
@@ -82,6 +83,7 @@ def test_grown_out_forests_decide_too_much_in_their_own_bags():
     assert ju.metrics.determinacy(outside.predict_set(X_test)) < 1
 
 
+@pytest.mark.room
 def test_more_classes_text_labels_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -93,6 +95,7 @@ def test_more_classes_text_labels_and_frames():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("counts", ["inbag", "train", "held_out"])
 def test_other_counts_and_fitted_forests(counts):
     assert CautiousForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y).score(X_test, y_test) > 0.9

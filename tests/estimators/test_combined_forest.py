@@ -94,6 +94,7 @@ def test_every_face_of_the_answer():
     assert uncertainty.total.shape == (len(X_test),)
 
 
+@pytest.mark.room
 def test_more_classes_text_labels_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -194,6 +195,7 @@ def test_instances_in_every_bag_are_left_out_and_told_of():
     assert not hasattr(model, "oob_decision_function_")
 
 
+@pytest.mark.room
 def test_rules_without_probabilities():
     model = CombinedForestClassifier(SMALL, "mean", {"scorer": "linear"}, counts="oob").fit(X, y)
     assert model.score(X_test, y_test) > 0.9

@@ -19,6 +19,7 @@ from tests.estimators._models import MODELS, forest, sample
 pytestmark = [
     pytest.mark.once,
     pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning", "ignore:.*are in every tree's bag"),
+    pytest.mark.room,
 ]
 
 X, Y = sample(120)
@@ -50,7 +51,6 @@ def model(case):
     return KINDS[case[0]]().fit(X[:80], case[1][:80])
 
 
-@pytest.mark.room(keep=2)
 def test_no_answer_contradicts_another(case, model):
     name, labels = case
     p, rows = model.predict_proba(NEW), np.arange(len(NEW))
@@ -104,7 +104,6 @@ def test_costs_are_those_of_the_function(model):
         several=True,
     ),
 )
-@pytest.mark.room(keep=1)
 def test_sets_from_rows_that_were_kept(name, labels, tmp_path):
     """The function's, of the probabilities that the rows have without themselves; files keep them."""
     labels = LABELS[labels]
@@ -198,7 +197,6 @@ def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them():
 @pytest.mark.once
 @pytest.mark.parametrize("rows", [slice(None, None, -1), slice(0, 100)], ids=["another order", "a part"])
 @pytest.mark.parametrize("kept", ["fitted here", "frozen"])
-@pytest.mark.room(keep=1)
 def test_rows_of_the_fit_are_refused_in_any_order(kept, rows):
     forest = FOREST if kept == "fitted here" else FrozenEstimator(clone(FOREST).fit(X, Y))
     model = CombinedForestClassifier(forest, "mean").fit(*((X, Y) if kept == "fitted here" else ()))

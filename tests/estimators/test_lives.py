@@ -36,6 +36,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
 @parametrize_with_checks(
     [
@@ -79,6 +80,7 @@ def test_parameters_set_after_fit_change_no_answer(name, fitted):
     model.set_params(**own)
 
 
+@pytest.mark.room(keep=1)
 def test_files_keep_what_was_fitted(name, fitted, tmp_path):
     model, expected = pickle.loads(pickle.dumps(fitted))
     changed = {key: value for key, value in OTHERS[name].items() if value not in (0, {"no": 1}) or key == "s"}
@@ -99,6 +101,7 @@ def test_no_rows_are_an_answer_without_rows(fitted):
             assert own.shape == ((0, *other.shape[1:]) if other.ndim else ()), read_out
 
 
+@pytest.mark.room(keep=1)
 def test_no_rows_of_a_frame(name):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MODELS[name]().fit(frame, Y)
@@ -112,11 +115,13 @@ def test_too_little_to_fit_on(name, n, message):
     refuses(ValueError, message, MODELS[name]().fit, X[:n], Y[:n])
 
 
+@pytest.mark.room(keep=1)
 def test_one_class_and_one_column(name):
     refuses(ValueError, "1 class", MODELS[name]().fit, X, np.zeros(len(X)))
     np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.room(keep=1)
 def test_copies(fitted):
     model, expected = fitted
     assert_same(answers(pickle.loads(pickle.dumps(model)), ROWS), expected)

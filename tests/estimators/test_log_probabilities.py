@@ -16,6 +16,7 @@ X, y = X[:120], y[:120]
 FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize(
     "model",
     [
@@ -36,6 +37,7 @@ def test_are_those_of_its_probabilities(model):
     np.testing.assert_array_equal(np.isneginf(logs), probs == 0)
 
 
+@pytest.mark.room
 def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks():
     forest = RandomForestClassifier(400, min_samples_leaf=8, random_state=0)
     model = estimators.CombinedForestClassifier(forest, combiner="evidence").fit(X, y)
@@ -47,6 +49,7 @@ def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks
     np.testing.assert_allclose(logs[~lost], finite[~lost], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.room
 def test_are_refused_of_rules_without_probabilities():
     model = estimators.CombinedForestClassifier(FOREST, combiner=ju.Mean(ju.scorers.linear)).fit(X, y)
     refuses(ValueError, "bound", model.predict_log_proba, X)

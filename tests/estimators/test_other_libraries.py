@@ -13,7 +13,7 @@ from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._model_files import FOLDER, N_TRAIN, NUMBERS, table
 from tests._refusal import refusals, refuses
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 N_TREES = 6
 """As those of two of the files have, so that programs of their shape are compiled once."""
 FILES = ("xgboost_forest.json", "lightgbm_forest.txt", "treelite_forest.bin")

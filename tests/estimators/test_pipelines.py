@@ -45,7 +45,11 @@ from jaxunc.estimators import (
 )
 from tests._refusal import refusals, refuses
 
-pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning"),
+    pytest.mark.room,
+]
 RNG = np.random.default_rng(1)
 N = 240
 
@@ -141,7 +145,6 @@ PIPELINES = {
 
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.exhaustive(keep=4)
-@pytest.mark.room(keep=2)
 def test_answers_are_those_of_the_pipeline(name):
     own = PIPELINES[name]().fit(RAW, Y)
     for estimator in (PIPELINES[name](), FrozenEstimator(own)):

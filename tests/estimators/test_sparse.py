@@ -32,6 +32,7 @@ def fitted(kind, forest, **settings):
         return [kind(forest, random_state=0, **settings).fit(data, Y) for data in (X, X.toarray())]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("forest", FORESTS)
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
 @pytest.mark.exhaustive(keep=3)
@@ -88,6 +89,7 @@ def test_fitted_forests_and_missing_values():
         CombinedForestClassifier(FORESTS["forest"], "mean").fit(missing, Y)
 
 
+@pytest.mark.room
 def test_tags_and_what_stays_dense():
     assert get_tags(CombinedForestClassifier()).input_tags.sparse
     assert get_tags(CautiousForestClassifier(DecisionTreeClassifier())).input_tags.sparse

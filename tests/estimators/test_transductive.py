@@ -69,6 +69,7 @@ def brute(model, X, y, x, weight=None) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.room(keep=2)
 @parametrize_with_checks([TransductiveTreeClassifier(), TransductiveClassifier(DecisionTreeClassifier())])
 @pytest.mark.exhaustive(keep=16)
 def test_scikit_learn(estimator, check):

@@ -85,6 +85,7 @@ def unseen_by_loops():
     return np.array(found).T
 
 
+@pytest.mark.room
 def test_answers_against_loops():
     """A law of residuals, written out in float64."""
     model = UncertainForestRegressor(FrozenEstimator(FITTED), law="residuals").fit(X[TRAIN], Y[TRAIN])
@@ -105,6 +106,7 @@ def test_answers_against_loops():
     np.testing.assert_allclose(std, np.sqrt(inside.mean(axis=0) + means.var(axis=0)), rtol=1e-4)
 
 
+@pytest.mark.room
 def test_read_outs_agree(learned):
     quantiles = learned.predict(X[NEW], quantiles=LEVELS)
     assert quantiles.shape == (256, 3)
@@ -116,6 +118,7 @@ def test_read_outs_agree(learned):
     assert 0.83 < ((quantiles[:, 0] <= Y[NEW]) & (Y[NEW] <= quantiles[:, 2])).mean() < 0.99
 
 
+@pytest.mark.room
 def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     whole = learned.predict_interval(X[NEW])
     np.testing.assert_array_equal(learned.predict_interval(X[NEW][7:8]), whole[7:8])
@@ -125,6 +128,7 @@ def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     assert learned.predict_uncertainty(X[:0]).std.shape == (0,)
 
 
+@pytest.mark.room
 def test_the_learned_law_is_better_than_its_parts():
     scores = {}
     for law in ("learned", "residuals", "bins"):
@@ -241,6 +245,7 @@ GROWERS = {
 }
 
 
+@pytest.mark.room
 @pytest.mark.parametrize(
     ("name", "which"),
     a_few_of(product(GROWERS, SEEN), [("forest", "half of them")], several=True),
@@ -295,6 +300,7 @@ def test_conformal_intervals_of_held_out_rows_keep_their_promise():
     assert 0.88 < np.mean(covered) < 0.94
 
 
+@pytest.mark.room
 def test_frames_sparse_rows_and_missing_values():
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(10)])
     plain = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN]).predict_interval(X[NEW])
@@ -335,6 +341,7 @@ def test_a_pipeline_and_a_search():
     assert cross_val_score(small, X[TRAIN], Y[TRAIN], cv=2).min() > 0.3
 
 
+@pytest.mark.room
 def test_threads_and_batches_of_any_size(learned):
     whole = learned.predict_interval(X[NEW])
     parts = [slice(start, start + 97) for start in range(0, 256, 97)] * 3
@@ -346,6 +353,7 @@ def test_threads_and_batches_of_any_size(learned):
     assert not hasattr(clone(learned), "law_")
 
 
+@pytest.mark.room
 def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
     """At each step: before the forest, within it, and in the law, which is last."""
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN])
@@ -368,6 +376,7 @@ def test_a_constant_target_is_certain(law):
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
 
 
+@pytest.mark.room
 def test_a_target_that_is_mostly_one_value():
     y = np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8))
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], y[TRAIN])
@@ -383,6 +392,7 @@ def test_targets_of_1e8():
     assert 0.1 < np.median(model.predict_uncertainty(X[NEW]).aleatoric) < 40
 
 
+@pytest.mark.room
 def test_rows_that_every_tree_has_seen_are_left_out():
     few = RandomForestRegressor(2, max_leaf_nodes=30, random_state=0)
     model = UncertainForestRegressor(few).fit(X[TRAIN], Y[TRAIN])

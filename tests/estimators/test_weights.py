@@ -40,6 +40,8 @@ from jaxunc.learning import oob_dataset, select_combiner, stack_combiners
 from jaxunc.regression import LAWS, LeafMoments, Moments, check_law, fit_law, target_bins
 from tests._refusal import refusals
 
+pytestmark = pytest.mark.room
+
 SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
 N = 150
 KINDS = {
@@ -159,7 +161,6 @@ def test_ranks_of_weights(kind, by_class):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.room
 def test_moments_of_weights(kind):
     X, y, _, weight = drawn(kind)
     forest = RandomForestRegressor(3, max_leaf_nodes=6, random_state=0).fit(GROWN_ON, GROWN_FOR)
@@ -249,7 +250,6 @@ def made(mode: tuple[str, str, str, str]) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("mode", MODES, ids=", ".join)
 @pytest.mark.exhaustive(keep=5)
-@pytest.mark.room(keep=1)
 def test_what_a_row_of_weight_0_holds(mode):
     X, *targets, weight = drawn()
     estimator, which = made(mode)
@@ -261,7 +261,6 @@ def test_what_a_row_of_weight_0_holds(mode):
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.exhaustive(keep=1)
-@pytest.mark.room
 def test_what_a_row_of_weight_0_holds_without_counts(name):
     X, _, y, weight = drawn()
     there = weight > 0
@@ -272,7 +271,6 @@ def test_what_a_row_of_weight_0_holds_without_counts(name):
 
 @pytest.mark.parametrize("mode", DROPPED, ids=", ".join)
 @pytest.mark.exhaustive(keep=3)
-@pytest.mark.room
 def test_a_row_of_weight_0_is_left_out(mode):
     X, *targets, weight = drawn("integers")
     estimator, which = made(mode)
@@ -284,7 +282,6 @@ def test_a_row_of_weight_0_is_left_out(mode):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", GIVEN, ids=", ".join)
 @pytest.mark.exhaustive(keep=6)
-@pytest.mark.room(keep=1)
 def test_a_row_of_weight_2_is_two(mode, kind):
     X, *targets, weight = drawn(kind)
     estimator, which = made(mode)
@@ -313,7 +310,6 @@ def test_a_row_of_next_to_nothing_is_left_out(mode):
 
 @pytest.mark.parametrize("source", ["held_out", "leave_one_out", "cross_fit"])
 @pytest.mark.exhaustive(keep=1)
-@pytest.mark.room
 def test_rows_of_weight_0_are_not_learned_from(source):
     """Rows, losses and folds; to rounding, as other numbers of rows are padded to other shapes."""
     X, _, y, weight = drawn("integers")
@@ -365,7 +361,6 @@ CELLS = [
     ("name", "weights", "counts", "frozen", "weighted"), CELLS, ids=lambda one: str(one).replace("_", " ")
 )
 @pytest.mark.exhaustive(keep=6)
-@pytest.mark.room(keep=1)
 def test_class_weights_weigh_the_counts(name, weights, counts, frozen, weighted):
     """The prior is that of the trees' own counts: exactly, without bags and parts; else as near as chance lets it."""
     rng = np.random.default_rng(SEED)
@@ -419,7 +414,6 @@ FORMS += [(name, "booster") for name in ("xgboost", "lightgbm", "lightgbm, unbal
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
 @pytest.mark.exhaustive(keep=2)
-@pytest.mark.room
 def test_weights_of_other_libraries_weigh_the_counts(name, form):
     rng = np.random.default_rng(SEED)
     X = rng.normal(size=(400, 3)).astype(np.float32)

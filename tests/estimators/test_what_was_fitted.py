@@ -56,6 +56,7 @@ def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
     refuses(ValueError, "was fitted again since", polled, model)
 
 
+@pytest.mark.room
 def test_sparse_training_rows():
     thin: Any = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
     model, dense = CombinedForestClassifier(forest(), "mean").fit(thin, Y), thin.toarray()
@@ -67,6 +68,7 @@ def test_sparse_training_rows():
         np.testing.assert_array_equal(found.n_trees_used, expected.n_trees_used)
 
 
+@pytest.mark.room
 def test_missing_values_are_those_of_the_fit():
     holes = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     for before, after in (("random", "error"), ("error", "random")):
@@ -104,6 +106,7 @@ def test_weights_are_repeats_for_what_is_learned():
     np.testing.assert_allclose(found[0], found[1], atol=2e-3)
 
 
+@pytest.mark.room
 def test_rows_of_a_class_that_is_in_every_bag():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(600, 4)).astype(np.float32)

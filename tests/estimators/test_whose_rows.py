@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._exhaustive import SEED
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 
 N, LEAF, TREES, RARE = 400, 10, 50, 0.15
 CLOSE = 0.02

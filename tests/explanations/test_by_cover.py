@@ -12,6 +12,8 @@ from tests.conftest import X64
 
 from .test_explain import arrays_of, cover_of, keys_of
 
+pytestmark = pytest.mark.room
+
 LIMIT = 1e-12 if X64 else 1e-6
 
 

@@ -159,6 +159,7 @@ def pooled_shares(combiner, counts) -> tuple[np.ndarray, np.ndarray]:
     return (weight * ((counts + m * prior) / size) ** q).sum(axis=1), weight.sum(axis=1)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.exhaustive(keep=3)
 def test_values_are_those_of_the_definition(name):
@@ -224,6 +225,7 @@ def test_values_by_all_subsets(missing):
     agree(found, [definition(6, by_cover(forest.trees, cover, table, x)) for x in X], scale=np.abs(found.base).max())
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.exhaustive(keep=1)
 def test_values_against_rows(missing):
@@ -238,6 +240,7 @@ def test_values_against_rows(missing):
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5)
 
 
+@pytest.mark.room
 def test_masked_trees():
     """An instance is explained by its own trees: those that did not grow on it."""
     forest, X, _, cover = counted(True)
@@ -271,6 +274,7 @@ def test_rows_of_another_counting_make_the_cover():
     agree(found, [definition(6, by_cover(forest.trees, cover_of(other), table, x)) for x in X])
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.exhaustive(keep=1)
 def test_sums_of_additive_trees(n_classes):
@@ -289,6 +293,7 @@ def test_sums_of_additive_trees(n_classes):
         np.testing.assert_allclose(each.values.sum(axis=1) + each.base, model.raw(X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.room
 def test_sparse_instances():
     """As dense ones, in all columns; of the sample, too."""
     forest, X = sparse_forest(2, 3), sparse_data(20)
@@ -365,6 +370,7 @@ test_refusals = refusals(
 )
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("background", [None, "rows"])
 @pytest.mark.parametrize("combiner", [ju.Mean(), ju.Weighted(ju.Pooling(), np.arange(1.0, 4.0))])
 @pytest.mark.exhaustive(keep=1)

@@ -72,6 +72,7 @@ KEEP = {
 }
 
 
+@pytest.mark.room(keep=4)
 @pytest.mark.parametrize("operation", KEEP)
 @pytest.mark.parametrize("name", RULES)
 def test_kept(forest, name, operation):
@@ -86,6 +87,7 @@ def test_saved_from_the_host(forest, name, tmp_path):
     assert_same(ju.load(tmp_path / "model").probability(X[:70]), bound.probability(X[:70]))
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("walk", ["levels", "blocks"])
 def test_on_the_host(forest, walk):
     """In programs, by missing values, and in files of Equinox, which are read in the 64-bit mode."""

@@ -35,6 +35,7 @@ def calls_of(function) -> list[tuple[str, str]]:
     return list(called)
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_the_way_of_one_prediction_is_as_listed(rng):
     page = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
@@ -76,6 +77,7 @@ def loaded(exported):
     return jax.jit(jax.export.deserialize(exported.serialize()).call)
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.exhaustive(keep=1)
 def test_the_bits_of_the_bound_forest(name):
@@ -90,6 +92,7 @@ def test_the_bits_of_the_bound_forest(name):
         jax.tree.map(close, shares(X), bound.probability(X))
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("walk", [pytest.param("levels", marks=pytest.mark.exhaustive), "blocks"])
 def test_a_whole_answer_is_arrays_by_name(walk):
     bound = ju.bind(toy_forest(3), ju.combiners.UncertaintyDecomposition(), walk=walk)
@@ -99,6 +102,7 @@ def test_a_whole_answer_is_arrays_by_name(walk):
         np.testing.assert_allclose(values, getattr(expected, name), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_jax_alone_runs_it(tmp_path):
     bound = ju.bind(toy_forest(3), ju.Pooling())

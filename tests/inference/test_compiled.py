@@ -15,7 +15,7 @@ from jaxunc.inference._walk import SPLIT_BYTES
 from tests._compilations import compilations
 from tests._forests import padded, toy_data, toy_forest
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 
 INSTANCES, TREES = 100_000, 100
 

@@ -141,6 +141,7 @@ def setting(request):
     jax.config.update(request.param, before)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("setting", SETTINGS, indirect=True)
 @pytest.mark.parametrize("name", ENTRIES)
 @pytest.mark.exhaustive(keep=5)

@@ -82,6 +82,7 @@ def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance
     assert isinstance(bound.engine, ByRows)
 
 
+@pytest.mark.room
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), FEW)
 @pytest.mark.exhaustive(keep=1)
@@ -239,6 +240,7 @@ def test_bound_forests_are_differentiable():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_what_is_known_inside_a_traced_program_is_answered_there():
     """Data and forests that a program closes over have values: they are answered while it is traced."""
@@ -270,6 +272,7 @@ class Extremes(ju.Combiner):
         return {"least": stat["least"], "most": stat["most"], "trees": stat["trees"] + 0 * stat["least"]}
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_minimum_and_maximum(rng):
     counts = random_counts(rng, (50, TREES), 2) + np.array([0, 1])

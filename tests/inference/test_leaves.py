@@ -14,7 +14,7 @@ import jaxunc as ju
 from jaxunc.inference._plan import make_plan
 from tests._forests import padded
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 
 
 def members(model):

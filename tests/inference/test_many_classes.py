@@ -15,6 +15,8 @@ from jaxunc.smoothing import MemberSmoothing
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule
 
+pytestmark = pytest.mark.room
+
 KEPT = ("pooling",)
 FURTHER = {
     "vote of equal masses": lambda prior, trees: ju.GeneralizedVote(1.0),

@@ -100,6 +100,7 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
     np.testing.assert_allclose(found(bound, with_missing), bound(with_missing), rtol=1e-6)
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_tops_and_plans_are_kept_while_their_trees_are():
     gc.collect()

@@ -89,6 +89,7 @@ def assert_same_bits(found, expected):
 OTHERS = [(2, "fractions"), (2, "large"), (3, "whole")]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize(
     ("name", "n_classes", "kind"),
     [
@@ -103,6 +104,7 @@ def test_merges_as_planes_do(name, n_classes, kind):
     assert_same_bits(merge(of_rows, X), merge(of_table, X))
 
 
+@pytest.mark.room
 @pytest.mark.once
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.exhaustive(keep=1)
@@ -126,6 +128,7 @@ def test_masks_padding_and_parts_of_the_trees(walk, rng):
         assert_same_bits(halves, merge(of_table, X))
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_votes_need_no_columns_of_their_own_and_sums_are_short_where_they_fit():
     """A report's votes lie in the signs of its bounds, and those of ten classes in words."""

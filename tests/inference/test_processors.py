@@ -10,7 +10,7 @@ import jaxunc as ju
 from tests._forests import toy_data, toy_forest
 from tests._rooms import ROOT
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 BRANDS = {"AuthenticAMD": ["probe_wide_vectors"], "GenuineIntel": []}
 """What the operating system calls the makers of processors, and what is compiled there besides."""
 

@@ -21,6 +21,8 @@ from tests._exhaustive import SEED
 from tests._forests import forest_of_leaves, random_counts
 from tests._rules import RULES
 
+pytestmark = pytest.mark.room
+
 FURTHER = {
     "mixture, median": lambda prior: ju.GeneralizedMixture(reference="median"),
     "mixture, maximum": lambda prior: ju.GeneralizedMixture(scorers.laplace, "maximum"),

@@ -16,6 +16,8 @@ from jaxunc.inference import _by_table, _packed_trees, _plan, cut
 from jaxunc.tables import encode_rows
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
+pytestmark = pytest.mark.room
+
 
 def packed_of(bound: Any) -> ju.inference.PackedTrees:
     assert isinstance(bound.engine, _by_table.ByTable)

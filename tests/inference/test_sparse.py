@@ -23,6 +23,8 @@ from tests._refusal import refuses
 from tests._sparse import N_COLUMNS, sparse_data, sparse_forest, sparse_labels, widened
 from tests.random_trees.test_random_trees import grown, mixed
 
+pytestmark = pytest.mark.room
+
 FORMS = [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
 

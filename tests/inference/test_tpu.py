@@ -69,6 +69,7 @@ def exported(forest, rule, *, missing=False, mask=False, walk="levels") -> str:
     return program(engine.packed.spec, rule, None, engine.packed.arrays, x, in_mask).mlir_module()
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("missing_and_mask", [False, True])
 @pytest.mark.parametrize("name", RULES)
 def test_lowers(forest, name, missing_and_mask):

@@ -146,6 +146,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_files(name, tmp_path):
     content, said = OTHERS[name]
@@ -226,6 +227,7 @@ def test_versions_that_say_nothing():
     assert from_any(json.dumps(without).encode()).n_trees == 4
 
 
+@pytest.mark.room
 def test_files_are_read_without_scikit_learn():
     file, root = str(FOLDER / "xgboost.json"), Path(__file__).parents[2]
     program = f"import sys, jaxunc as ju; ju.from_any({file!r}); assert 'sklearn' not in sys.modules"

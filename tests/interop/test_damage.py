@@ -86,6 +86,7 @@ MADE = {
 """Models that are made here, for parts of the formats that the files of the folder have not."""
 
 
+@pytest.mark.room(keep=3)
 @pytest.mark.parametrize("name", [*FORMATS, *MADE])
 def test_mutated_files(name, tmp_path):
     if name.endswith("onnx"):

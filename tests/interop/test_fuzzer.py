@@ -16,6 +16,7 @@ MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "5"))
 FEW = 2  # models by which a small sample may lie below its library's floor
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("library", _run.installed())
 def test_models_are_answered_as_by_their_library(library):
     fixed, drawn = _run.counts_of(library, 0, MODELS), _run.counts_of(library, SEED + 10**6, SEED + 10**6 + MODELS // 2)

@@ -153,6 +153,7 @@ else:
     MODELS |= FORESTS
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", MODELS)

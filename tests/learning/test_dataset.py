@@ -21,6 +21,7 @@ def given():
     return counts, np.array(["c", "a", "b"])[np.arange(40) % 3], rng.integers(1, 4, 40) / 2, mask
 
 
+@pytest.mark.room
 def test_rows_answer_what_the_combiner_says_of_their_counts(given):
     counts, y, weight, mask = given
     rows = dataset_from_counts(counts, y, sample_weight=weight)
@@ -65,6 +66,7 @@ def test_out_of_bag_leaves_learn_what_rows_of_the_forest_do():
     np.testing.assert_allclose(*probability, atol=2e-3)
 
 
+@pytest.mark.room
 @pytest.mark.once
 def test_leaves_of_transduction_can_be_learned_from(rng):
     y = np.arange(40) % 2

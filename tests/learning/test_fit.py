@@ -114,6 +114,7 @@ def test_progress(rows, monkeypatch, capsys):
     assert heard[-1].what == "pool, fold 2 of 2"
 
 
+@pytest.mark.room
 def test_both_counts_serve_combiners_of_one_kind(rows, wide):
     np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
 

@@ -123,6 +123,7 @@ def test_rows_are_drawn_where_there_are_many(fitted):
     np.testing.assert_array_equal(rows.y, again.y)
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("names", [[30, 10, 50, 20], ["d", "b", "a", "c"]])
 def test_levels_are_looked_up_once(names, rng):
     frame = pd.DataFrame({"number": rng.standard_normal(400), "name": rng.choice(names, 400)})
@@ -218,6 +219,7 @@ def test_new_rows_are_not_taken_for_known_ones(name):
         assert oob_dataset(model, X[150:], y[150:], source="held_out").n == 150
 
 
+@pytest.mark.room
 @pytest.mark.exhaustive(keep=1)
 def test_bad_input(fitted):
     X, y, model = fitted
@@ -265,6 +267,7 @@ def assert_same_rows(model, x, dense, y, **how):
     return found
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("counts", ["inbag", "both"])
 @pytest.mark.parametrize("source", ["oob", "cross_fit"])
 @pytest.mark.exhaustive(keep=1)

@@ -56,6 +56,7 @@ def test_both_columns_keep_ties(dtype, is_traced):
     assert metric(mirrored, 1 - y) == one
 
 
+@pytest.mark.room
 def test_narrow_close_and_degenerate_intervals():
     """What one column allows and the other does not is no choice, as soon as it is more than rounding."""
     wide, narrow = (np.array([0.0]), np.array([1.0])), (np.array([0.25]), np.array([0.5]))

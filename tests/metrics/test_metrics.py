@@ -78,6 +78,7 @@ def test_reference_values(number, tolerance):
     tolerance.check(metrics.accuracy(probs, y), np.mean(correct))
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 def test_agreement_with_scikit_learn(n_classes, tolerance):
     probs, y = predictions(n_classes)

@@ -82,6 +82,7 @@ def test_ends_of_levels_and_bins_without_probability():
     np.testing.assert_array_equal(bins.code([9.4, 9.6, -5, 99]), [0, 1, 0, 3])
 
 
+@pytest.mark.room
 def test_mean_of_bins_is_the_quantile_regression_forest():
     """Meinshausen's weights by loops, at a resolution that holds every value."""
     rng = np.random.default_rng(0)

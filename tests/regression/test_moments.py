@@ -74,6 +74,7 @@ def variances_of_rows(model, y, weight):
     return lambda t, leaf: kept[t, leaf]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", a_few_of(GROWN, ["forest", "extra", "bag", "a stump's root"]))
 def test_own_moments_against_loops(name):
     model = fitted(GROWN[name])

@@ -83,6 +83,7 @@ def test_random_leaves(family, statistic, rng, x64):
     assert error.max() < (1e-9 if x64 else 2e-6), counts[error.argmax()]
 
 
+@pytest.mark.room(keep=1)
 @each_variant
 def test_huge_leaves(family, statistic, x64):
     """At 10⁹ every family is normal: the variances of z = 2θ-1 are 1/N, 2/N and 1/N."""

@@ -305,6 +305,7 @@ def test_status_and_names_are_plain_and_there_may_be_no_trees():
     assert jax.tree.structure(prior).num_leaves == 3
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("method", DIFFERENT)
 def test_gradients(method, x64):
     """By the implicit function theorem: against differences, in float64 of the search itself."""

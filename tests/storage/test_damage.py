@@ -17,7 +17,7 @@ from tests._refusal import refuses
 from tests.storage._mutations import MUTATIONS, joined, split
 from tests.storage._objects import small_objects
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 NUMBER = int(os.environ.get("JAXUNC_TEST_MUTATIONS", "1000"))
 """Mutated files in all: CONTRIBUTING says when more are tried."""
 SHARES = 4

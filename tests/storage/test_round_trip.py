@@ -244,9 +244,9 @@ REGRESSORS = {
 }
 
 
+@pytest.mark.room
 @pytest.mark.once
 @pytest.mark.parametrize("name", a_few_of(REGRESSORS, ["learned", "conformal"]))
-@pytest.mark.room(keep=1)
 def test_a_regressor(name, tmp_path):
     """To the bit but for the mean, which scikit-learn's own forest answers where it is there."""
     rows, target = X[:, 1:], np.zeros(150) if name == "a constant" else X[:, 0] * 1e4

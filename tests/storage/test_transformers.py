@@ -50,6 +50,7 @@ def content(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.room
 def test_what_a_file_tells(content, tmp_path):
     (tmp_path / "m").write_bytes(content)
     found = describe(tmp_path / "m")

@@ -41,7 +41,11 @@ static int made(const char* a, int f, mode_t m, int (*real)(const char*, int, ..
 OPEN(open)
 OPEN(open64)
 """
-PROGRAM = """
+EVERY = 32
+"""Calls of the system from one death of a case to its next; as many cases have them all."""
+PROGRAM = (
+    f"EVERY = {EVERY}\n"
+    + """
 import ctypes, json, os, shutil, signal, sys
 from pathlib import Path
 import numpy, pandas, pyarrow.csv, pyarrow.parquet, sklearn.ensemble  # imported once, before any fork
@@ -73,7 +77,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 expected = contents(whole)
-for ats in moments if type(moments) is list else [[n] for n in range(moments, 10_000, 8)]:
+for ats in moments if type(moments) is list else [[n] for n in range(moments, 10_000, EVERY)]:
     shutil.rmtree(again, ignore_errors=True)
     deaths = 0
     for i, at in enumerate(ats):
@@ -89,6 +93,7 @@ for ats in moments if type(moments) is list else [[n] for n in range(moments, 10
     if type(moments) is int and not deaths:  # behind the last call
         break
 """
+)
 
 
 class Death(BaseException):

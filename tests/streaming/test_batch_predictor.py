@@ -46,6 +46,7 @@ def test_kinds_of_batches(scorer, model, frame):
     refuses(TypeError, "batch is a list", scorer, [1, 2])
 
 
+@pytest.mark.room
 def test_batches_and_their_schemas(scorer, frame):
     batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=300)
     found = list(scorer.batches(iter([*batches, batches[0].slice(0, 0)])))

@@ -12,10 +12,10 @@ import pytest
 from jaxunc.streaming import predict_files
 from tests._exhaustive import SEED
 
-from ._deaths import PROGRAM, SHIM, Death, Steps
+from ._deaths import EVERY, PROGRAM, SHIM, Death, Steps
 from ._made import NEEDS_SHIM, contents, shimmed
 
-pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore"), pytest.mark.room]
 OPTIONS = {"keep": ["id"], "outputs": ["class", "set"], "chunk_rows": 16}
 
 
@@ -63,10 +63,10 @@ def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, mo
 
 @NEEDS_SHIM
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("moments", ["at random", *range(1, 9)])
+@pytest.mark.parametrize("moments", ["at random", *range(1, EVERY + 1)])
 @pytest.mark.exhaustive
 def test_a_process_that_is_killed_at_a_call_goes_on(moments, form, saved, few, tmp_path):
-    """By SIGKILL or SIGTERM, a write half done: at each eighth call of the system in turn, or at several."""
+    """By SIGKILL or SIGTERM, a write half done: at each 32nd call of the system in turn, or at several."""
     settings = OPTIONS | {"file_format": form, "chunk_rows": 32}
     predict_files(saved, few, tmp_path / "whole", **settings)
     places = [saved, few, tmp_path / "whole", tmp_path / "shimmed"]

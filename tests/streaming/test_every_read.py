@@ -76,6 +76,7 @@ class Reads(io.RawIOBase):
         return self._file.readinto(memoryview(room)[: max(1, len(room) // 3)] if is_short else room)
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("fault", ["short", "all short", "failing", "ends"])
 @pytest.mark.parametrize("form", ["csv", "csv.gz"])
 def test_reads_of_texts(form, fault, small_blocks, tmp_path, monkeypatch):

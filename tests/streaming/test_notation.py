@@ -94,6 +94,7 @@ def outcome(read):
         return str(error)
 
 
+@pytest.mark.room
 @pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("case", range(50))
 @pytest.mark.filterwarnings("ignore:.* is read as .* as numbers of the model")

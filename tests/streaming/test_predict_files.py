@@ -70,6 +70,7 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
     assert max(alive) <= 2, "that which is encoded and the one before it, not those that wait to be scored and written"
 
 
+@pytest.mark.room
 @pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20), None])
@@ -121,6 +122,7 @@ def test_a_part_that_is_gone_is_made_again(saved, data, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.room
 def test_csv(saved, model, frame, tmp_path):
     frame.assign(id=np.arange(len(frame))).to_csv(tmp_path / "x.csv", index=False)
     predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", **OPTIONS)
@@ -201,6 +203,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.room
 def test_a_second_run_waits_for_the_first(saved, data, tmp_path):
     (tmp_path / "out").mkdir()
     other = subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path / "out")], stdout=subprocess.PIPE)
@@ -276,6 +279,7 @@ def test_outputs_of_other_runs(saved, data, tmp_path):
     refuses(ValueError, "no manifest of jaxunc", predict_files, saved, data, tmp_path / "full")
 
 
+@pytest.mark.room
 def test_a_full_disk(saved, data, tmp_path, monkeypatch):
     write, calls = parquet.ParquetWriter.write_table, []
 

@@ -16,7 +16,11 @@ from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.streaming import BatchPredictor, predict_files
 from tests._refusal import refuses
 
-pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning"),
+    pytest.mark.room,
+]
 N = 130
 RNG = np.random.default_rng(0)
 RAW = pd.DataFrame(
@@ -56,7 +60,6 @@ def shown(tables):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "arrow"])
 @pytest.mark.exhaustive(keep=4)
-@pytest.mark.room(keep=1)
 def test_files(kind, model, tmp_path):
     path, expected = tmp_path / f"x.{kind}", model.predict_proba(RAW)
     other = RAW[RAW.columns[::-1]].drop(columns="when").assign(more="?")

@@ -76,6 +76,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.room(keep=4)
 @pytest.mark.parametrize("name", BELIEFS)
 def test_entries_that_no_run_writes(name, saved, data, out):
     manifest = json.loads((out / "_manifest.json").read_text())

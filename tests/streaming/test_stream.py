@@ -53,8 +53,8 @@ def _sources(folder, frame):
 KINDS = [*FILES, "text", "list", "frame", "table", "batch", "reader", "dataset", "parts"]
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.room(keep=2)
 def test_sources(kind, frame, model, tmp_path):
     found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
@@ -128,6 +128,7 @@ def agree(found: pd.DataFrame, labels):
     assert all(named in together for named, together in zip(found["class"], found["set"], strict=True))
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("name", a_few_of(["evidence", "mean", "vote", "dempster", "pooling"], ["evidence"]))
 def test_outputs_of_one_row_agree(name, frame):
     y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
@@ -226,6 +227,7 @@ def test_transduction(frame):
     refuses(ValueError, "not what BoundSample answers", ju.stream, published, frame, outputs=["class", "interval"])
 
 
+@pytest.mark.room
 def test_sets_without_probabilities_hold_the_class(rng):
     X = rng.normal(size=(150, 3)).astype(np.float32)
     y = (X[:, 0] + rng.normal(size=150) > 0) + (X[:, 1] + rng.normal(size=150) > 0.5).astype(int)
@@ -245,6 +247,7 @@ def test_sets_without_probabilities_hold_the_class(rng):
 COSTS = {"costs": "yes:no=7", "reject": 0.4, "coverage": 0.9, "by_class": True}
 
 
+@pytest.mark.room
 def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
     """Of a stream, of files and of batches: the same model, the same rows, the same decisions."""
     y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
@@ -289,6 +292,7 @@ def numbers(frame):
     return UncertainForestRegressor(RandomForestRegressor(12, random_state=0)).fit(frame[["length", "count"]], y)
 
 
+@pytest.mark.room
 def test_numbers(numbers, frame, tmp_path):
     """Of a stream, of files and of batches: what the regressor says, for chunks of any size."""
     X = frame[["length", "count"]]

@@ -57,6 +57,7 @@ def cells(data: Any) -> list[str] | None:
     return None if text is None else text.splitlines()[1:]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_one_moment_is_one_level(name):
     every = carriers(*MOMENTS[name])
@@ -134,6 +135,7 @@ def test_masked_moments_are_missing():
     assert fit_columns({"d": column}, ["d"]).levels == (Levels(("2020-01-01 00:00:00",), True),)
 
 
+@pytest.mark.room
 def test_a_classifier_of_dates():
     day = np.array(["2020-01-01", "2020-01-02"], "M8[D]").repeat(10)
     model = RandomDecisionTreesClassifier(5, nominal=NAMED, random_state=0).fit(

@@ -148,6 +148,7 @@ def _answers(ask: Ask, X: Any, missing: bool, want: np.ndarray, what: str) -> bo
     return True
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("entry", ASKED)
 @pytest.mark.exhaustive(keep=3)
@@ -183,6 +184,7 @@ def test_carriers_of_words(carrier):
     ]
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("carrier", WORDS)
 @pytest.mark.exhaustive(keep=3)
 def test_carriers_of_words_through_classifiers(carrier):
@@ -249,6 +251,7 @@ def _odd_carriers(cells: list[Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize("cells", ODD)
 def test_columns_that_no_tree_can_test(cells):
     model = RandomForestClassifier(3, random_state=0).fit(np.arange(6.0).reshape(3, 2), [0, 1, 0])
@@ -276,6 +279,7 @@ def test_columns_that_no_tree_can_test(cells):
         assert len(said) > 20, f"{entry}, {cells} in {carrier}: {said}"
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("entry", [entry for entry in ASKED if not entry.endswith(".fit")])
 @pytest.mark.exhaustive(keep=3)
 def test_columns_in_another_order(entry):
@@ -323,6 +327,7 @@ def test_frames_whose_rows_are_yet_to_come():
             ask(lazy)
 
 
+@pytest.mark.room(keep=2)
 @pytest.mark.parametrize(
     "carry",
     [
@@ -372,6 +377,7 @@ def test_labels_that_are_missing(kind):
             ask()
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize(
     "kind", ["?", ">f8", ">i4", "u1", "u8", "f2", "g", ml_dtypes.bfloat16, jax.numpy.bool_], ids=str
 )

@@ -133,6 +133,7 @@ def test_real_sets(load, rng):
         np.testing.assert_array_equal(found[i], transductive_leaf_counts(X[others], y[others], X[i : i + 1])[0])
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize(("candidates", "min_samples_leaf"), [("boundary", 3), ("all", 1)])
 def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_samples_leaf, rng):
     """Nodes of one size share arrays, and cuts that cannot win are dropped: neither changes a count."""
@@ -289,6 +290,7 @@ def test_degenerate_sets(algorithm):
     ]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.parametrize("algorithm", ["grouped", "nodes", "dense"])
 @pytest.mark.usefixtures("few_at_a_time")
 def test_progress(algorithm, rng):

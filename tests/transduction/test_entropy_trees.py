@@ -48,6 +48,7 @@ def test_the_first_test_is_scikit_learns(load):
     assert sides[0] == sides[1]
 
 
+@pytest.mark.room(keep=1)
 @pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_samples_leaf", [1, 2, 7])

@@ -16,7 +16,7 @@ from jaxunc.voting._optimal_boundary import OptimalBoundary, Region
 from tests._refusal import refusals, refuses
 from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, naive, same
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.room]
 
 N, K = 200, 40
 """Instances and trees of forests that vote, which so share their programs."""

@@ -18,6 +18,8 @@ from jaxunc.voting._rounds import FEW, TOGETHER
 from tests._compilations import compilations
 from tests.voting._votes import drawn_votes, forest_of_votes, rows_of, same
 
+pytestmark = pytest.mark.room
+
 N_TREES = 150
 SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite"})
 

@@ -31,6 +31,7 @@ def voted(request):
     return forest, X, votes, n_classes
 
 
+@pytest.mark.room
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("criterion", ["bound", "certain"])
 @pytest.mark.exhaustive(keep=2)
@@ -188,6 +189,7 @@ def test_empty_leaves(key):
     np.testing.assert_array_equal(found.votes.sum(axis=1), np.sum(~empty, axis=1))
 
 
+@pytest.mark.room
 def test_no_compilation_follows_the_data(fitted):
     forest, X = fitted
     bound = voting.bind_vote(forest)
