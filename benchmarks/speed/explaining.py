@@ -69,7 +69,7 @@ def _ready(found: ju.explanations.Attributions) -> Any:
 
 def _told(row: dict, times: dict[str, Times]) -> dict:
     theirs = next(name for name in times if not name.startswith("ours"))
-    quotient = lambda clock: spread(np.divide(getattr(times[theirs], clock), getattr(times["ours"], clock)))  # noqa: E731
+    quotient = lambda clock: spread(np.divide(getattr(times[theirs], clock), getattr(times["ours"], clock)))
     row |= {"times": {name: summary(one) for name, one in times.items()}, "of": theirs}
     row |= {"times_as_fast": {clock: quotient(clock) for clock in ("wall", "cpu")}}
     fast = row["times_as_fast"]

@@ -30,7 +30,7 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
     growing, _ = timed(lambda: model.fit(X, y).n_features_in_)
     found: dict = {"data": f"{n} x 30", "trees": n_trees, "growing_s": growing}
     for counts in ("inbag", "both"):
-        make = lambda counts=counts: ju.learning.oob_dataset(model, X, y, counts=counts).histograms  # noqa: E731
+        make = lambda counts=counts: ju.learning.oob_dataset(model, X, y, counts=counts).histograms
         first_making, rows = timed(make)
         making = float(np.median([timed(make)[0] for _ in range(repeats)]))
         rows = ju.learning.oob_dataset(model, X, y, counts=counts)

@@ -187,7 +187,7 @@ def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = No
     parts = [_placed(leaves[i], mesh, PartitionSpec()) for i in laid]
     share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
     # What has another shape for one instance more has the instances as its first axis.
-    like = lambda rows: [_like(array, rows) for array in arrays]  # noqa: E731
+    like = lambda rows: [_like(array, rows) for array in arrays]
     own, more = (jax.eval_shape(partial(function, beside), *like(rows)) for rows in (share, share + 1))
     results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, more)
     in_specs = ([PartitionSpec() for _ in parts], *(spec for _ in arrays))

@@ -238,7 +238,7 @@ class AdditiveTrees(PickledModule):
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not are_few(n_instances, self.n_trees):
             return None
-        made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)  # noqa: E731
+        made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
         return _FOR_FEW.get((self.trees.child, self.values, self.base), (id(walk), self.link, self._n_classes), made)
 
     def _as_forest(self) -> Forest:

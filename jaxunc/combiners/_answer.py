@@ -99,7 +99,7 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
     """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
     if readout is None:
         return answer
-    is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
+    is_answer = lambda node: isinstance(node, Answer)
     answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
     if readout != "class_scores" and not answers:
         raise ValueError(

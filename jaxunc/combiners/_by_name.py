@@ -126,7 +126,7 @@ def combiner_by_name(
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
     # Each binary combiner sees a prior of its class against all others.
-    of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
+    of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)
     if isinstance(given, str):
         check_one_of("priors", given, ("even", "forest"))
         if given == "even":

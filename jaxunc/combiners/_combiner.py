@@ -170,7 +170,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
     def _within(self) -> Iterator["Combiner"]:
         """The combiners that this one holds."""
-        is_combiner = lambda part: isinstance(part, Combiner)  # noqa: E731
+        is_combiner = lambda part: isinstance(part, Combiner)
         return filter(is_combiner, jax.tree.leaves(vars(self), is_leaf=is_combiner))
 
     def _own_scorers(self) -> Iterator[Partial]:
@@ -362,7 +362,7 @@ def lift_rows(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> PyT
     rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
     parts = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
     # A number for the whole tree is the same in all parts.
-    joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]  # noqa: E731
+    joined = lambda *rows: jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]
     return jax.tree.map(joined, *parts)
 
 

@@ -143,7 +143,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
         by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
     # From the largest lead down, masses are added until they reach half: that lead is the largest s that still does.
     order = jnp.argsort(-leads, axis=-2)  # NaN last
-    in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
+    in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)
     by_tree = jax.tree.map(in_order, (leads, by_pair))
     names, merging = sorted(by_pair), Merging.of("exact_sum", by_pair)
     n_pairs, shape = leads.shape[-1], by_tree[0].shape[1:]

@@ -231,7 +231,7 @@ class LearnedVote(Combiner[Preference]):
         """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
-        number = lambda value: value.astype(dtype)  # noqa: E731
+        number = lambda value: value.astype(dtype)
         size = sum_in_order(counts)
         # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))

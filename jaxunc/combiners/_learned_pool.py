@@ -185,7 +185,7 @@ class LearnedPool(Combiner[Answer]):
 
     def describe(self) -> str:
         """Describe the learned numbers in sentences (outside of a trace)."""
-        number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
+        number = lambda value: f"{float(np.asarray(value)):.3g}"
         ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
         spread = number(scale.mean()) if np.ptp(scale) < 0.005 else f"{number(scale.min())} to {number(scale.max())}"

@@ -150,7 +150,7 @@ def _form(rule: Combiner) -> tuple:
 
 def _of_one_tree(rule: Combiner) -> Combiner:
     """Return the combiner as `lift` sees it: the first entry of every field that has one per tree."""
-    first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
+    first = lambda axis, part: part if axis is None else part[0]
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 

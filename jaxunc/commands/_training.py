@@ -224,7 +224,7 @@ def _classes(column: pd.Series, path: str) -> np.ndarray:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
-    number = lambda row: int(row_numbers(path, target, wish)[row])  # noqa: E731
+    number = lambda row: int(row_numbers(path, target, wish)[row])
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
         check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
 
@@ -259,7 +259,7 @@ def keep_notation(model: Any, notation: Notation) -> None:
 
 def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
     """Give a fitted estimator other columns, of the same number, wherever it has them."""
-    changed = lambda trees: dataclasses.replace(trees, columns=change(trees.columns))  # noqa: E731
+    changed = lambda trees: dataclasses.replace(trees, columns=change(trees.columns))
     if hasattr(model, "_columns"):
         model._columns = change(model._columns)
     if hasattr(model, "moments_"):

@@ -156,7 +156,7 @@ def evaluate(
     sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
     known = (answers["mean"].probability, answers["intervals"], y) if cautious else None
     binary = forest.n_classes == 2
-    decided = lambda name: least_cost(answers[name].probability, costs)  # noqa: E731
+    decided = lambda name: least_cost(answers[name].probability, costs)
     return Outcome(
         measures={
             name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(combiners)
@@ -374,7 +374,7 @@ def _of_sets(
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
     """Return the parts ``sets`` and ``set_sizes`` of an outcome."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
-    finite = lambda value: _rounded(value) if np.isfinite(value) else None  # noqa: E731
+    finite = lambda value: _rounded(value) if np.isfinite(value) else None
     names = [str(s) for s in STRENGTHS]
     return (
         {s: {name: finite(measures[name][i]) for name in SET_MEASURES} for i, s in enumerate(names)},
@@ -417,7 +417,7 @@ def _interval_bins(
     probs, lower, upper = (part[:, first:].ravel() for part in parts)
     came_true = (y[:, None] == np.arange(first, n_classes)).ravel()
     bin_of = np.searchsorted(np.arange(1, N_BINS, dtype=probs.dtype) / N_BINS, probs)
-    count = lambda of: np.bincount(bin_of, of, N_BINS)  # noqa: E731
+    count = lambda of: np.bincount(bin_of, of, N_BINS)
     sums = {"probability": probs, "lower": lower, "upper": upper}
     return {
         "size": count(None).tolist(),

@@ -335,7 +335,7 @@ class RefittedModel(NamedTuple):
                 names = tuple(map(str, steps.get_feature_names_out()))
             except (AttributeError, ValueError):
                 names = ()
-            read = lambda rows: _dense(steps.transform(frame.iloc[rows]))  # noqa: E731
+            read = lambda rows: _dense(steps.transform(frame.iloc[rows]))
         return model.fit(X, table.y[train]), read, X, names
 
 

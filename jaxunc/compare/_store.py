@@ -217,7 +217,7 @@ class Store:
     def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
         """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
-        read = lambda kind: kind(*(entry[name] for name in kind._fields))  # noqa: E731
+        read = lambda kind: kind(*(entry[name] for name in kind._fields))
         if self.about["settings"]["numbers"]:
             outcome = read(NumberOutcome)
             sound = are_sound(outcome, self.about["combiners"])
@@ -290,7 +290,7 @@ def _difference(name: str, found: Any, expected: Any) -> str:
     if isinstance(found, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
         name, found, expected = f"{name}.{key}", found.get(key), expected.get(key)
-    shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."  # noqa: E731
+    shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."
     return f"{name} was {shorten(found)}, is now {shorten(expected)}"
 
 

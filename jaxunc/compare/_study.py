@@ -220,7 +220,7 @@ def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -
     if table.frame is None:
         return {**row, "row": i + 1, "columns": {}}
     values = table.frame.iloc[i]
-    text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]  # noqa: E731
+    text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]
     texts = {name: "missing" if pd.isna(values[name]) else text(values[name]) for name in columns}
     return {**row, "row": int(table.frame.index[i]), "columns": texts}
 

@@ -281,7 +281,7 @@ def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callab
 def _decision_on_laws(results: Results, found: Verdict) -> str:
     by, means, leader, base = found.decided_by, found.means, found.leader, found.base
     loss = means["interval_score"].drop(BASE_RATES)
-    said = lambda name, m="interval_score": shown_value(m, means.at[name, m])  # noqa: E731
+    said = lambda name, m="interval_score": shown_value(m, means.at[name, m])
     held = (
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
@@ -368,7 +368,7 @@ def further(results: Results, found: Verdict) -> list[str]:
     if len(found.grown) == 1:
         return []
     by, main, said = found.decided_by, found.main, []
-    value = lambda name, measure: f"`{name}` ({shown_value(measure, found.means.at[name, measure])})"  # noqa: E731
+    value = lambda name, measure: f"`{name}` ({shown_value(measure, found.means.at[name, measure])})"
     if ties := found.ties:
         more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
         listed = ", ".join(value(name, by) for name in ties[:_MOST_NAMED])

@@ -114,7 +114,7 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        each = lambda beside, *rows: _answer_without_own(*beside, *rows)  # noqa: E731
+        each = lambda beside, *rows: _answer_without_own(*beside, *rows)
         return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(whole, np.asarray(labels), groups, weight=weights)

@@ -566,7 +566,7 @@ class CountedForest(ProbabilityClassifier):
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
             given = (X, y, sample_weight)
-            take = lambda part: tuple(None if one is None else _safe_indexing(one, part) for one in given)  # noqa: E731
+            take = lambda part: tuple(None if one is None else _safe_indexing(one, part) for one in given)
             grown, counted = held_out_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
             grown_on, counted_on, apart = take(grown), take(counted), apart[counted]
         whole = cast(Any, clone(whole))

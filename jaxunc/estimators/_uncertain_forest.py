@@ -228,7 +228,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
                 f"than they say. Pass {FEW_ROWS} or more."
             )
-        own = lambda levels: self.bins_.quantile(p, levels)  # noqa: E731
+        own = lambda levels: self.bins_.quantile(p, levels)
         self.law_ = fit_law(
             self.law if len(truth) else "bins",
             moments,

@@ -358,12 +358,12 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     n = x.shape[0]
     n_rows = n // size * size + size  # a block that may be empty: of none there is no shape
     rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
-    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), rows)  # noqa: E731
+    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), rows)
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
     room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
 
     def one(i, room):
-        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)  # noqa: E731
+        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)
         return jax.tree.map(write, room, answer_block(*block_at(i * size)))
 
     filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), one, room)

@@ -169,7 +169,7 @@ def _merge_rows(
     """
     parts, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(part.ndim > 0 for part in parts)
-    pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")  # noqa: E731
+    pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")
     spread = (
         pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(parts, is_plane, strict=True)
     )

@@ -187,7 +187,7 @@ def drive_on_host(
     if ahead:
         answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
     else:
-        one = lambda part: _trimmed(_answer(score, part), part)  # noqa: E731
+        one = lambda part: _trimmed(_answer(score, part), part)
         answers = list(spread(threads if len(parts) > 1 else 1)(one, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
@@ -219,7 +219,7 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     Padding is zeros. A number stands for all rows.
     """
     n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
-    padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)  # noqa: E731
+    padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)
     return drive_on_host(lambda part: function(padded(part)), cut(n, ROWS, 1), 1)
 
 
@@ -322,7 +322,7 @@ def bounded(shapes: Shapes, values) -> Shapes:
     if not isinstance(values, SparseRows):
         return shapes
     most = MOST_DENSE // max(values.shape[1], 1)
-    fits = lambda chunk: chunk.rows <= most  # noqa: E731
+    fits = lambda chunk: chunk.rows <= most
     if fits(shapes.single):
         return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
     small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]

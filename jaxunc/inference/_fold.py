@@ -381,14 +381,14 @@ def _over_leaves(
     size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
 
     def block(carry, start, first):
-        rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
         keys = column_keys(rows(x), missing=spec.missing)
         fresh = jnp.ones(size, bool) if again else start + jnp.arange(size) >= first
         live = fresh[None] if mask is None else rows(mask).T & fresh
         outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
-            leaf_of = lambda t: places[t] - plan.n_exits  # noqa: E731
+            leaf_of = lambda t: places[t] - plan.n_exits
         else:
             rows_of_keys = by_column(keys)
 

@@ -78,7 +78,7 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
-    in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)  # noqa: E731
+    in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
     return along_instances(in_each, encode_traced(X, trees.columns), beside=(trees, plan))
 
 
@@ -184,7 +184,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             leaves = jax.vmap(node_at)(plan, place - first).T
         else:
             rows_of_keys = by_column(keys)
-            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731
+            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))
             leaves = lax.scan(leaf_of, None, plan)[1].T
         return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
 

@@ -166,7 +166,7 @@ class PackedTrees(eqx.Module):
         columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
-        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the carry has trees already.
         held = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
         seen = max(held, default=0)
@@ -187,8 +187,8 @@ class PackedTrees(eqx.Module):
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
 
         # Collected planes are filled, not joined: they have their final width at once.
-        all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])  # noqa: E731
-        full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
+        all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])
+        full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c
         out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         out = varying_as(X, out)
         return over_blocks(block, out, n, size, number) if n else out
@@ -381,7 +381,7 @@ def of_jax(tree: PyTree) -> PyTree:
 
     In its 32-bit mode JAX would cut each of their elements in half.
     """
-    is_packed = lambda node: isinstance(node, Plan | PackedTrees)  # noqa: E731
+    is_packed = lambda node: isinstance(node, Plan | PackedTrees)
     packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
     if not any(_is_wide(leaf) for leaf in jax.tree.leaves(packed)):
         return tree

@@ -176,7 +176,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
 def known_plan(trees: Trees) -> Plan:
     """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    made = lambda: make_plan(trees, missing=True, top=tall_top(trees))  # noqa: E731
+    made = lambda: make_plan(trees, missing=True, top=tall_top(trees))
     return _PLANS.get(_arrays(trees), trees.n_features, made)
 
 
@@ -329,8 +329,8 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
     leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
-    spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))  # noqa: E731
-    longer = lambda array, value: jnp.concatenate([array, spread(array, value)])  # noqa: E731
+    spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))
+    longer = lambda array, value: jnp.concatenate([array, spread(array, value)])
     return jax.tree.map(longer, plan, leaf)
 
 
@@ -360,10 +360,10 @@ def descend(
     ``key_of`` has the key of a column for each instance. ``for_child``, ``for_column``: the nodes as other values, from
     which these are read (`walk_levels` and `walk_one` say why).
     """
-    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # noqa: E731  (free, where XLA counts)
+    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free, where XLA counts
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
-    of = lambda own: word if own is None else split_bits(take(own, place), jnp.int32, jnp.uint32)[1]  # noqa: E731
+    of = lambda own: word if own is None else split_bits(take(own, place), jnp.int32, jnp.uint32)[1]
     if feature is None:
         column, child = as_integer(of(for_column) >> child_bits), of(for_child) & jnp.uint32(2**child_bits - 1)
     else:

@@ -295,7 +295,7 @@ def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, 
     there = planes != 0
     if np.array_equal(planes, there):
         return one
-    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(there, mass[:, None], 0), planes)  # noqa: E731
+    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(there, mass[:, None], 0), planes)
     return next((i for i, mass in masses.items() if same(mass)), None)
 
 

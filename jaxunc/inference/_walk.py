@@ -159,8 +159,8 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
     with_sets = tree.top_mask is not None
-    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
-    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)  # noqa: E731
+    key_of = lambda column: take(flat_keys, column * row + instance)
+    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
@@ -179,9 +179,9 @@ def walk_few(
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     instance = jnp.arange(block, dtype=jnp.int32)
-    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
+    key_of = lambda column: take(flat_keys, column * row + instance)
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
-    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)  # noqa: E731
+    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)
     entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
     return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), one, entered)
 
@@ -203,7 +203,7 @@ def walk_one(
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
-    key_of = lambda column: take(flat_keys, column)  # noqa: E731
+    key_of = lambda column: take(flat_keys, column)
     flat = [table.reshape(-1) for table in tables]
 
     def group(i, out):
@@ -249,7 +249,7 @@ def look_up_together(
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     start, lanes = jnp.repeat(tree * n_places, block), number * block
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
-    key_of = lambda column: take(flat_keys, column * row + instance)  # noqa: E731
+    key_of = lambda column: take(flat_keys, column * row + instance)
     if block == 1:  # the top is for instances side by side
         entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
     else:
@@ -301,7 +301,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     with_sets = plan.top_mask is not None
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
-    key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
+    key_of = lambda column: take(flat_keys, row + column)
 
     def one(place):
         return lax.optimization_barrier(
@@ -329,7 +329,7 @@ def walk_pairs(
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
-    key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
+    key_of = lambda column: take(flat_keys, instance * n_columns + column)
 
     def one(carry):
         below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of, with_sets=with_sets)

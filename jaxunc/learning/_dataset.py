@@ -60,7 +60,7 @@ class Histograms(NamedTuple):
 
     def at(self, rows: np.ndarray) -> "Histograms":
         """Return the histograms of some rows."""
-        take = lambda array: jnp.asarray(np.asarray(array)[rows])  # noqa: E731
+        take = lambda array: jnp.asarray(np.asarray(array)[rows])
         return self._replace(code=take(self.code), times=take(self.times))
 
     def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
@@ -108,7 +108,7 @@ class RoutedRows(NamedTuple):
         if set(kinds) <= {"min", "max"}:
             return merged
         ratio = n_trees / known
-        scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))  # noqa: E731
+        scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))
         return jax.tree.map(scale, merged)
 
 

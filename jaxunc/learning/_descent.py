@@ -216,7 +216,7 @@ def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequen
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    value_of = lambda at: objective(shape, at, problem)  # noqa: E731
+    value_of = lambda at: objective(shape, at, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
     updates, state = extended.update(slope, state, numbers, value=value, grad=slope, value_fn=value_of)

@@ -159,7 +159,7 @@ def fit_combiner(
     centre, leaves, structure = split(combiner, spec)
     free = centre if start is None else _start(start, spec, structure, leaves)
     # The same draws for training and validation: the losses are then comparable.
-    made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))  # noqa: E731
+    made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))
     problem, other = made(train), None if held_out is None else made(held_out)
     shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
     report = StepReports(progress, type(combiner).__name__, train.n, most)
@@ -319,7 +319,7 @@ def standard_errors(
             f"{len(flat)} numbers were learned; a matrix of their second derivatives is made of {MOST_NUMBERS}."
         )
     problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
-    value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
+    value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)
     curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:
         # Not positive definite: no optimum, or rows that do not determine the numbers. Then errors are NaN.
@@ -330,7 +330,7 @@ def standard_errors(
     found, start = {}, 0
     for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
         own = slice(start, start := start + part.size)
-        to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()  # noqa: E731
+        to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()
         # From free numbers to the combiner's own by the delta method.
         slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
         error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
@@ -489,7 +489,7 @@ class AucLoss(eqx.Module):
                 share = weight[which] / weight[which].sum()
                 out.append(rng.choice(which, n_pairs // len(classes), p=share))
             of_class.append(np.full(n_pairs // len(classes), c))
-        as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)  # noqa: E731
+        as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)
         return cls(
             as_array(first), as_array(second), as_array(of_class), jnp.asarray(temperature, jnp.result_type(float))
         )

@@ -152,8 +152,8 @@ def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray
         return None
     n_classes, draw = len(getattr(model, "classes_", ())), np.random.default_rng(0)
     found = [_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in in_leaves]
-    fewer = lambda came, grown: np.sum(came < grown)  # noqa: E731
-    more = lambda came, grown: np.sum(came > grown)  # noqa: E731
+    fewer = lambda came, grown: np.sum(came < grown)
+    more = lambda came, grown: np.sum(came > grown)
     if _never(fewer, found, draw):
         return "every leaf gets at least as many of them as it was grown on"
     return "no leaf gets more of them than it was grown on" if by_class and _never(more, found, draw) else None
@@ -183,9 +183,7 @@ def _cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *,
 
 def _never(wrong: Any, found: list[tuple], draw: np.random.Generator) -> bool:
     """Return whether no cell is wrong, and that is no chance: of rows drawn with replacement many always are."""
-    number = lambda weight: sum(  # noqa: E731
-        wrong(np.bincount(cell, weight, minlength=len(grown)), grown) for cell, grown in found
-    )
+    number = lambda weight: sum(wrong(np.bincount(cell, weight, minlength=len(grown)), grown) for cell, grown in found)
     if number(None):
         return False
     n = len(found[0][0])

@@ -331,7 +331,7 @@ def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) ->
         groups = None if groups is None else groups[kept]
     found = histograms(shown.table, code, mask)
     # The histograms are padded to a rounded number of rows; everything beside them gets as many.
-    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))  # noqa: E731
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))
     forest = shown.forest
     return made_rows(
         found,

@@ -155,7 +155,7 @@ def stack_combiners(
             place[here] = np.asarray(rows.answer(combiner).log_probability, float)[here, y[here]]
     shares = _weights(own, weight)
     mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
-    mean = lambda logs: float(-(weight @ logs) / weight.sum())  # noqa: E731
+    mean = lambda logs: float(-(weight @ logs) / weight.sum())
     names = list(crossed.fits)
     return StackResult(
         combiner=Stack({name: crossed.fits[name].combiner for name in names}, shares),

@@ -206,7 +206,7 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
     def of_device(combiner, merged):
         return _in_front(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
 
-    axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)  # noqa: E731
+    axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
     found = jax.eval_shape(finish, combiner, one)
     return _shard_map(of_device, grid, (P(), axes(merged)), axes(found))(combiner, merged)

@@ -209,7 +209,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
     scratch = state.scratch
     if shape.n_cells:
         zeros = jnp.zeros(shape.lane_chunk, jnp.int32)
-        clear = lambda start, cells: with_piece(cells, start, zeros)  # noqa: E731
+        clear = lambda start, cells: with_piece(cells, start, zeros)
         scratch = scratch._replace(cells=over_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def look(start, carry):

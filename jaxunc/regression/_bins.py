@@ -126,7 +126,7 @@ class TargetBins(NamedTuple):
         low, high, a, b = x[:-1], x[1:], f[:, :-1], f[:, 1:]
         cut = np.clip(y, low, high)
         middle = a + (b - a) * (cut - low) / np.where(high > low, high - low, 1)
-        square = lambda width, u, v: width * (u * u + u * v + v * v) / 3  # noqa: E731
+        square = lambda width, u, v: width * (u * u + u * v + v * v) / 3
         inside = square(cut - low, a, middle) + square(high - cut, 1 - middle, 1 - b)
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 

@@ -471,7 +471,7 @@ def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
-    both = lambda a: [np.take_along_axis(a, side, axis=1) for side in (left, right)]  # noqa: E731
+    both = lambda a: [np.take_along_axis(a, side, axis=1) for side in (left, right)]
     pairs = ~is_leaf & np.logical_and(*both(is_leaf))
     gap, size = np.abs(np.subtract(*both(mean)))[pairs], np.abs(both(mean)[0])[pairs]
     lost = np.abs(np.stack(both(error))).max(axis=0)[pairs] > LOST * gap

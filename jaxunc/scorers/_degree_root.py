@@ -39,7 +39,7 @@ class DegreeLeaf(NamedTuple):
 
     def where(self, condition, w, v, lead) -> "DegreeLeaf":
         """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
-        pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
+        pick = lambda own, other: jnp.where(condition, own, other)
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 

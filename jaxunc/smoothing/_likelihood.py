@@ -174,7 +174,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
             return r + step, step
 
         # The last step is taken, so the error left is of the order of its square.
-        going = lambda state: xp.any(xp.abs(state[1]) > tolerance)  # noqa: E731
+        going = lambda state: xp.any(xp.abs(state[1]) > tolerance)
         return loop(improve, going, improve((r, r)), _INNER, xp)[0]
 
     def improve(state):

@@ -103,7 +103,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     order, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
     # The gain costs a look at every leaf, so it is computed only where several maxima, or the end, are compared.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
-    gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
+    gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
         # The crossing of this number of each tree; trees that have fewer take no part.

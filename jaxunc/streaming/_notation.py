@@ -189,7 +189,7 @@ class Evidence:
     def types(self) -> dict[str, pa.DataType]:
         """The same, as floats where nothing new is to be learned of numbers with `decimal`."""
         decimal = self.decimal
-        is_settled = lambda column: decimal is not None and column.decimal == decimal  # noqa: E731
+        is_settled = lambda column: decimal is not None and column.decimal == decimal
         return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
 
     def add(self, block: pa.Table) -> None:
@@ -243,7 +243,7 @@ class Evidence:
         """Name two cells that no notation has both of."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
         pairs = ((one, other) for i, one in enumerate(cells[:64]) for other in cells[i + 1 : 64])
-        is_at_odds = lambda one, other: not any(n.has(one[1]) and n.has(other[1]) for n in self._all)  # noqa: E731
+        is_at_odds = lambda one, other: not any(n.has(one[1]) and n.has(other[1]) for n in self._all)
         one, other = next((pair for pair in pairs if is_at_odds(*pair)), (cells[0], cells[-1]))
         first, second = (next(n for n in self._all if n.has(cell)) for _, cell in (one, other))
         which = "decimal" if first.decimal != second.decimal else "thousands"

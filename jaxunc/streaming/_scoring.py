@@ -436,7 +436,7 @@ def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
 
 
 def _parts(answer: Any) -> Parts:
-    of = lambda one: tuple(getattr(one, "outputs", ()))  # noqa: E731
+    of = lambda one: tuple(getattr(one, "outputs", ()))
     return {name: of(one) for name, one in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
 
 

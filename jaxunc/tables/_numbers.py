@@ -53,7 +53,7 @@ def _check_codes(frame: Any, places: list[int], name: str) -> None:
     """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
     dtypes = list(dtypes_of(frame)) if places else []
     names = frame_names(frame)
-    is_code = lambda categories: list(categories) == list(range(len(categories)))  # noqa: E731
+    is_code = lambda categories: list(categories) == list(range(len(categories)))
     if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "

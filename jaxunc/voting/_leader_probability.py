@@ -267,7 +267,7 @@ def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
     final = ones + np.flatnonzero(weights[ones : n_trees - zeros + 1])
     if not len(final):
         return float("nan")
-    log_ways = lambda of, some: gammaln(of + 1) - gammaln(some + 1) - gammaln(of - some + 1)  # noqa: E731
+    log_ways = lambda of, some: gammaln(of + 1) - gammaln(some + 1) - gammaln(of - some + 1)
     chance = np.log(weights[final]) + log_ways(n_trees - n, final - ones) - log_ways(n_trees, final)
     chance = np.exp(chance - logsumexp(chance))
     return float(chance[(2 * final > n_trees) == (ones > zeros)].sum())

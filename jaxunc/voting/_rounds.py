@@ -153,7 +153,7 @@ def poll_part(
     nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
     first = of_few(n, jnp.clip(rule.first, 1, max_trees))
     start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, nothing), jnp.int32(0), first)
-    goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)  # noqa: E731
+    goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)
     return _polled(lax.while_loop(goes_on, one_round, start).kept.outcome, max_trees)
 
 
@@ -193,7 +193,7 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
     def some(carry):
         start, number = carry[0], min(LANES // size, TOGETHER)
         cast = look_up_together(plan, keys, start, number, classes)
-        vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)  # noqa: E731
+        vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)
         return _count(rule, vote_of, carry, jnp.minimum(start + number, end), asked=True)
 
     if size > SMALL:
@@ -285,7 +285,7 @@ def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, d
     if walk == "levels":
         return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, depth))
     rows_of_keys = by_column(keys)
-    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))  # noqa: E731
+    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))
     return lax.scan(poll, None, (some_trees, of_leaves))[1].T
 
 

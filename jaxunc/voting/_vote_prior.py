@@ -242,7 +242,7 @@ def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
     """
     table, code = forest.leaf_rows()
     child = forest.trees.child
-    made = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)  # noqa: E731
+    made = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)
     return _VOTES.get((table, code, child), forest.n_classes, made)
 
 

@@ -218,7 +218,7 @@ def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: i
 @jit(static_argnames="n_trees")
 def _majority_probability(p, n_trees: int):
     a, b = n_trees // 2 + 1, n_trees - n_trees // 2
-    full = lambda value: jnp.full_like(p, value)  # noqa: E731
+    full = lambda value: jnp.full_like(p, value)
     return incomplete_beta(p, full(a), full(b), steps=24 + int(2 * n_trees**0.5))
 
 

@@ -34,7 +34,7 @@ def nvforest(quick: bool) -> Cases:
 def _against(engine, bound: ju.BoundForest, n: int, quick: bool) -> dict:
     rows = make_rows(n)
     values, wait = _values_for_it(rows)
-    answer = lambda: wait(engine.predict_proba(values))  # noqa: E731
+    answer = lambda: wait(engine.predict_proba(values))
     first = first_call(answer)
     ours = on_device(bound.probability, rows)
     found = timed_against(ours, answer, repeats(quick), "nvforest")

@@ -51,7 +51,7 @@ def run_cell(cell: Cell, _: object = None) -> dict:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a design."""
-    sound = lambda record, cell: all(  # noqa: E731
+    sound = lambda record, cell: all(
         len(of) == 1 + cell.copies for cause in CAUSES for name in METHODS for of in record[cause][name]
     )
     return Journal(out, None, [Cell(name, *setting) for setting in SETTINGS], sound)

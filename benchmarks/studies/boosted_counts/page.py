@@ -40,7 +40,7 @@ AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    clipped = lambda first, second: duel(frame, first, second, "log_loss_clipped")  # noqa: E731
+    clipped = lambda first, second: duel(frame, first, second, "log_loss_clipped")
     sections = [
         "\n".join([f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)])
         for measure, title in TITLES.items()

@@ -151,7 +151,7 @@ def rows_of(name: str, folder: str | None) -> Rows:
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
-    sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])  # noqa: E731
+    sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])
     return Journal(out, None, cells, sound)
 
 

@@ -55,7 +55,7 @@ def _tested(verdict: str, duels: Iterable[Duel], *, ahead: bool) -> str:
 
 def _evidence_leads(results: Results) -> Finding:
     accuracy, auc = results.leaders("accuracy"), results.leaders("auc")
-    told = lambda leaders: ", ".join(f"leaf {n}: `{name}`" for n, name in leaders.items())  # noqa: E731
+    told = lambda leaders: ", ".join(f"leaf {n}: `{name}`" for n, name in leaders.items())
     beyond = [name == "evidence" for n, name in accuracy.items() if n > results.leaf_sizes[0]]
     return Finding(
         "Evidence accumulation is on top, above all by accuracy, but for the smallest leaves.",

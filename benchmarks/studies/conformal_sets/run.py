@@ -53,7 +53,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    sound = lambda record, _: all(  # noqa: E731
+    sound = lambda record, _: all(
         sum(rows for rows, _ in one["classes"]) == record["rows"][1] for one in record["sets"].values()
     )
     return Journal(out, None, [Cell(name, fold) for fold in range(N_RUN)], sound)

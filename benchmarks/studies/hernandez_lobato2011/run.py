@@ -233,7 +233,7 @@ def run_constant(repeat: int, settings: Settings) -> dict:
     of = problem("led", None)
     split, rng = of.split(repeat), np.random.default_rng([repeat, 2])
     n_tries = int(split.X_train.shape[1] ** 0.5)
-    grown = lambda n: np.stack([constant_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)  # noqa: E731
+    grown = lambda n: np.stack([constant_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)
     polled, reference = grown(settings.trees).astype(np.int32), counted(grown(settings.infinite), of.n_classes)
     stopped = voting.stop_after(polled, of.n_classes, confidence=settings.confidence)
     votes = Votes(polled, np.zeros((0, of.n_classes), int), reference)

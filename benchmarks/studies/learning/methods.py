@@ -179,7 +179,7 @@ def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, con
     classifier = SplitConformalClassifier(
         given, confidence_level=confidence, conformity_score="aps", prefit=True, random_state=0
     )
-    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)  # noqa: E731
+    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)
     _, sets = classifier.conformalize(as_shares(own), own_y).predict_set(as_shares(predicted))
     return filled(sets[:, :, 0], predicted)
 

@@ -169,7 +169,7 @@ def _forest(cell: Cell, X, y):
         return forest, forest, lambda counts: ju.learning.oob_dataset(forest, filled, y)
     model = _model(cell.part, cell.fold).fit(X, y)
     source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
-    rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)  # noqa: E731
+    rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)
     return model, ju.from_sklearn(model), rows_of
 
 
@@ -190,7 +190,7 @@ def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Co
     if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
         return pool
     ones, zeros = np.ones(len(prior)), np.zeros(len(prior))
-    m_estimate = lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=prior))  # noqa: E731
+    m_estimate = lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=prior))
     evidence = ju.EvidenceAccumulation(prior, smoothing=1.0)
     rules: dict[str, ju.Combiner] = {
         "m alone": m_estimate(),
@@ -224,7 +224,7 @@ def _by_tree_and_leaf(rows: OobDataset, forest: ju.Forest, X_test, seconds) -> d
 def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
     """Models that people use for the same end."""
     cv = min(5, np.bincount(y).min())
-    calibrated = lambda method: CalibratedClassifierCV(_model(cell.part, cell.fold), method=method, cv=cv)  # noqa: E731
+    calibrated = lambda method: CalibratedClassifierCV(_model(cell.part, cell.fold), method=method, cv=cv)
     models = {
         "CalibratedClassifierCV, sigmoid": calibrated("sigmoid"),
         "CalibratedClassifierCV, isotonic": calibrated("isotonic"),

@@ -39,7 +39,7 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
 
 def measures(parts: list[dict]) -> dict[str, float]:
     """What is measured of a method on some folds."""
-    total = lambda name: float(sum(part[name] for part in parts))  # noqa: E731
+    total = lambda name: float(sum(part[name] for part in parts))
     rows, strata = total("rows"), np.sum([part["strata"] for part in parts], axis=0)
     return {
         "coverage": total("covered") / rows,
@@ -74,7 +74,7 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     covered = frame[frame["method"] == LEARNED]["coverage"].mean()
     held = frame[frame["method"] == CONFORMAL]["coverage"].min()
     loss, won, least = geometric(ratios(frame, "loss")[LEARNED]), int((per_problem <= 1).sum()), len(per_problem) * WINS
-    own = lambda text: f"*{LEARNED}*: {text}"  # noqa: E731
+    own = lambda text: f"*{LEARNED}*: {text}"
     return [
         (
             own(f"interval score at most {SCORE} in the geometric mean"),
@@ -98,7 +98,7 @@ def page(found: Mapping[Any, dict]) -> str:
     frame = table(found)
     per_problem = by_problem(frame)
     fresh = ~per_problem.index.isin(IN_TRIALS)
-    said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))  # noqa: E731
+    said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))
     head, score = ["", *SHOWN], ratios(frame, "score")
     above = score.index[score[LEARNED] > WORST].get_level_values("problem").unique()
     both = score[[LEARNED, FINER]].dropna()
@@ -132,7 +132,7 @@ def page(found: Mapping[Any, dict]) -> str:
 def _methods(frame: pd.DataFrame) -> list[list[str]]:
     score, loss = ratios(frame, "score"), ratios(frame, "loss")
     first = frame[frame["trees"] == frame["trees"].min()]
-    mean: Callable[[str, str], str] = lambda name, what: digits(frame[frame["method"] == name][what].mean())  # noqa: E731
+    mean: Callable[[str, str], str] = lambda name, what: digits(frame[frame["method"] == name][what].mean())
     rows = [["", "coverage", "worst stratum", "interval score", "better in", "worst", "loss", "seconds"], ["---"] * 8]
     for name in (one for one in METHODS if one in score):
         own = score[name].dropna()

@@ -145,7 +145,7 @@ def _lifted(rule: ju.Combiner, pairs: jax.Array) -> Any:
 
 def _finished(rule: Any, lifted: Any, at: np.ndarray) -> Any:
     """The answer to leaves ``at [rows trees]`` of the table: all of these rules add."""
-    merge = lambda part: _padded(part[at].sum(axis=1)) if part.ndim else part * at.shape[1]  # noqa: E731
+    merge = lambda part: _padded(part[at].sum(axis=1)) if part.ndim else part * at.shape[1]
     found = _finish(rule, jax.tree.map(lambda part: jnp.asarray(merge(part), float), lifted))
     return jax.tree.map(lambda part: np.asarray(part)[: len(at)], found)
 

@@ -147,7 +147,7 @@ def helps(frame: pd.DataFrame) -> tuple[bool, bool]:
 def _says(frame: pd.DataFrame) -> list[str]:
     is_help, is_preferred = helps(frame)
     rejected = doubts(frame)
-    where = lambda *pair: _where(told(frame, *pair, tuple(TITLES)))  # noqa: E731
+    where = lambda *pair: _where(told(frame, *pair, tuple(TITLES)))
     lines = [
         f"* Weights by doubt {'help' if is_help else 'do not help'} evidence accumulation here, and are"
         f" {'' if is_preferred else 'not '}to be preferred.",
@@ -188,7 +188,7 @@ def _table(frame: pd.DataFrame) -> list[str]:
 def _against_inbag(frame: pd.DataFrame, inbag: pd.DataFrame, classes: pd.DataFrame) -> list[str]:
     """The same rule of the same random forests, with either counts."""
     base = pd.concat([inbag, classes])
-    same = lambda rows: rows[(rows["forest"] == "random-forest") & (rows["fold"] < 2)]  # noqa: E731
+    same = lambda rows: rows[(rows["forest"] == "random-forest") & (rows["fold"] < 2)]
     body = []
     for leaf_size in LEAF_SIZES:
         found = {}

@@ -79,7 +79,7 @@ def run_cell(cell: Cell, data: compare.Table) -> dict:
     pool = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner
     scores = np.asarray(rows.bind(pool)(X_test), float)
     found["pool"] = _margin(scores), scores.argmax(axis=1)
-    area = lambda order, right: float(ju.metrics.area_under_risk_coverage(order.astype(np.float32), right))  # noqa: E731
+    area = lambda order, right: float(ju.metrics.area_under_risk_coverage(order.astype(np.float32), right))
     return {
         "methods": {name: round(area(order, chosen == y_test), 6) for name, (order, chosen) in found.items()},
         "errors": {name: round(float(np.mean(chosen != y_test)), 6) for name, (_, chosen) in found.items()},

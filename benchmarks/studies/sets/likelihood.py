@@ -173,7 +173,7 @@ def _answer_of(forest: ju.Forest, rule: ju.Combiner) -> Callable[[np.ndarray], n
 
 def _decalibrated(own: np.ndarray, y: np.ndarray, answer: Callable[[np.ndarray], np.ndarray]) -> Kind:
     fitted = decalibrate(own, y, FALLS)
-    sets = lambda place: lambda X: dominating(*fitted(answer(X), place))  # noqa: E731
+    sets = lambda place: lambda X: dominating(*fitted(answer(X), place))
     return Kind([dominating(*fitted(own, place)) for place in range(len(FALLS))], sets)
 
 
@@ -301,7 +301,7 @@ def _utility(name: str) -> str:
 
 def _verdict(frame: pd.DataFrame) -> list[str]:
     passed = verdict(frame)
-    said = lambda names: ", ".join(f"`{name}`" for name in names) if names else "none"  # noqa: E731
+    said = lambda names: ", ".join(f"`{name}`" for name in names) if names else "none"
     ranks = frame.groupby("method")[[*WORTH]].mean()
     best = {kind: str(ranks.loc[_new(), kind].idxmax()) for kind in WORTH}
     keeping = [name for name in _new() if keeps(frame, name)]

@@ -88,7 +88,7 @@ def _held_out(X: np.ndarray, y: np.ndarray, seed: int) -> Known:
     """A forest of three quarters of the rows; the others calibrate."""
     fit, held = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
     bound = ju.bind(ju.from_sklearn(RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit])), ju.Mean())
-    probability = lambda X: np.asarray(bound.probability(X), float)  # noqa: E731
+    probability = lambda X: np.asarray(bound.probability(X), float)
     return Known(probability(X[held]), y[held], probability)
 
 

@@ -84,8 +84,8 @@ def _numbers(frame: pd.DataFrame) -> dict[str, Any]:
     two = frame[frame["n_classes"] == 2]
     by_class, _, plain = chosen(frame).values()
     kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
-    classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"  # noqa: E731
-    against = lambda first, second, measure: duel(frame, first, second, measure)  # noqa: E731
+    classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"
+    against = lambda first, second, measure: duel(frame, first, second, measure)
     n_smaller, n_larger, *_ = compared(frame, "conformal, held-out", "conformal, oob", "size")
     return {
         "by_class": by_class,

@@ -99,7 +99,7 @@ def journal(out: Path, name: str, part: str = "main") -> Journal:
     """The finished cells of a set; ``part`` is ``"main"`` or one of `PARTS`."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
     names = PARTS.get(part)
-    sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)  # noqa: E731
+    sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)
     return Journal(out, part, cells, sound)
 
 

@@ -233,7 +233,7 @@ def masses_alone(cells: Mapping[Any, dict], name: str) -> tuple[np.ndarray, np.n
     """
     chosen, _, utility = rivals(name)
     same = [one for one in cells.values() if ceil(one["numbers"][name][0]) == one["numbers"][chosen][0]]
-    worth = lambda one, method: measures([one["sets"][method]])[utility]  # noqa: E731
+    worth = lambda one, method: measures([one["sets"][method]])[utility]
     gains = [round(worth(one, name) - worth(one, chosen), 9) for one in same]
     return np.array(gains), np.array([one["rows"][2] for one in same])
 
@@ -258,7 +258,7 @@ def _of_masses(cells: Mapping[Any, dict]) -> list[str]:
 def _verdict(frame: pd.DataFrame) -> list[str]:
     helps = helping(frame, 0)
     recommended = [name for name in helps if name in helping(frame, 1)]
-    said = lambda names: ", ".join(f"`{name}`" for name in names) if names else "none"  # noqa: E731
+    said = lambda names: ", ".join(f"`{name}`" for name in names) if names else "none"
     return [
         "Criteria that were fixed before the first set was run:",
         "",

@@ -148,7 +148,7 @@ def _rounded(found: dict[str, float]) -> dict[str, float]:
 def journal(out: Path, name: str, size: int) -> Journal:
     """The finished cells of a problem of a size."""
     cells = [Cell(name, size, repetition) for repetition in range(N_REPETITIONS)]
-    sound = lambda record, cell: {"learned pool", "logistic regression"} <= set(record["methods"])  # noqa: E731
+    sound = lambda record, cell: {"learned pool", "logistic regression"} <= set(record["methods"])
     return Journal(out, None, cells, sound)
 
 
