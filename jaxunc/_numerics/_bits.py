@@ -1,7 +1,7 @@
 """Numbers as bits: floats as integers of the same order, and two 32-bit numbers in one 8-byte element.
 
 XLA on CPU flushes subnormal floats to zero before it compares them; integers it leaves alone. So `order_key` makes
-comparisons exact on every backend. Of a paired array one gather reads both numbers. `count_before` counts flags.
+comparisons exact on every backend. One gather reads both numbers of a paired array. `count_before` counts flags.
 """
 
 import jax

@@ -369,8 +369,8 @@ class AdditiveUncertainty(NamedTuple):
 def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
     """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
 
-    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. Of classes: data
-    is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number: knowledge is the
+    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. For classes,
+    data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. For one number, knowledge is the
     variance of the members' predictions (over K).
 
     Parameters

@@ -36,7 +36,7 @@ from ._verdict import BASE_RATES, Verdict, arrow, decision, further, shown_value
 DETAILS = (
     "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
     "randomised trees of several leaf sizes under repeated cross-validation, every combiner on the same leaves. The "
-    "first line says which one to use. Of a target that is a number: laws, which say how sure a forest is of it. With "
+    "first line says which one to use. For a target that is a number: laws, which say how sure a forest is of it. With "
     "--model: a model of yours, beside combiners that read its leaves."
 )
 

@@ -81,7 +81,7 @@ class Table(NamedTuple):
     frame: pd.DataFrame | None = None
     """The columns as the file has them; its index holds the rows' numbers there, from 1."""
     taken: str = ""
-    """Of a target of numbers: for what it was taken, and how it is taken for the other."""
+    """What a target of numbers was taken for, and how it is taken for the other."""
 
     @property
     def codes(self) -> Int[np.ndarray, " instances"]:

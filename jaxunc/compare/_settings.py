@@ -131,11 +131,11 @@ class Settings:
     n_trees, n_repeats, n_folds
         Trees in a forest; repetitions and folds of stratified cross-validation.
     counts
-        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`. Of numbers always ``"oob"``.
+        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`. For numbers always ``"oob"``.
     seed
         Decides the folds and the forests.
     positive
-        Of two classes the one to be found; None for the rarer.
+        The class to be found, of two; None for the rarer.
     costs
         Costs ``[truth decision]``, in the order of the table's classes; None if errors cost alike.
     numbers

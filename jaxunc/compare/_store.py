@@ -11,7 +11,7 @@ one object:
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
   version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
-  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty. Of numbers the parts are
+  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty. For numbers the parts are
   those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` are none.
 """
 
@@ -71,7 +71,8 @@ class Results(NamedTuple):
     def records(self) -> pd.DataFrame:
         """Return a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures.
 
-        Of two classes these are also ``average_precision`` and ``top_1`` … ``top_20``; ``cost`` where costs were given.
+        For two classes these are also ``average_precision`` and ``top_1`` … ``top_20``; ``cost`` if costs were
+        given.
         """
         return pd.DataFrame(
             [

@@ -145,7 +145,7 @@ def study(
     """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
 
     Cells that are ``done`` are left out. With a ``given`` model, of `Settings.for_model`, none is grown: its leaves
-    count the training part. Of numbers laws are compared, and folds are not stratified.
+    count the training part. For numbers laws are compared, and folds are not stratified.
 
     Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that the trees were
     grown on; or if no combiner suits the number of classes.

@@ -81,7 +81,7 @@ class Ranking(NamedTuple):
 def baseline_of(combiners: Iterable[str]) -> str | None:
     """Return what others are compared with: a given model itself, else the default of forests; None if neither ran.
 
-    Of laws it is that of plain residuals.
+    For laws it is that of plain residuals.
     """
     return next((name for name in (OWN, BASELINE, PLAIN) if name in combiners), None)
 

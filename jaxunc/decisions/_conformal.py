@@ -66,7 +66,7 @@ def conformal_sets(
     is no proof for them. Measured on 35 sets, they keep what they promise in the mean as rows held out do:
     ``benchmarks/studies/conformal_sets``.
 
-    Equal probabilities, of which forests have many, all count for a class: no coin is thrown. Of all sets with that
+    Equal probabilities, of which forests have many, all count for a class: no coin is thrown. Among all sets with that
     coverage those by a threshold on the probability (the score 1 - p, "LAC") are smallest in the mean, if the
     probabilities are right; some of them are empty. Here the most probable class counts in the ranks, too: sets are
     hardly other ones, and not larger, than those of LAC with it added. Adaptive sets (APS) are larger, and more even

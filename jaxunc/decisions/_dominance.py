@@ -205,7 +205,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
     Notes
     -----
-    Of two classes the slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper bound is
+    For two classes the slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper bound is
     less. So equality of class 1's lower bound with class 0's upper one is enough for class 1. The bounds are compared
     as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
 

@@ -40,8 +40,8 @@ def least_cost(
     Returns
     -------
     Array
-        Positions of decisions ``[...]``, -1 where rejected; NumPy's of NumPy's arrays. Of equal costs the more probable
-        class decides, then the lower index; where decisions are no classes, the lower index.
+        Positions of decisions ``[...]``, -1 where rejected; NumPy's of NumPy's arrays. Among equal costs the more
+        probable class decides, then the lower index; where decisions are no classes, the lower index.
 
     Raises
     ------

@@ -133,7 +133,7 @@ def _number(pair: str, cost: Any) -> float:
 def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
     """Return costs ``[classes classes]`` of a model with these labels, from what `plain_costs` takes; None for none.
 
-    Of costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
+    With costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
     names of no class, with the nearest, and for another shape.
     """
     if (plain := plain_costs(costs)) is None:

@@ -38,7 +38,7 @@ class CautiousForestClassifier(CountedForest):
     held_out_size
         The share that is held out with ``counts="held_out"``, in (0, 1).
     random_state
-        Of the forest (where it has one) and of the split; None leaves the forest's own.
+        Seed of the forest (where it has one) and of the split; None leaves the forest's own.
 
     Attributes
     ----------

@@ -596,7 +596,7 @@ class CountedForest(ProbabilityClassifier):
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
         """Keep the combiner's answer for a sample that is counted out of bag, and return it; else None.
 
-        Of a sample that is counted apart from the one that grew the trees, what conformal sets rank is kept.
+        What conformal sets rank is kept, of a sample that is counted apart from the one that grew the trees.
         """
         if sample.mask is None:
             if self.counts == "held_out" and not hasattr(self, "calibration_"):

@@ -88,8 +88,8 @@ class Deciding:
         often, and weigh 1 at most (or the largest weight, if that is smaller). Equal weights are none.
 
         **Rows of the fit** in another order, a part of them, or mixed with others are refused. Where values repeat, new
-        rows equal those of the fit as often as these equal each other. Of forests that came fitted, and of files, they
-        are looked for as `jaxunc.learning.oob_dataset` looks for held-out rows, and maybe only warned of.
+        rows equal those of the fit as often as these equal each other. For forests that came fitted, and for files,
+        they are looked for as `jaxunc.learning.oob_dataset` looks for held-out rows, and maybe only warned of.
         """
         check_is_fitted(self, "classes_")
         if coverage is None:

@@ -280,10 +280,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     given, ``"pnml"`` is the mean.
 
     One label hardly moves a model with few parameters, whose answers then stay as they are. A model that can fit
-    anything fits every label, and answers 1/k by ``"pnml"``. Of the k nearest neighbours the inserted instance is
+    anything fits every label, and answers 1/k by ``"pnml"``. Among the k nearest neighbours the inserted instance is
     the first, and ``"pnml"`` is Laplace's estimate of the k - 1 others.
 
-    It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/studies/costa2013``) the mean
+    It seldom makes a better classifier. Over five learners on 20 sets (``benchmarks/studies/costa2013``) the mean
     improved the log loss of naive Bayes, nearest neighbours and trees; smoothing a tree's counts did more; forests
     became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 

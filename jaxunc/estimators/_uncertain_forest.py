@@ -87,7 +87,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     held_out_size
         The share that is held out, in (0, 1).
     random_state
-        Of the forest (where it has one) and of the split; None leaves the forest's own.
+        Seed of the forest (where it has one) and of the split; None leaves the forest's own.
 
     Attributes
     ----------

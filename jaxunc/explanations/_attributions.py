@@ -80,7 +80,7 @@ class Attributions(NamedTuple):
     def columns(self) -> dict[str, np.ndarray]:
         """Return arrays ``[instances]`` by names of columns: what is expected of all, and the share of each column.
 
-        Of the probabilities of two classes that of the second one.
+        Where ``of`` is ``"probability"`` and there are two classes, they are of the second one.
         """
         values, found = np.asarray(self.values), {}
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))

@@ -1,7 +1,7 @@
 """Shapley values of leaf statistics by the rows that leaves cover: each tree is walked once, depth first.
 
 A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
-the cover. Of a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
+the cover. For a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
 instance passes these (both 1 at the first test); z_1 + z_2 = z the same with the node's test, for its children. With
 a = t + (1 - t) z, for a quadrature point t with weight w::
 
@@ -54,8 +54,8 @@ class Walk(NamedTuple):
     """The inner nodes of all trees in the order in which they are entered; without what leaves say."""
 
     arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
-    """Of nodes; nodes that do not have two leaves, in the order in which they are left; of nodes of two leaves, after
-    which some of those are; the number of these."""
+    """Arrays of all nodes; of those without two leaves, in the order in which they are left; of those of two leaves,
+    after which some of the others are; and the number of these."""
     depth: int
     """Places for a path's nodes, the first of which is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]

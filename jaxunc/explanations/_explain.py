@@ -37,7 +37,7 @@ def explain(
 
     .. math:: \phi_i = \sum_{S \not\ni i} \frac{|S|!\,(F - |S| - 1)!}{F!} \big(v(S \cup \{i\}) - v(S)\big)
 
-    Of a column that is not known, ``background`` says what is expected:
+    For a column that is not known, ``background`` says what is expected:
 
     * by a forest's counts, an instance goes to both sides of its tests, in the shares of the rows that did;
     * by a table, the value of each row of it is taken in turn, and v is the mean over the rows.

@@ -133,8 +133,8 @@ def shares_of_cover(
 ) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
     """Return how rows are shared out, of which each leaf has a number: chances of a column that is not known.
 
-    Of each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
-    tests of its column above, 1 at the first. Of each path, the product of all.
+    For each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
+    tests of its column above, 1 at the first. For each path, the product of all.
     """
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     times = np.zeros(cover.shape)

@@ -41,7 +41,7 @@ class Routed(NamedTuple):
     leaves: np.ndarray
     empty: Empty
     sums: np.ndarray
-    """Of the counts that each pair of ``empty`` reaches, where they are summed."""
+    """Sums of the counts that each pair of ``empty`` reaches, where they are summed."""
 
 
 RowsAnswer = Callable[[Part, Routed, Any], PyTree]

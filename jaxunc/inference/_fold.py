@@ -186,7 +186,7 @@ def fold(
     Notes
     -----
     Gradient with respect to ``leaf_table``, forward and backward: the instances are routed again instead of storing
-    ``[instances trees]`` indices. Of equal minima or maxima the first tree gets the gradient. X has none.
+    ``[instances trees]`` indices. The first tree of equal minima or maxima gets the gradient. X has none.
 
     Memory: O(instances · stat), a block of intermediate values beside it.
     """

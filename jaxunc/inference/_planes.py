@@ -40,9 +40,9 @@ class Source(NamedTuple):
     """The column with a bit for each entry that is not 0; None where there are no bits."""
     bit: int = 0
     rows: int | None = None
-    """Of a wide plane: which rows have what is not 0, or else, where there is a column or 1, a bit for each entry."""
+    """Rows of a wide plane with what is not 0, or else, where there is a column or 1, with a bit for each entry."""
     width: int | None = None
-    """Numbers of a wide plane; None of others."""
+    """Numbers of a wide plane; None for others."""
     has_bits: bool = False
     """Whether the rows have bits."""
 
@@ -52,13 +52,13 @@ class Layout(NamedTuple):
 
     structure: Any  # a jax.tree_util.PyTreeDef
     trailing: tuple[tuple[int, ...] | None, ...]
-    """Of each array of the statistic: its shape after ``[trees nodes]``, one plane each; None for numbers per tree."""
+    """Shape of each array of the statistic after ``[trees nodes]``, one plane each; None for numbers per tree."""
     planes: Merging
-    """Of the planes."""
+    """Merging of the planes."""
     scalars: Merging
-    """Of the numbers per tree."""
+    """Merging of the numbers per tree."""
     sources: tuple[Source, ...]
-    """Of each plane: the columns that it is kept in."""
+    """The columns that each plane is kept in."""
     columns: tuple[str, ...]
     """Types of the columns."""
     groups: tuple[tuple[int, ...], ...]

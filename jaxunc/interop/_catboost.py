@@ -67,7 +67,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     Returns
     -------
     AdditiveTrees
-        Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Of several targets each is an output.
+        Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Each of several targets is an output.
         Levels of a column of categories are those that trees test; any other word is none of these. Classes that
         training was given but never met, whose probability is 0, are left out.
 
@@ -95,7 +95,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. A bool is the word 1 or
     0, in a column of objects, too.
 
-    ``predict`` gives probabilities of classes; CatBoost's labels follow a threshold, if one was set. Of several labels
+    ``predict`` gives probabilities of classes; CatBoost's labels follow a threshold, if one was set. For several labels
     at a time (``MultiLogloss``) it gives the probability of each.
     """
     if hasattr(model, "save_model") and hasattr(model, "is_fitted"):

@@ -48,7 +48,7 @@ class ComparingTree(NamedTuple):
     right: np.ndarray
     missing_left: np.ndarray
     sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
-    """Of nodes that test sets: disjoint intervals, as their first numbers and the first ones behind them."""
+    """Sets that nodes test: disjoint intervals, as their first numbers and the first ones behind them."""
     leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves
 
 

@@ -33,8 +33,8 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     ----------
     model
         A text file that ``save_model`` wrote, its bytes or its text, a ``Booster``, or a fitted ``LGBMClassifier``,
-        ``LGBMRegressor`` or ``LGBMRanker``. LightGBM is not needed for files. Of a model that stopped early, the trees
-        up to its best iteration, which it predicts with and which ``save_model`` writes.
+        ``LGBMRegressor`` or ``LGBMRanker``. LightGBM is not needed for files. A model that stopped early gives the
+        trees up to its best iteration, with which it predicts and which ``save_model`` writes.
     category_columns
         The columns, by name or position, that had pandas' category type in training. Needed where the file does not
         say: LightGBM writes equal files for such a column and for plain integers that are named as categorical.

@@ -35,14 +35,14 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     ----------
     model
         A file that ``save_model`` wrote (JSON or UBJSON), its bytes, a ``Booster``, or an ``XGBClassifier`` or
-        ``XGBRegressor``, forests (``num_parallel_tree``) with them. XGBoost is not needed for files. Of an estimator or
-        a file that has a best iteration, the trees up to it, which XGBoost's estimators predict with. Of a ``Booster``
-        all trees, as ``Booster.predict``.
+        ``XGBRegressor``, forests (``num_parallel_tree``) with them. XGBoost is not needed for files. An estimator or
+        a file that has a best iteration gives the trees up to it, with which XGBoost's estimators predict; a
+        ``Booster`` gives all, as ``Booster.predict``.
 
     Returns
     -------
     AdditiveTrees
-        Its ``raw`` is XGBoost's margin. Of several targets each is an output. Leaves that hold vectors
+        Its ``raw`` is XGBoost's margin. Each of several targets is an output. Leaves that hold vectors
         (``multi_strategy="multi_output_tree"``) hold a value for each output. Columns have the names of training;
         those of categories have their levels, where the file knows them (XGBoost 3.1 on), and else hold codes.
 

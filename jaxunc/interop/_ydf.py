@@ -30,14 +30,14 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
         A model of ``GradientBoostedTreesLearner``, ``RandomForestLearner`` or ``CartLearner``, for classification or
         regression.
     prior
-        Of forests of classification: class probabilities for combiners that measure evidence against a prior, in the
+        For forests of classification: class probabilities for combiners that measure evidence against a prior, in the
         order of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
 
     Returns
     -------
     AdditiveTrees | Forest
-        Of a random forest or a CART of classification a `Forest` with its own leaf counts, of all others a
-        `AdditiveTrees`. Columns are ``model.input_feature_names()``, in that order and without the label. Class labels
+        A `Forest` with its own leaf counts for a random forest or a CART of classification, an `AdditiveTrees` for all
+        others. Columns are ``model.input_feature_names()``, in that order and without the label. Class labels
         are strings, as YDF has them.
 
     Raises
@@ -63,7 +63,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     as in a column of objects, they are ``true`` and ``false``.
 
     A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
-    answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with
+    answers the same, but for leaves with ties, whose vote YDF gives to one class. For a forest grown with
     ``winner_take_all=False`` it is what `Mean` answers.
 
     Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted

@@ -196,7 +196,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
     Notes
     -----
-    Of single classes it is the accuracy. Sets of more classes are worth less and less: with 80, one of three is worth
+    For single classes it is the accuracy. Sets of more classes are worth less and less: with 80, one of three is worth
     .60. Under a trace empty sets and labels that are no class give NaN. The sum is compensated. Gradient: none.
 
     References

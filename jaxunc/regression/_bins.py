@@ -189,7 +189,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
-    With `Mean` it is the quantile regression forest at the resolution of the bins. Of 20 the last holds the upper
+    With `Mean` it is the quantile regression forest at the resolution of the bins. The last of 20 holds the upper
     twentieth of all values: a long tail that the forest predicts well asks for 100.
 
     Parameters

@@ -55,8 +55,8 @@ def save(path: str | Path, x: Any) -> None:
     forests that are not scikit-learn's become None. So a regressor's mean, which scikit-learn's forest answered, comes
     from its leaves: it differs by rounding of float32, some 1e-7 of the targets' range.
 
-    Of an estimator with a **pipeline** the file holds the transformers, too, as skops writes them, which then has to be
-    installed (``pip install "jaxunc[cli]"`` does). `load` reads them only if every type in them is scikit-learn's or
+    For an estimator with a **pipeline** the file holds the transformers, too, as skops writes them, which then has to
+    be installed (``pip install "jaxunc[cli]"`` does). `load` reads them only if every type in them is scikit-learn's or
     NumPy's, or ``known``; the pipeline comes back in parts: ``estimator`` as an unfitted one. Functions without a name
     (lambda) and types that skops does not write are refused. Such an estimator pickles as a whole, for those who trust
     the file. Transformers of another version of scikit-learn answer as that version reads them: it warns.

@@ -38,11 +38,11 @@ class RunProgress(NamedTuple):
     done: int
     """Rows scored so far, those of an earlier run that was cut short among them."""
     total: int | None
-    """Of all files; None if that is not known before they are read."""
+    """Rows of all files; None if that is not known before they are read."""
     seconds: float
-    """Since the run began."""
+    """Seconds since the run began."""
     rows_per_second: float
-    """Of this run."""
+    """Rows that this run scores in a second."""
 
 
 class _Piece(NamedTuple):
@@ -83,7 +83,7 @@ def predict_files(
     ----------
     model
         A file of `jaxunc.save`, or of another library's classifier, which `jaxunc.from_any` reads: it answers with its
-        own probabilities. Of leaves with counts, as treelite keeps those of forests, their class frequencies.
+        own probabilities, or the class frequencies of leaves with counts, as treelite keeps those of forests.
     source
         A file, a folder, or a list of files: see `stream`.
     output

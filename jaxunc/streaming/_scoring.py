@@ -161,9 +161,9 @@ class HowDecided(NamedTuple):
     """How decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
-    """Of each decision where a class is the truth, ``[classes classes]``; None where each error costs 1."""
+    """The cost of each decision where a class is the truth, ``[classes classes]``; None where each error costs 1."""
     reject: float | None = None
-    """Of a rejection; None for no rejections."""
+    """The cost of a rejection; None for no rejections."""
     least: np.ndarray | None = None
     """The least probability with which each class is in a set; None for the sets that are worth most."""
 

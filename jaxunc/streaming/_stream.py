@@ -60,9 +60,9 @@ def stream(
         ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
         a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
         ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
-        the model's combiner answers (`jaxunc.explain`). Of a regressor: ``"mean"``; ``"std"``; ``"interval"``, its ends
-        ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``, a
-        column ``quantile_0.05`` for each level. Default: all of a regressor (quantiles if ``quantiles`` names some);
+        the model's combiner answers (`jaxunc.explain`). For a regressor: ``"mean"``; ``"std"``; ``"interval"``, its
+        ends ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``,
+        a column ``quantile_0.05`` for each level. Default: all of a regressor (quantiles if ``quantiles`` names some);
         else what the model's combiner answers. Where that has no sets, they are the best of its probabilities
         (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
         hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
@@ -79,8 +79,9 @@ def stream(
     confidence
         At which votes are settled, where the model is none.
     costs
-        Of decisions: ``[truth decision]`` in the order of the model's classes, or by names, ``"yes:no=5,no:yes=1"``, as
-        for `jaxunc.estimators.CombinedForestClassifier.predict_reject`. Default: an error costs 1.
+        Costs of decisions: ``[truth decision]`` in the order of the model's classes, or by names,
+        ``"yes:no=5,no:yes=1"``, as for `jaxunc.estimators.CombinedForestClassifier.predict_reject`. Default: an error
+        costs 1.
     reject
         What a rejection costs. Default: nothing is rejected.
     coverage, by_class

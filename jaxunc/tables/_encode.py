@@ -310,7 +310,7 @@ class MergedValuesWarning(UserWarning):
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
 
-    X is what `encode_instances` has taken. Of more than 2¹⁷ instances so many are examined, evenly spaced.
+    X is what `encode_instances` has taken. At most 2¹⁷ instances are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return

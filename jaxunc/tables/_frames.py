@@ -142,7 +142,7 @@ def holds_bools(frame: Any, j: int) -> bool:
 def is_named(table: Any, j: int) -> bool:
     """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
 
-    Of a frame also one that is all missing, and of pandas bools some of which are: a missing flag is a value too.
+    In a frame, so does a column that is all missing, and pandas' bools some of which are: a missing flag is a value.
     """
     column = column_of(table, j)
     if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):

@@ -1,6 +1,6 @@
 """Numbers of frames, arrays and sparse matrices: as they are, or the codes of columns that are looked up.
 
-Of a sparse matrix (`SparseRows`) a part of the rows is made dense at a time, and of it the columns that are read.
+A sparse matrix (`SparseRows`) is made dense by parts of its rows, and these in the columns that are read.
 """
 
 from typing import Any

@@ -248,7 +248,7 @@ def choose(
 ) -> Chosen:
     """Return the best test for each pair of a table's item and an instance.
 
-    Of equal scores the first feature wins, and within it the lowest cut or code.
+    Among equal scores the first feature wins, and within it the lowest cut or code.
     """
     find = partial(_beside_itself, boundaries=options.boundaries) if options.is_own else _inserted
     cuts = find(known, table, item, instance)

@@ -121,7 +121,7 @@ def loss(
 ) -> Float[np.ndarray, "n"]:
     """Return a bound on the probability that the first class with most votes is not that of all trees.
 
-    The bound is the sum over rivals; for two classes it is the probability itself. Of the R trees that remain, m vote
+    The bound is the sum over rivals; for two classes it is the probability itself. Of R remaining trees m vote
     for the leader or the rival (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and
     with as many if its class is the first of both. To abstain is one more answer, of no weight in the prior: so it goes
     on as often as so far. Where the runner-up alone has ``most`` or more, the other rivals are left out.

@@ -73,7 +73,7 @@ def optimal_votes(
         counts for nothing. ``"finite"``: the class is that of ``n_trees`` trees; of a tie, class 0. With ``max_trees``
         below those the promise is about settled votes alone there, too.
     prior
-        α of the Dirichlet prior, one number or one for each of two classes (`fit_vote_prior` learns it). Of a finite
+        α of the Dirichlet prior, one number or one for each of two classes (`fit_vote_prior` learns it). For a finite
         population also the weights of its final counts, from 0 to n_trees votes for class 1 ``[n_trees + 1]``.
     n_trees
         The finite population's number of trees; by default ``max_trees``.

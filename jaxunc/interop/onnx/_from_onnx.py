@@ -43,8 +43,8 @@ def from_onnx(model: Any) -> AdditiveTrees:
     Returns
     -------
     AdditiveTrees
-        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. Of a
-        file that `to_onnx` made of an ensemble the same one, names of columns included, but for levels: data are codes.
+        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. A
+        file that `to_onnx` made gives back its ensemble, names of columns included, but for levels: data are codes.
 
     Raises
     ------

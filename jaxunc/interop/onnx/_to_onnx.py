@@ -142,7 +142,7 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
-    """Of several bound forests, whose sums the model reads in double precision."""
+    """Return a model of several bound forests, whose sums it reads in double precision."""
     forest, names = model.parts[0].forest, []
     given = _instances(graph, forest.trees)
     summed = [_summed(graph, given, one.forest, one.combiner, by_tree=True) for one in model.parts]
