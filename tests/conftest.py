@@ -7,6 +7,7 @@ JAXUNC_TEST_OPTIMIZED=1 lets the compiler optimise as it does for users: slower,
 
 import ctypes
 import gc
+import math
 import os
 import re
 import sys
@@ -19,7 +20,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from tests._compilations import MOST_PROGRAMS, count_programs
+from tests._compilations import MOST_PROGRAMS, MOST_WITH_ROOMS, count_programs
 from tests._exhaustive import SEED, is_drawn, keep_some, parse_shares
 from tests._tolerance import Tolerance
 
@@ -116,7 +117,7 @@ def pytest_sessionfinish(session):
     config.stash[PROGRAMS] += PROGRAMS_HERE.total
     if hasattr(config, "workeroutput"):
         config.workeroutput |= {"programs": config.stash[PROGRAMS], "left_out": config.stash[LEFT_OUT]}
-    elif is_whole_suite(config) and config.stash[PROGRAMS] > MOST_PROGRAMS and not session.exitstatus:
+    elif config.stash[PROGRAMS] > most_programs(config) and not session.exitstatus:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -134,23 +135,20 @@ def is_of_rooms(config) -> bool:
     return any(Path(__file__).parent in path.parents for path in paths)
 
 
-def is_whole_suite(config) -> bool:
-    """Whether all tests are run that are not exhaustive, by so few workers that they share what they compile."""
+def most_programs(config) -> float:
+    """Programs that the whole suite may compile by so few workers that they share them; any number for parts of it."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
-    chosen = (
-        named or config.getoption("--share") != "1" or config.getoption("--exhaustive") or config.getoption("--rooms")
-    )
-    return not chosen and (config.getoption("numprocesses", 0) or 0) <= 2
+    drawn = config.getoption("--share") != "1" or config.getoption("--exhaustive")
+    rooms = {None: MOST_PROGRAMS, "1": MOST_WITH_ROOMS}.get(config.getoption("--rooms"), math.inf)
+    return math.inf if named or drawn or (config.getoption("numprocesses", 0) or 0) > 2 else rooms
 
 
 def pytest_terminal_summary(terminalreporter, config):
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
         terminalreporter.write_line(f"Cases were drawn by JAXUNC_TEST_SEED={SEED}.")
     programs, left_out = config.stash[PROGRAMS], config.stash[LEFT_OUT]
-    if is_whole_suite(config) and programs > MOST_PROGRAMS:
-        terminalreporter.write_line(
-            f"{programs} programs were compiled; at most {MOST_PROGRAMS} are expected.", red=True
-        )
+    if programs > (most := most_programs(config)):
+        terminalreporter.write_line(f"{programs} programs were compiled; at most {most} are expected.", red=True)
     terminalreporter.write_line(
         f"{programs} programs compiled; {left_out} exhaustive cases left out"
         + (", which --exhaustive 1 runs." if left_out else ".")

@@ -229,7 +229,6 @@ def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
 def _accumulator(merge: str, dtype) -> Accumulator:
     if merge == "short_sum":  # what `exact_sum` becomes where the numbers are known
         return _short_sum()
-    check_one_of("merge", merge, MERGES)
     if merge == "collect":
         return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
     if merge == "exact_sum":
