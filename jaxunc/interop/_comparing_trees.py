@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -117,7 +116,8 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
         whole = base + offset.sum(axis=0)
         base = whole.astype(np.float32).astype(np.float64)
         offset[0] -= whole - base  # so that the base is one float32
-    if spread > 0 and (off := rounding * np.max(np.abs(base))) > TOLD * spread and not jax.config.jax_enable_x64:
+    off, is_narrow = rounding * np.max(np.abs(base)), jnp.result_type(float) == jnp.float32
+    if spread > 0 and off > TOLD * spread and is_narrow:
         warn(
             f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
             f"{off:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of answers, "

@@ -164,6 +164,7 @@ def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():
     np.testing.assert_allclose(accuracy, ju.metrics.accuracy(np.asarray(answer), y), rtol=1e-6)
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="it divides what slices a large array, however small")
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n", [1, 4, 16])
 def test_few_instances_stay_in_the_thread_that_calls(n, missing):
