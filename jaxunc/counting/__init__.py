@@ -2,11 +2,11 @@
 
 from ._copies import (
     OwnCounts,
+    advise_on_trees,
     as_groups,
     copies_of,
     first_of_each,
     first_of_equals,
-    more_trees,
     row_hashes,
     rows_again,
     rows_together,

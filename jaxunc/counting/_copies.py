@@ -132,7 +132,7 @@ def first_of_each(groups: np.ndarray) -> np.ndarray:
     return np.sort(np.unique(groups, return_index=True)[1])
 
 
-def more_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
+def advise_on_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
     """Return what helps rows that are in every bag: more trees, unless they are there since others of a group are."""
     if groups is None or np.bincount(groups)[groups[~kept]].max(initial=1) == 1:
         return "Use more trees."

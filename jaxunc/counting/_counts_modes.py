@@ -221,12 +221,12 @@ def check_unseen(
     together = _TOGETHER if shares[few[0]] < own_shares[few[0]] else ""
     # With a margin for chance, where so many do.
     needed = math.ceil(1.2 * FEWEST / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
-    more_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
+    advise_on_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
     raise TooFewUnseenError(
         f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
         f"({np.sum(never & own)} of {np.sum(own)} of none), where {usual * n_trees:.2g} are usual: too few to say how "
         f"its rows are answered by trees that have not seen them.{by_weight}{together} "
-        f"{more_trees} Rows that were held out ('held_out') need no bags."
+        f"{advise_on_trees} Rows that were held out ('held_out') need no bags."
     )
 
 

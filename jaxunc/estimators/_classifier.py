@@ -34,13 +34,13 @@ from jaxunc.combiners import (
 )
 from jaxunc.counting import (
     COUNTS,
+    advise_on_trees,
     as_groups,
     check_counts_mode,
     counted_forest,
     has_bags,
     held_out_split,
     leave_one_out,
-    more_trees,
     of_classes,
     oob_mask,
     row_hashes,
@@ -612,7 +612,7 @@ class CountedForest(ProbabilityClassifier):
                 f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag"
                 f"{of_classes(seen, class_positions(self.forest_.class_labels, sample.y), self.forest_.class_labels)}: "
                 "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. "
-                f"{more_trees(seen, sample.groups)}"
+                f"{advise_on_trees(seen, sample.groups)}"
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)

@@ -15,6 +15,7 @@ from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, 
 from jaxunc._numerics import distinct_rows, less_own, padded_rows
 from jaxunc.counting import (
     OwnCounts,
+    advise_on_trees,
     as_many_trees,
     check_unseen,
     count_leaves,
@@ -23,7 +24,6 @@ from jaxunc.counting import (
     first_of_equals,
     has_bags,
     mask_of_each,
-    more_trees,
     of_classes,
     oob_mask,
     rows_together,
@@ -325,7 +325,7 @@ def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) ->
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
             f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{of_classes(kept, y, shown.forest.class_labels)}. {more_trees(kept, groups)}"
+            f"{of_classes(kept, y, shown.forest.class_labels)}. {advise_on_trees(kept, groups)}"
         )
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
         groups = None if groups is None else groups[kept]
