@@ -110,7 +110,7 @@ def polars_column(labels: list) -> Any:
         (lambda labels: pd.Series(labels, dtype="Int64").where(labels > 1), ValueError),
         (lambda labels: pd.Series(labels.astype(str), dtype="string").where(labels > 1), ValueError),
         (lambda labels: pd.Series(labels.astype(str), dtype="category").where(labels > 1), ValueError),
-        (lambda labels: np.where(labels < 2, np.datetime64("NaT", "s"), np.datetime64("2020-01-01") + labels), ValueError),
+        (lambda labels: np.where(labels < 2, np.datetime64("NaT", "D"), labels.astype("M8[D]")), ValueError),
         (lambda labels: polars_column([None if one < 2 else int(one) for one in labels]), ValueError),
         (lambda labels: polars_column([None if one < 2 else str(one) for one in labels]), ValueError),
         (lambda labels: [str(one) if one < 2 else int(one) for one in labels], TypeError),
