@@ -497,7 +497,7 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
     forest = dataclasses.replace(forest, trees=trees)
     if said := how_known(model if bags else None, forest, Given(tested, leaves[once], own[once])):
         return said
-    warn_of_seen(model, values[once])
+    warn_of_seen(model, values[once], data.position[data.rows][once])
     return None
 
 
