@@ -238,7 +238,7 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
     ratio, error = _ratio_of_sizes(in_leaves, part)
     in_bag = np.mean([tree.n_node_samples[0] for tree, _ in in_leaves])
     share = (1 + len(some) / in_bag - ratio) / 2 * getattr(model, "_n_samples", in_bag) / len(some)
-    reason = f"their numbers in its leaves differ from the sample's by {ratio:.2f} of the least that new rows' differ by"
+    reason = f"their numbers in its leaves differ from the sample's by {ratio:.2f} of the least for new rows"
     seen = ratio + DEVIATIONS * error < 1
     if not seen and position is not None:
         ratio, error = _ratio_of_labels(in_leaves, part, position[some], len(model.classes_))
@@ -249,14 +249,14 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
         )
     if seen:
         warn(
-            f"about {np.clip(share, 0.01, 1):.0%} of {len(values)} rows that are to be new to the {type(model).__name__} "
-            f"seem to be of the sample that grew it: {reason}. Its answers know their labels, and what is made of them "
-            "promises too much. Pass rows that were held out."
+            f"about {np.clip(share, 0.01, 1):.0%} of {len(values)} rows that are to be new to the "
+            f"{type(model).__name__} seem to be of the sample that grew it: {reason}. Its answers know their labels, "
+            "and what is made of them promises too much. Pass rows that were held out."
         )
 
 
 def _ratio_of_sizes(in_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return how far numbers of rows in leaves are from the leaves' sizes, where 1 is the least of new rows; its error.
+    r"""Return how far numbers of rows in leaves are from the leaves' sizes, 1 the least of new rows, and its error.
 
     New rows are drawn alike, and reach the leaves of a tree with chances p. Their numbers c differ from any numbers k
     by :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`. A row that grew the leaf is in both of c and k, the leaf's size,

@@ -220,6 +220,9 @@ def oob_dataset(
     * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
       independent rows do so with a probability below 1e-6.
 
+    Less sure, and said by a warning: of scikit-learn's forests, leaves that get rows more evenly than chance would have
+    it; and leaves of one row whose label is too seldom the odd one among those of two rows that come there.
+
     What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
     do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
     or a part of their sample, or in another order with large leaves; a part of the sample with trees that are not grown

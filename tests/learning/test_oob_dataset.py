@@ -1,5 +1,6 @@
 """Rows to learn from: their counts, against loops over trees, dense and sparse; and what would leak."""
 
+import warnings
 from collections import Counter
 
 import jax
@@ -221,6 +222,20 @@ def test_new_rows_are_not_taken_for_known_ones(name):
 
 @pytest.mark.room
 @pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize(
+    ("share", "words"), [(0, None), (0.5, "about [4-6].% of 600 rows .*the leaf's has the label that no other has")]
+)
+def test_labels_tell_of_rows_that_grew_extra_trees(share, words):
+    """Their thresholds are random, and a half of the rows reaches their leaves as evenly as new ones do."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1200, 4)).astype(np.float32)
+    y = X[:, 0] + 1.5 * rng.normal(size=1200) > 0
+    model = ExtraTreesClassifier(30, random_state=0).fit(X[:600], y[:600])
+    rows = slice(round(600 * (1 - share)), round(600 * (2 - share)))
+    with warnings.catch_warnings() if words is None else pytest.warns(UserWarning, match=words):
+        _leaks.warn_of_seen(model, X[rows], y[rows].astype(int))
+
+
 def test_bad_input(fitted):
     X, y, model = fitted
     whole, forest = ExtraTreesClassifier(5, random_state=0).fit(X, y), ju.from_sklearn(model)
