@@ -12,7 +12,7 @@ from jaxunc.inference import BoundForest, bind
 from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
-from ._classifier import CountedForest
+from ._counted_forest import CountedForest
 
 
 class CautiousForestClassifier(CountedForest):

@@ -15,19 +15,10 @@ from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
 
-from ._classifier import (
-    CombinerClassifier,
-    CountedForest,
-    CountedSample,
-    check_combiner,
-    combiner_for,
-    has_own_counts,
-    is_from_elsewhere,
-    n_trees_of,
-    same_trees,
-    taken_forest,
-)
+from ._classifier import CombinerClassifier, check_combiner, combiner_for
+from ._counted_forest import CountedForest, CountedSample
 from ._deciding import KEEPS_SOME
+from ._models import forest_of, has_own_counts, is_foreign, n_trees_of, same_trees
 
 _UNLEARNED = "mixture"
 """The default combiner where nothing is learned."""
@@ -295,7 +286,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.voting.fit_vote_prior) and pass it."
             )
-        if not same_trees(taken_forest(self._grown_model), self.forest_):
+        if not same_trees(forest_of(self._grown_model), self.forest_):
             raise ValueError(
                 "prior='fitted' reads the bags of estimator_, which was fitted again since: its trees are not those "
                 "that this classifier asks. Call fit again."
@@ -314,7 +305,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        has_own = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may be unknown
+        has_own = has_bags(model) and not is_foreign(model)  # other libraries' bags may be unknown
         alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
         return "learned" if has_own and enough and alike else _UNLEARNED
 
@@ -329,7 +320,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
         model, _ = self._model()
-        if self.counts == "inbag" and is_from_elsewhere(model) and not has_bags(model):
+        if self.counts == "inbag" and is_foreign(model) and not has_bags(model):
             raise ValueError(
                 "combiner='learned' reads the bags of forests (scikit-learn's, YDF's), or grows them again, and a "
                 f"{type(model).__name__} allows neither. Take counts='held_out', and pass instances that the forest "
@@ -351,7 +342,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
         elif self.counts == "held_out":
             own = not self._model()[1]  # then `fit` has held these rows out
-            model = sample.grown if is_from_elsewhere(model) else model
+            model = sample.grown if is_foreign(model) else model
             how: dict[str, Any] = {"source": "held_out", "allow_leaks": own}
         else:
             how = {"counts": "both" if has_bags(model) else "inbag"}

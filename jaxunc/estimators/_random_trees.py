@@ -24,15 +24,8 @@ from jaxunc.tables import (
     warn_of_merged_values,
 )
 
-from ._classifier import (
-    CombinerClassifier,
-    check_combiner,
-    check_nominal,
-    checked_weights,
-    combiner_for,
-    mixed_data,
-    plain_numbers,
-)
+from ._checked_data import check_weights, plain_numbers, validate_mixed
+from ._classifier import CombinerClassifier, check_combiner, check_nominal, combiner_for
 
 
 class RandomDecisionTreesClassifier(CombinerClassifier):
@@ -146,7 +139,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        X, y = mixed_data(self, X, y, reset=True)
+        X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
@@ -160,7 +153,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
         how: dict[str, Any] = {name: getattr(self, name) for name in limits}
-        how |= {"nominal": self.nominal_, "sample_weight": checked_weights(sample_weight, X)}
+        how |= {"nominal": self.nominal_, "sample_weight": check_weights(sample_weight, X)}
         forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **how)
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
@@ -202,17 +195,17 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
             Instances ``[instances features]``, NumPy or pandas, with the columns that it was fitted to.
         """
         check_is_fitted(self, "forest_")
-        return self._encoded(mixed_data(self, X, reset=False))
+        return self._encoded(validate_mixed(self, X, reset=False))
 
     def _instances(self, X):
-        data: Any = mixed_data(self, X, reset=False)
+        data: Any = validate_mixed(self, X, reset=False)
         if self._chosen["missing"] == "error":
             self._encoded(data)  # which refuses them
         return plain_numbers(data, self._columns.levels is not None)
 
     def _hashed(self, X, y) -> np.ndarray:
         return row_hashes(
-            self._encoded(mixed_data(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
+            self._encoded(validate_mixed(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
         )
 
     def _encoded(self, X) -> np.ndarray:

@@ -38,17 +38,8 @@ from jaxunc.transduction import (
     values_of,
 )
 
-from ._classifier import (
-    ProbabilityClassifier,
-    check_class_scores,
-    check_combiner,
-    check_nominal,
-    labels_given,
-    mixed_data,
-    numbers_among_objects,
-    plain_numbers,
-    take_names,
-)
+from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
+from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
 
 COMBINE = ("mean", "pnml")
 """Ways in which the answers of the models become one."""
@@ -152,7 +143,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        X, y = mixed_data(self, X, y, reset=True)
+        X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
@@ -202,7 +193,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(
-            plain_numbers(mixed_data(self, X, reset=False), self.bound_.columns.levels is not None)
+            plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
         )
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
@@ -222,7 +213,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         return row_hashes(values_of(sample), sample.label)
 
     def _hashed(self, X: Any, y: Any) -> np.ndarray:
-        rows = plain_numbers(mixed_data(self, X, reset=False), self.bound_.columns.levels is not None)
+        rows = plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
         position = class_positions(tuple(self.classes_.tolist()), y)
         return row_hashes(encode_instances(rows, self.bound_.columns).values, position)
 
@@ -334,7 +325,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        y = np.asarray(validate_data(self, y=labels_given(self, y)))  # first, since it forgets the names of columns
+        y = np.asarray(validate_data(self, y=check_labels(self, y)))  # first, since it forgets the names of columns
         X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -471,7 +462,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             take_names(self, X, reset=reset)
             return array_of(X, "X")
         if not is_sparse(X):
-            X = numbers_among_objects(X)
+            X = convert_objects(X)
         if not hasattr(X, "iloc"):
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}

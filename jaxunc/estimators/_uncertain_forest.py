@@ -45,7 +45,7 @@ from jaxunc.regression import (
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
 
-from ._classifier import WORDS, labels_given, validated
+from ._checked_data import WORDS, check_labels, validate_numbers
 from ._pipelines import n_rows, opened, rounds
 
 COUNTS = ("oob", "held_out", "cross_fit")
@@ -200,7 +200,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         model, frozen = self._model()
         self._check_parameters(model, frozen)
-        values, target = self._validated(X, y)
+        values, target = self._validate(X, y)
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
@@ -363,9 +363,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
 
-    def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        given = np.asarray(labels_given(self, y))
-        values = validated(self, X, reset=True, **self._data_checks())
+    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        given = np.asarray(check_labels(self, y))
+        values = validate_numbers(self, X, reset=True, **self._data_checks())
         if given.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
@@ -534,7 +534,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             )
         if self.moments_.bound.columns.levels is not None:  # looked up by words
             return X
-        values = validated(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
+        values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
         return X if self._reads_given else values
 
     def __sklearn_tags__(self):

@@ -1,0 +1,152 @@
+"""Data on their way into an estimator: rows, labels and weights as it takes them."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import (
+    _safe_indexing,
+    check_array,
+    check_consistent_length,
+    check_X_y,
+)
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from jaxunc._checks import as_weights, refuse_masked
+from jaxunc.counting import (
+    as_groups,
+)
+from jaxunc.tables import (
+    Columns,
+    Frame,
+    array_of,
+    as_csr,
+    as_labels,
+    check_names,
+    is_sparse,
+    plain_pandas,
+    plain_table,
+    refuse_quantities,
+)
+
+
+def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Return a number ≥ 0 for each instance; None for none, and for weights of one. Raises a ValueError for others."""
+    if sample_weight is None:
+        return None
+    refuse_masked("sample_weight", sample_weight)  # first, since scikit-learn takes what lies under a mask
+    weights = _check_sample_weight(sample_weight, X)
+    as_weights(weights, len(weights))
+    return None if np.all(weights == 1) else weights
+
+
+def rows_that_weigh(X: Any, y: Any, sample_weight: np.ndarray | None, groups: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the rows that weigh something, with their weights and numbers of groups; a ValueError for none."""
+    if sample_weight is None or sample_weight.all():
+        return X, y, sample_weight, groups
+    rows = np.flatnonzero(sample_weight)
+    if not len(rows):
+        raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
+    if groups is not None:
+        numbers = as_groups(groups, len(y))
+        groups = rows if numbers is None else numbers[rows]
+    return _safe_indexing(X, rows), y[rows], check_weights(sample_weight[rows], y[rows]), groups
+
+
+def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, **checks: Any) -> Any:
+    """Return X as an array of numbers, or in rows of a sparse matrix, and its labels, as ``validate_data`` does.
+
+    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers. Rows that transformers have
+    ``made`` have other columns than the estimator.
+    """
+    X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
+    y = tuple(check_labels(estimator, labels) for labels in y)
+    try:
+        if isinstance(X, Frame) or made:
+            if not made:
+                take_names(estimator, X, reset=reset)
+            checks = {"estimator": estimator, **checks}
+            values: Any = array_of(X, "X") if isinstance(X, Frame) else X
+            return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
+        with np.errstate(over="ignore"):  # what is beyond float32 is refused in words
+            return validate_data(estimator, X, *y, reset=reset, **checks)
+    except ValueError as error:
+        if made or WORDS not in str(error):
+            raise
+        how = "Put a pipeline with an encoder, such as OneHotEncoder, in the place of the forest"
+        if is_regressor(estimator):
+            how = "Put an encoder before it: make_pipeline(OneHotEncoder(), UncertainForestRegressor(forest))"
+        raise ValueError(f"X holds words: {error}. {how}; see docs/how_to/use_a_pipeline.md.") from error
+
+
+WORDS = "convert string to float"
+"""What NumPy says of words."""
+
+
+def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
+    """Return X checked, as a frame if it came as one, else as an array of any type; and its labels."""
+    X, y = X if is_sparse(X) else plain_table(X), tuple(check_labels(estimator, labels) for labels in y)
+    if not (hasattr(X, "iloc") or isinstance(X, Frame)):
+        checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
+        return validate_data(estimator, X, *y, reset=reset, **checks)
+    # Columns of several types have no array in common: each is checked where it is encoded.
+    y = tuple(validate_data(estimator, y=labels, reset=reset) for labels in y)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"X has shape {X.shape}; expected a frame (instances, features). One column? Pass X.to_frame()."
+        )
+    if len(X) < int(reset) or not X.shape[1]:
+        raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
+    check_consistent_length(X, *y)
+    if isinstance(X, Frame):
+        take_names(estimator, X, reset=reset)
+    else:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return (X, *y) if y else X
+
+
+def check_labels(estimator: Any, y: Any) -> Any:
+    """Return labels as `as_labels` does; a ValueError if there are none (in scikit-learn's words), or some masked."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    if np.ma.is_masked(y):
+        raise ValueError(
+            f"y is a masked array, of which {np.ma.count_masked(y)} values are masked: missing, as NaN is. Leave out "
+            "these rows, or fill them: y.filled(…)."
+        )
+    return as_labels(y)
+
+
+def convert_objects(X: Any) -> Any:
+    """Return an array of objects, or columns of a pandas frame, as numbers where they hold nothing else.
+
+    Raises a TypeError for dates, times and complex numbers among them.
+    """
+    refuse_quantities(X, "X")
+    if isinstance(X, jax.Array):
+        return np.array(X)  # scikit-learn's trees read no array that cannot be written to where values are missing
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return plain_pandas(X)
+    if isinstance(X, Frame) or len(X.shape) != 2 or X.dtype.kind != "O":
+        return X
+    values = array_of(X, "X")
+    return X if values.dtype == object else values
+
+
+def plain_numbers(X: Any, has_levels: bool) -> Any:
+    """Return an array of objects that has no nominal column as numbers; anything else as it is."""
+    return array_of(X, "X") if not has_levels and isinstance(X, np.ndarray) and X.dtype == object else X
+
+
+def take_names(estimator: Any, frame: Frame, *, reset: bool) -> None:
+    """Keep the names of a frame's columns, or compare them, as scikit-learn does where it knows the kind of frame."""
+    n = frame.shape[1]
+    if reset:
+        estimator.n_features_in_, estimator.feature_names_in_ = n, np.array(frame.columns, object)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        check_names(frame.columns, Columns(len(names), tuple(map(str, names))), "X")
+    elif n != estimator.n_features_in_:
+        raise ValueError(f"X has {n} features, but {type(estimator).__name__} expects {estimator.n_features_in_}.")

@@ -1,0 +1,179 @@
+"""Rows as an estimator is given them, and as its forest reads them: checked, or made by the steps of a pipeline."""
+
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils import (
+    check_consistent_length,
+    get_tags,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, column_or_1d, validate_data
+
+from jaxunc.forest import Forest
+from jaxunc.tables import (
+    Columns,
+    as_csr,
+    is_plain,
+    is_sparse,
+    plain_table,
+)
+
+from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
+from ._pipelines import (
+    Opened,
+    Steps,
+    as_fitted,
+    column_types,
+    columns_read,
+    fit_transformers,
+    known_to_sklearn,
+    n_rows,
+    opened,
+    steps_of,
+    transformed,
+)
+
+
+class ReadsRows:
+    """An estimator of a model that may be a pipeline: what rows become before its forest reads them."""
+
+    estimator: Any
+    estimator_: Any
+    forest_: Forest
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _chosen: dict[str, Any]
+    _steps: Steps = ()
+    """Transformers of a pipeline before its forest."""
+    _raw_types: tuple[str, ...] | None = None
+    """Types of its raw columns, as narwhals names them."""
+
+    def _opened(self) -> Opened:
+        return opened(RandomForestClassifier() if self.estimator is None else self.estimator)
+
+    def _model(self) -> tuple[Any, bool]:
+        """Return the forest to fit or a fitted one, and whether it is fitted; of a pipeline its last step."""
+        return self._opened()[1:]
+
+    @property
+    def _grown_model(self) -> Any:
+        """The forest that was fitted, of a pipeline its last step; None where a file keeps none."""
+        return opened(getattr(self, "estimator_", None)).forest
+
+    def _choices(self) -> dict[str, Any]:
+        """Return the choices on which answers depend, made from the parameters: ``fit`` keeps them."""
+        return {"allows_nan": self._allows_nan()}
+
+    def _data_checks(self, allows_nan: bool) -> dict:
+        finite = "allow-nan" if allows_nan else True
+        return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
+
+    def _allows_nan(self) -> bool:
+        model, _ = self._model()
+        return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
+
+    def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
+        """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
+        if self._steps:
+            y = _check_y(check_labels(self, y), estimator=self)
+            if known is None:
+                self._take_raw_columns(X)
+            else:
+                X = self._transform(X) if known.looks_up else self._transform_to_numbers(X, self._allows_nan())
+            check_consistent_length(X, y)
+        elif known is not None and known.looks_up:
+            X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
+            y = column_or_1d(check_labels(self, y))
+        else:
+            X, y = validate_numbers(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
+        check_classification_targets(y)
+        return X, y, check_weights(sample_weight, y)
+
+    def _take_raw_columns(self, X: Any, whole: Any = None) -> None:
+        """Keep names, number and types of the columns that a pipeline takes: as it was fitted on, else as given."""
+        names = getattr(whole, "feature_names_in_", None)
+        types = None if X is None else column_types(X)
+        if X is None or names is not None:
+            if not hasattr(whole, "n_features_in_"):
+                raise ValueError(
+                    f"the first step of the pipeline, {self._steps[0][0]!r}, does not tell on which columns it was "
+                    "fitted; pass rows with their labels: fit(X, y)."
+                )
+            self.n_features_in_ = int(whole.n_features_in_)
+        else:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names)
+            by_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
+            types = tuple(by_name.get(name, "Object") for name in names.tolist()) if by_name else None
+        self._raw_types = types
+
+    @property
+    def _columns_read(self) -> tuple[int, ...]:
+        """Positions of the columns that are read, among those that it was fitted on."""
+        names = getattr(self, "feature_names_in_", None)
+        return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
+
+    def _instances(self, X) -> Any:
+        if self._steps:
+            X = known_to_sklearn(X)
+            if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # which most transformers refuse
+                return np.zeros((0, self.forest_.n_features), np.float32)
+            if self.forest_.trees.columns.looks_up:
+                return self._transform(X)
+            X = self._transform_to_numbers(X, self._chosen["allows_nan"])
+            return X if is_sparse(X) else np.asarray(X)
+        if self.forest_.trees.columns.looks_up:  # by words, or in float64
+            return X
+        is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
+        if is_array and is_plain(X, self.forest_.trees.columns):
+            return X  # what the checks would return, in a tenth of their time for one row
+        checks = self._data_checks(self._chosen["allows_nan"])
+        X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **checks)
+        return X if is_sparse(X) else np.asarray(X)
+
+    def _transform(self, X: Any) -> Any:
+        """Return raw rows as the pipeline makes them for its forest; a TypeError for columns of another type."""
+        return transformed(self._steps, self._restore_types(X))
+
+    def _restore_types(self, X: Any) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or self._raw_types is None:
+            return X
+        return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
+
+    def _transform_to_numbers(self, X: Any, allows_nan: bool) -> Any:
+        return self._check_numbers(self._transform(X), allows_nan)
+
+    def _check_numbers(self, made: Any, allows_nan: bool) -> Any:
+        """Return rows that a pipeline has made as numbers; a ValueError for words among them."""
+        try:
+            return validate_numbers(self, made, reset=False, made=True, **self._data_checks(allows_nan))
+        except ValueError as error:
+            if WORDS not in str(error):
+                raise
+            raise ValueError(
+                f"the pipeline's steps {[name for name, _ in self._steps]} leave words for the forest: {error}. Encode "
+                "them, such as by OneHotEncoder, or drop their columns."
+            ) from error
+
+    def _transform_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+        """Return rows in which copies are looked for before it is known which of them the transformers learn from."""
+        if not self._steps or groups is not None:
+            return X
+        whole = clone(whole)
+        fit_transformers(whole, X, y, sample_weight)
+        return self._check_numbers(transformed(steps_of(whole), X), self._allows_nan())
+
+    def __sklearn_tags__(self):
+        tags = cast(Any, super()).__sklearn_tags__()
+        chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
+        tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
+        whole, model, _ = self._opened()
+        if whole is not model:  # of raw rows
+            tags.input_tags.allow_nan, model = True, whole
+        tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
+        return tags
