@@ -23,7 +23,7 @@ from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_row
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
-from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
+from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, thread_map
 from ._fold import Traced, leaf_table
 from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
 from ._plan import Plan, make_plan, tall_top
@@ -82,7 +82,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     def score(stretch: Part) -> PyTree:
         parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[within], None if mask is None else mask[within]
-        routed = dict(zip(parts, spread(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        routed = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
             answer = _with_averages(engine, combiner, readout, x, code)
         else:

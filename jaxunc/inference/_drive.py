@@ -188,7 +188,7 @@ def drive_on_host(
         answers = [_trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
     else:
         run = lambda part: _trimmed(_answer(score, part), part)
-        answers = list(spread(threads if len(parts) > 1 else 1)(run, parts))
+        answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
 
@@ -223,7 +223,7 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     return drive_on_host(lambda part: function(padded(part)), cut(n, ROWS, 1), 1)
 
 
-def spread(threads: int) -> Callable[[Callable, Iterable], Iterable]:
+def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
     """A ``map`` over ``threads`` threads, of which the caller's is one: to wake others takes time."""
     return partial(_shared, _pool(threads - 1)) if threads > 1 else map
 

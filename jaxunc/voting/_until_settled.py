@@ -25,8 +25,8 @@ from jaxunc.inference import (
     make_plan,
     on_tested,
     room_for,
-    spread,
     tall_top,
+    thread_map,
     unrolled_depth,
 )
 from jaxunc.tables import NumbersLike, SparseRows, encode_rows
@@ -289,7 +289,7 @@ class BoundVote(Pickled, OfForest):
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
-        results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
+        results = list(thread_map(self.threads if len(parts) > 1 else 1)(poll, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
         # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
