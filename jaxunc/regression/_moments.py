@@ -30,8 +30,8 @@ SMALLEST = 1e-150
 LOST = 1e-4
 """Largest share that rounding may have of the difference between two leaves."""
 AGREED, LOST_BY_SQUARES = 2.0**-40, 2.0**-27
-"""Two relative errors. A variance below 2^-40 of the mean square is rounding, as of float64 sums of some 2^12 terms. A mean
-that is the root of summed squares is off by 2^-27: half of float64's digits are lost."""
+"""Two relative errors. A variance below 2^-40 of the mean square is rounding, as of sums of some 2^12 terms. And the
+root of summed squares is off by 2^-27 of a mean: half of float64's digits are lost."""
 
 
 class Moments(NamedTuple):
