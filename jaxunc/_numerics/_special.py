@@ -61,9 +61,9 @@ def digamma_gaps(x, xp: ModuleType = jnp):
     far = inverses[-1]
     gap = far * (0.5 + far * _horner(_DIGAMMA[:terms], far * far))
     slope = x * far * (far * (0.5 + far * _horner(_TRIGAMMA[:terms], far * far)))
-    for one, following in pairwise(inverses):
-        gap = gap + (one - xp.log1p(one))
-        slope = slope + x * one * one * following
+    for unit, following in pairwise(inverses):
+        gap = gap + (unit - xp.log1p(unit))
+        slope = slope + x * unit * unit * following
     return gap, slope
 
 

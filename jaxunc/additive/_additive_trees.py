@@ -344,8 +344,8 @@ def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | Non
 
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
-    own = jax.nn.sigmoid(raw)
-    return own / sum_in_order(own, keepdims=True)
+    shares = jax.nn.sigmoid(raw)
+    return shares / sum_in_order(shares, keepdims=True)
 
 
 _APPLY: dict[str, Callable[[Array], Array]] = {

@@ -86,18 +86,18 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
     """The tests of all levels ``[trees levels]`` that are some, by the borders that they share."""
-    borders, own = np.unique(tests, axis=0, return_inverse=True)
+    borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
     place = np.arange(len(row)) - np.searchsorted(row, row)
     most = int(place.max(initial=0)) + 1
     dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
 
-    known = rows if len(rows) else np.zeros((1, 2), np.int64)
-    own_borders = Borders.of(row, borders[:, 2], known[:, 0])
+    columns = rows if len(rows) else np.zeros((1, 2), np.int64)
+    own_borders = Borders.of(row, borders[:, 2], columns[:, 0])
     missing_right = np.zeros(len(own_borders.column), bool)
-    missing_right[: len(known)] = known[:, 1]
+    missing_right[: len(columns)] = columns[:, 1]
     tested, at = np.zeros(is_level.shape, np.int32), np.full(is_level.shape, np.iinfo(dtype).max, dtype)
-    tested[is_level], at[is_level] = row[own.reshape(-1)], place[own.reshape(-1)]
+    tested[is_level], at[is_level] = row[border_number.reshape(-1)], place[border_number.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
     size = ceil_div(len(values), n_groups)
 
@@ -153,18 +153,18 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
     if missing:
         borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
-    def one(i, sums):
+    def add_block(i, sums):
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.place.dtype)
         none = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
         trees = levels.tested.astype(jnp.uint32), levels.place, levels.values
-        found, _ = lax.scan(partial(_with_group, codes), none, trees)
-        found = [jnp.stack(part, axis=1) for part in zip(*found, strict=True)]
-        return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, found, strict=True))
+        totals, _ = lax.scan(partial(_with_group, codes), none, trees)
+        totals = [jnp.stack(part, axis=1) for part in zip(*totals, strict=True)]
+        return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, totals, strict=True))
 
     start = jnp.zeros((x.shape[0], n_outputs), dtype)
-    high, low = lax.fori_loop(0, n_blocks, one, (start, start))
+    high, low = lax.fori_loop(0, n_blocks, add_block, (start, start))
     return TwoFloat(*two_sum(high, low))
 
 
@@ -184,10 +184,10 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
 
     def add(sums, tree):
         leaf, values = tree
-        found = []
-        for (high, low), own in zip(sums, values, strict=True):
-            high, error = two_sum(high, take(own, leaf.astype(jnp.int32)))
-            found.append((high, low + error))
-        return found, None
+        totals = []
+        for (high, low), output_values in zip(sums, values, strict=True):
+            high, error = two_sum(high, take(output_values, leaf.astype(jnp.int32)))
+            totals.append((high, low + error))
+        return totals, None
 
     return lax.scan(add, sums, (lax.scan(leaves, None, (tested, place))[1], values))

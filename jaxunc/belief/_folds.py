@@ -217,9 +217,9 @@ def _log_weights(mass):
 def _recombined(log_weights, normalized):
     """Return the mass function with these weights."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
-    own = jnp.eye(log_singles.shape[-1], dtype=bool)
+    weights = jnp.eye(log_singles.shape[-1], dtype=bool)
     # The weights of the other singletons, added as such: their own taken from the total would cancel.
-    log_scale = jnp.sum(jnp.where(own, 0.0, log_singles[..., None, :]), axis=-1)
+    log_scale = jnp.sum(jnp.where(weights, 0.0, log_singles[..., None, :]), axis=-1)
     # Normalised, w(∅) cancels; with the largest weight factored out instead, the masses add to 1 or more.
     factor = -lax.stop_gradient(jnp.max(log_scale, axis=-1, keepdims=True)) if normalized else log_empty
     singles = jnp.exp(factor + log_scale) * -jnp.expm1(log_singles)

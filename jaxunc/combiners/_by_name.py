@@ -104,8 +104,8 @@ def combiner_by_name(
         check_numbers("prior", prior)
     if n_samples is not None:
         check_within("n_samples", n_samples, "(0, inf)")
-    kind, own = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
-    make, options = COMBINERS[kind], {**own, **options}
+    kind, preset = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
+    make, options = COMBINERS[kind], {**preset, **options}
     if make is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
@@ -116,23 +116,23 @@ def combiner_by_name(
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
     # Evidence needs a prior, so the forest's stands in; belief rules count from one half by default.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
-        given = options.get("prior", "forest")
-        options["prior"] = prior if isinstance(given, str) and given == "forest" else given
+        wish = options.get("prior", "forest")
+        options["prior"] = prior if isinstance(wish, str) and wish == "forest" else wish
     if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
         raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
     return make(**options)
 
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
-    inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    inner, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
     # Each binary combiner sees a prior of its class against all others.
     of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)
-    if isinstance(given, str):
-        check_one_of("priors", given, ("even", "forest"))
-        if given == "even":
+    if isinstance(priors, str):
+        check_one_of("priors", priors, ("even", "forest"))
+        if priors == "even":
             return OneVsRest(of_class(1 / len(prior)))
-        given = prior
-    priors = np.asarray(given, float)
+        priors = prior
+    priors = np.asarray(priors, float)
     check_probability_vector(priors, len(prior), "priors")
     return OneVsRest([of_class(p) for p in priors.tolist()])
 
@@ -152,9 +152,9 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
     return Partial(scorer, **settings)
 
 
-def check_name(argument: str, name, known: Iterable[str]) -> str:
+def check_name(argument: str, name, names: Iterable[str]) -> str:
     """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
-    known = list(known)
-    if isinstance(name, str) and name in known:
+    names = list(names)
+    if isinstance(name, str) and name in names:
         return name
-    raise ValueError(f"{argument}={name!r} is unknown.{nearest(name, known)} Known are {', '.join(known)}.")
+    raise ValueError(f"{argument}={name!r} is unknown.{nearest(name, names)} Known are {', '.join(names)}.")

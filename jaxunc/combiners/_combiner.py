@@ -182,30 +182,30 @@ class Combiner(PickledModule, Generic[AnswerT]):
             yield from part._own_scorers()
 
 
-def check_is_combiner(given: Any, name: str = "combiner") -> None:
+def check_is_combiner(value: Any, name: str = "combiner") -> None:
     """Raise a TypeError that says what to pass unless it is a combiner."""
-    if isinstance(given, Combiner):
+    if isinstance(value, Combiner):
         return
-    if isinstance(given, type) and issubclass(given, Combiner):
-        raise TypeError(f"{name} is the class {given.__name__}; pass a Combiner, an object of it: {given.__name__}().")
-    if isinstance(getattr(given, "combiner", None), Combiner):
-        raise TypeError(f"{name} is a {type(given).__name__}; pass the combiner that it holds, its .combiner.")
-    by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(given, str) else ""
-    raise TypeError(f"{name} is {given!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
+    if isinstance(value, type) and issubclass(value, Combiner):
+        raise TypeError(f"{name} is the class {value.__name__}; pass a Combiner, an object of it: {value.__name__}().")
+    if isinstance(getattr(value, "combiner", None), Combiner):
+        raise TypeError(f"{name} is a {type(value).__name__}; pass the combiner that it holds, its .combiner.")
+    by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(value, str) else ""
+    raise TypeError(f"{name} is {value!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
 
 
-def as_combiner(given: Any, name: str = "combiner") -> Combiner:
+def as_combiner(value: Any, name: str = "combiner") -> Combiner:
     """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
-    if isinstance(given, Mapping):
-        for key, part in given.items():
+    if isinstance(value, Mapping):
+        for key, part in value.items():
             if not isinstance(key, str):
                 raise TypeError(
                     f"{name} has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
                 )
             check_is_combiner(part, f"{name}[{key!r}]")
-        return Together(**given)
-    check_is_combiner(given, name)
-    return given
+        return Together(**value)
+    check_is_combiner(value, name)
+    return value
 
 
 class Together(Combiner[dict[str, EachT]]):
@@ -381,13 +381,13 @@ def _length(combiner: Combiner, counts: Num[Array, "distinct classes"]) -> int:
 
 
 def columns_of(
-    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
+    counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> Num[Array, "... asked_columns"]:
     """Return the asked columns of counts that stand side by side in the order of the given names."""
-    if given == asked:
+    if names == wanted:
         return counts
-    n_classes = counts.shape[-1] // len(given)
-    starts = [n_classes * given.index(name) for name in asked]
+    n_classes = counts.shape[-1] // len(names)
+    starts = [n_classes * names.index(name) for name in wanted]
     parts = [counts[..., start : start + n_classes] for start in starts]
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
 

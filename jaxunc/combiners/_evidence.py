@@ -141,6 +141,6 @@ def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     if n_classes <= MANY:
         return sum_in_order(differences(counts))
     # Of many classes not by all pairs of them, but by pairs of floats.
-    own = two_floats(counts)
-    mean = jax.tree.map(lambda part: part[..., None], total_of_classes(own).divided_by(n_classes))
-    return n_classes * own.minus(mean).value
+    pairs = two_floats(counts)
+    mean = jax.tree.map(lambda part: part[..., None], total_of_classes(pairs).divided_by(n_classes))
+    return n_classes * pairs.minus(mean).value

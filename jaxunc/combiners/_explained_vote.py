@@ -151,14 +151,14 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
 
     def include(carry, tree):
-        so_far, found, largest = carry
+        so_far, is_reached, largest = carry
         lead, parts = tree
         # Exact sums, as in the vote itself: half must be reached here for the same s as there.
         so_far, _ = merging.include(so_far, [parts[name] for name in names])
         reached = total_of(dict(zip(names, merging.result(so_far), strict=True)))
         excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
         enough = (excess > 0) | ((excess == 0) & ~strict)
-        return (so_far, found | enough, jnp.where(enough & ~found, lead, largest)), None
+        return (so_far, is_reached | enough, jnp.where(enough & ~is_reached, lead, largest)), None
 
     nothing = (
         merging.start([shape for _ in names]),

@@ -190,17 +190,17 @@ class LearnedPool(Combiner[Answer]):
         scale = np.atleast_1d(np.asarray(self.scale))
         spread = number(scale.mean()) if np.ptp(scale) < 0.005 else f"{number(scale.min())} to {number(scale.max())}"
         sure = "more" if scale.mean() > 1.02 else "less" if scale.mean() < 0.98 else "neither more nor less"
-        said = ["Leaves count alike, whatever their size."]
+        sentences = ["Leaves count alike, whatever their size."]
         if abs(ratio - 1) >= 0.05:
-            said = [f"A leaf of ten times as many instances counts {ratio:.3g} times as much."]
+            sentences = [f"A leaf of ten times as many instances counts {ratio:.3g} times as much."]
         if self.inbag_weight is not None:
-            said.append(f"An in-bag instance counts {number(self.inbag_weight)} where an out-of-bag one counts 1.")
-        said.append(f"To each leaf {number(self.strength)} instances of the prior are added.")
-        said.append("Shares are averaged" + ("." if abs(power - 1) < 0.05 else f" to the power {power:.3g}."))
-        said.append(f"Log probabilities are multiplied by {spread}: the answer is {sure} certain.")
+            sentences.append(f"An in-bag instance counts {number(self.inbag_weight)} where an out-of-bag one counts 1.")
+        sentences.append(f"To each leaf {number(self.strength)} instances of the prior are added.")
+        sentences.append("Shares are averaged" + ("." if abs(power - 1) < 0.05 else f" to the power {power:.3g}."))
+        sentences.append(f"Log probabilities are multiplied by {spread}: the answer is {sure} certain.")
         if float(self.noise) >= 0.0005:
-            said.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
-        return " ".join(said)
+            sentences.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
+        return " ".join(sentences)
 
 
 def checked_names(reads) -> tuple[str, ...]:

@@ -81,13 +81,13 @@ class Merging(NamedTuple):
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
         """Return the values of trees that pass, and elsewhere the value that changes nothing."""
 
-        def one(acc: Accumulator, part: Array) -> Array:
+        def masked(acc: Accumulator, part: Array) -> Array:
             if part.ndim < passing.ndim:  # a number for a whole tree
                 part = jnp.broadcast_to(part.reshape(*part.shape, *[1] * (passing.ndim - part.ndim)), passing.shape)
             aligned = passing.reshape(*passing.shape, *[1] * (part.ndim - passing.ndim))
             return jnp.where(aligned, part, jnp.asarray(acc.neutral, part.dtype))
 
-        return [one(acc, part) for acc, part in zip(self.planes, values, strict=True)]
+        return [masked(acc, part) for acc, part in zip(self.planes, values, strict=True)]
 
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
         """The carry with one more tree's values, and the values that are collected."""
@@ -106,12 +106,12 @@ class Merging(NamedTuple):
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
 
         def include(joined, tree):
-            carry = [_apart(one, like) for one, like in zip(joined, open_carry, strict=True)]
+            carry = [_apart(part, like) for part, like in zip(joined, open_carry, strict=True)]
             carry, kept = self.include(carry, visit(tree))
-            return [_as_one(one) for one in carry], kept
+            return [_as_one(part) for part in carry], kept
 
-        joined, kept = lax.scan(include, [_as_one(one) for one in open_carry], trees, unroll=unroll)
-        open_carry, kept = [_apart(one, like) for one, like in zip(joined, open_carry, strict=True)], iter(kept)
+        joined, kept = lax.scan(include, [_as_one(value) for value in open_carry], trees, unroll=unroll)
+        open_carry, kept = [_apart(value, like) for value, like in zip(joined, open_carry, strict=True)], iter(kept)
         # Values of one tree after the other come with the trees in front.
         more = [
             (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c

@@ -62,16 +62,16 @@ class OneVsRest(Combiner[Answer]):
 
     def __init__(self, rule: Combiner | Sequence[Combiner]):
         rules: tuple[Any, ...] = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
-        for one in rules:
-            if not isinstance(one, Combiner):
+        for combiner in rules:
+            if not isinstance(combiner, Combiner):
                 raise TypeError(f"rule={rule!r} is no Combiner; pass a binary combiner, such as DempsterRule().")
         if not rules:
             raise ValueError("rule is an empty list; pass a binary combiner, or one for each class.")
-        for c, one in enumerate(rules):
-            if _form(one) != _form(rules[0]):
+        for c, combiner in enumerate(rules):
+            if _form(combiner) != _form(rules[0]):
                 raise ValueError(
-                    f"rule[{c}]={one!r} differs from rule[0]={rules[0]!r} in more than numbers; the combiners of the "
-                    "classes must be of one kind, with the same options and shapes."
+                    f"rule[{c}]={combiner!r} differs from rule[0]={rules[0]!r} in more than numbers; the combiners of "
+                    "the classes must be of one kind, with the same options and shapes."
                 )
         self.rule = rules if isinstance(rule, (list, tuple)) else rules[0]
 
@@ -105,7 +105,7 @@ class OneVsRest(Combiner[Answer]):
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
         trailing = [
-            max(one.ndim - 1, 0) if isinstance(self.rule, tuple) else one.ndim - 1 for one in jax.tree.leaves(alone)
+            max(part.ndim - 1, 0) if isinstance(self.rule, tuple) else part.ndim - 1 for part in jax.tree.leaves(alone)
         ]
         kinds = [kind == "collect" for kind in merge_kinds(self.merge, alone)]
         aligned = [

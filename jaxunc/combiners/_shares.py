@@ -102,8 +102,8 @@ class Pooling(Combiner[Answer]):
             scores, shares = _score_and_share(stat, total, stat.high.shape[-1])
         else:
             total = reduce(TwoFloat.plus, stat)
-            found = [_score_and_share(own, total, len(stat)) for own in stat]
-            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*found, strict=True))
+            pairs = [_score_and_share(plane, total, len(stat)) for plane in stat]
+            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*pairs, strict=True))
         return Answer.from_shares(shares, scores, scores[..., 1] if shares.shape[-1] == 2 else None)
 
 
@@ -112,10 +112,10 @@ UNROLLED = 8
 total for each: its time grows with their square."""
 
 
-def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
+def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
-    lead = own.minus(total.divided_by(n_classes)).value
-    return divide_by_shared(lead, total.value), divide_by_shared(own.value, total.value, 1 / n_classes)
+    lead = plane.minus(total.divided_by(n_classes)).value
+    return divide_by_shared(lead, total.value), divide_by_shared(plane.value, total.value, 1 / n_classes)
 
 
 def total_of_classes(stat: TwoFloat) -> TwoFloat:
@@ -123,4 +123,4 @@ def total_of_classes(stat: TwoFloat) -> TwoFloat:
     first, others = (
         jax.tree.map(lambda part, at=at: jnp.moveaxis(part, -1, 0)[at], stat) for at in (0, slice(1, None))
     )
-    return lax.scan(lambda total, own: (total.plus(own), None), first, others)[0]
+    return lax.scan(lambda total, plane: (total.plus(plane), None), first, others)[0]

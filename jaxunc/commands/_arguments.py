@@ -32,20 +32,20 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 def unknown(text: str, names: Iterable[str]) -> str:
     """Return the refusal of a word that is none of these names, the same under every version of Python."""
-    known = tuple(names)
-    return f"{text!r} is unknown.{nearest(text, known)} Known are {', '.join(known)}"
+    choices = tuple(names)
+    return f"{text!r} is unknown.{nearest(text, choices)} Known are {', '.join(choices)}"
 
 
 def choice(names: Iterable[str]) -> dict[str, Any]:
     """Return the settings of an argument that takes one of these names; `argparse` words its own refusal by version."""
-    known = tuple(names)
+    choices = tuple(names)
 
     def read(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(unknown(text, known))
+        if text not in choices:
+            raise argparse.ArgumentTypeError(unknown(text, choices))
         return text
 
-    return {"type": read, "metavar": f"{{{','.join(known)}}}"}
+    return {"type": read, "metavar": f"{{{','.join(choices)}}}"}
 
 
 def number(text: str) -> float:
@@ -80,16 +80,16 @@ _OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantil
 """Options of the command line, by the keywords of the library's functions that they set."""
 
 
-def in_options(message: str, known: set[str]) -> str:
-    """Return a message as one paragraph, with ``--counts oob`` for ``counts='oob'`` if that option is ``known``."""
+def in_options(message: str, options: set[str]) -> str:
+    """Return a message as one paragraph, with ``--counts oob`` for ``counts='oob'`` if it is among the ``options``."""
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
-        if option in known:
+        if option in options:
             text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1 or '(\w+)'", rf"{option} \2 or {option} \3", text)
             text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1", rf"{option} \2", text)
             text = re.sub(rf"\({keyword}\)", f"({option})", text)
     for mark in ("decimal", "thousands"):
-        if f"--{mark}" in known:  # a mark may be a comma or a space, and a quotation mark for the shell
+        if f"--{mark}" in options:  # a mark may be a comma or a space, and a quotation mark for the shell
             text = re.sub(
                 rf"\b{mark}=(?:'([^'])'|\"(')\")", lambda at, mark=mark: f"--{mark} {quote(at[1] or at[2])}", text
             )

@@ -72,17 +72,17 @@ def run(args: argparse.Namespace) -> None:
     _check_options(args)
     check_output(args.output)
     check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
-    model = _fitted(args) if args.pickled is None else _taken_over(args)
+    model = _fit_new(args) if args.pickled is None else _take_over(args)
     save(args.output, model)
     if getattr(model, "_steps", None):
         _check_read(args.output, model)
-    found = describe(args.output)
-    kind = found.kind + (f", {found.combiner}" if found.combiner else "")
+    description = describe(args.output)
+    kind = description.kind + (f", {description.combiner}" if description.combiner else "")
     if hasattr(model, "classes_"):
-        said = "classes " + ", ".join(map(str, model.classes_[:10]))
+        answers = "classes " + ", ".join(map(str, model.classes_[:10]))
     else:
-        said = f"numbers from {model.bins_.table[0, 0]:.6g} to {model.bins_.table[-1, -1]:.6g}"
-    line = f"{args.output}: {kind}; {found.columns} columns, {said}; {found.n_bytes / 1e6:.1f} MB"
+        answers = f"numbers from {model.bins_.table[0, 0]:.6g} to {model.bins_.table[-1, -1]:.6g}"
+    line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 
 
@@ -116,8 +116,8 @@ def _asked(args: argparse.Namespace) -> str | None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
-    imports, asked = args.pickled is not None, _asked(args)
-    estimator = asked or "combined"
+    imports, estimator_named = args.pickled is not None, _asked(args)
+    estimator = estimator_named or "combined"
     with_data = args.data is not None and args.target is not None
     if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
         raise ValueError(
@@ -136,17 +136,19 @@ def _check_options(args: argparse.Namespace) -> None:
             f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined, "
             "cautious or uncertain."
         )
-    if args.s is not None and asked is None:
+    if args.s is not None and estimator_named is None:
         raise ValueError(
             "--s is of --estimator cautious alone; of the others that may be taken here, combined for classes and "
             "uncertain for numbers, it would change nothing. Add --estimator cautious, or leave it out."
         )
     takes = TAKEN_OVER[estimator] if imports else ESTIMATORS[estimator]
     takes = {*takes, "counts"} if imports and with_data else takes
-    given = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
-    if ignored := ", ".join(_option(name) for name in given if name not in takes):
-        words = [f"--estimator {estimator}"] * (asked is not None) + ["a forest that --import takes over"] * imports
-        where, takes = " of ".join(words), takes | ({"law"} if asked is None else set())
+    options_set = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
+    if ignored := ", ".join(_option(name) for name in options_set if name not in takes):
+        words = [f"--estimator {estimator}"] * (estimator_named is not None) + [
+            "a forest that --import takes over"
+        ] * imports
+        where, takes = " of ".join(words), takes | ({"law"} if estimator_named is None else set())
         can = ", ".join(map(_option, sorted(takes)))
         raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")
     if args.forest == "single-tree" and args.trees is not None:
@@ -164,7 +166,7 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _fitted(args: argparse.Namespace) -> Any:
+def _fit_new(args: argparse.Namespace) -> Any:
     import pandas as pd
 
     from jaxunc.streaming import wished_notation
@@ -172,24 +174,24 @@ def _fitted(args: argparse.Namespace) -> Any:
 
     from ._training import check_combiner, keep_notation, training_data, with_levels
 
-    asked = _asked(args)
-    of_sklearn = asked in (None, "combined", "cautious", "uncertain")
-    numbers = None if asked is None else asked == "uncertain"
+    estimator_named = _asked(args)
+    of_sklearn = estimator_named in (None, "combined", "cautious", "uncertain")
+    numbers = None if estimator_named is None else estimator_named == "uncertain"
     how: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
     wish = wished_notation(args.decimal, args.thousands)
-    X, y, said, notation = training_data(args.data, args.target, args.drop, args.words, **how, wish=wish)
-    args.estimator = asked or ("uncertain" if y.dtype.kind == "f" else "combined")
-    for line in said:
+    X, y, notes, notation = training_data(args.data, args.target, args.drop, args.words, **how, wish=wish)
+    args.estimator = estimator_named or ("uncertain" if y.dtype.kind == "f" else "combined")
+    for line in notes:
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
         check_combiner(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
-    known = fit_columns(X)
-    if not of_sklearn or known.levels is None:
+    columns = fit_columns(X)
+    if not of_sklearn or columns.levels is None:
         model = _model(args).fit(X, y)
     else:
         # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
-        codes = pd.DataFrame(encode_instances(X, known).values, columns=X.columns)
-        model = with_levels(_model(args).fit(codes, y), known)
+        codes = pd.DataFrame(encode_instances(X, columns).values, columns=X.columns)
+        model = with_levels(_model(args).fit(codes, y), columns)
     keep_notation(model, notation)
     return model
 
@@ -225,7 +227,7 @@ def _forest(args: argparse.Namespace) -> Any:
     return getattr(ensemble, make + what)(args.trees or 100, n_jobs=-1, **options)
 
 
-def _taken_over(args: argparse.Namespace) -> Any:
+def _take_over(args: argparse.Namespace) -> Any:
     from jaxunc.streaming import wished_notation
 
     from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickled
@@ -236,8 +238,8 @@ def _taken_over(args: argparse.Namespace) -> Any:
             "--trust; what is saved then holds no code."
         )
     fitted, is_number = unpickled(args.pickled)
-    asked = _asked(args) or ("uncertain" if is_number else "combined")
-    if is_number != (asked == "uncertain"):
+    estimator_named = _asked(args) or ("uncertain" if is_number else "combined")
+    if is_number != (estimator_named == "uncertain"):
         raise ValueError(
             f"--import={args.pickled!r} holds a {type(fitted).__name__}, which predicts "
             f"{'numbers: take --estimator uncertain' if is_number else 'classes: take combined or cautious'}."
@@ -247,7 +249,7 @@ def _taken_over(args: argparse.Namespace) -> Any:
             f"--import={args.pickled!r} holds a {type(fitted).__name__}; how far a forest is off is learned from rows. "
             "Add DATA --target COLUMN: the rows that it was fitted on, or others."
         )
-    args.estimator = asked
+    args.estimator = estimator_named
     if args.combiner is not None:
         check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
     if args.data is None:
@@ -286,10 +288,10 @@ def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
 
     numbers = args.estimator == "uncertain"
     X, y, notes, _ = data
-    counts, said = args.counts or "inbag", None
+    counts, note = args.counts or "inbag", None
     if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious" or numbers):
-        counts, said = counts_of_rows(fitted, X, y)
-    for line in (*notes, *([said] if said else [])):
+        counts, note = counts_of_rows(fitted, X, y)
+    for line in (*notes, *([note] if note else [])):
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if numbers:
         law = args.law or "learned"

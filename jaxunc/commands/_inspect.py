@@ -21,19 +21,24 @@ def run(args: argparse.Namespace) -> None:
 
     from jaxunc.streaming import describe_model
 
-    found = describe_model(args.model)
+    description = describe_model(args.model)
     lines = {
-        "holds": found.kind,
-        "combiner": found.combiner,
-        "written by": f"jaxunc {found.version}" if found.version else None,
-        "size": f"{found.n_bytes / 1e6:.2f} MB" + f" in {len(found.arrays)} arrays" * bool(found.arrays),
-        "trees": None if found.n_trees is None else f"{found.n_trees}, {found.n_nodes} nodes each at most",
-        "classes": None if found.class_labels is None else ", ".join(map(str, found.class_labels[:20])),
-        "pipeline": None if found.pipeline is None else ", ".join(map(str, found.pipeline[:20])),
-        "columns": found.columns if found.column_names is None else ", ".join(found.column_names[:20]),
-        "settings": ", ".join(f"{name}={value}" for name, value in found.parameters.items()) or None,
+        "holds": description.kind,
+        "combiner": description.combiner,
+        "written by": f"jaxunc {description.version}" if description.version else None,
+        "size": f"{description.n_bytes / 1e6:.2f} MB"
+        + f" in {len(description.arrays)} arrays" * bool(description.arrays),
+        "trees": None
+        if description.n_trees is None
+        else f"{description.n_trees}, {description.n_nodes} nodes each at most",
+        "classes": None if description.class_labels is None else ", ".join(map(str, description.class_labels[:20])),
+        "pipeline": None if description.pipeline is None else ", ".join(map(str, description.pipeline[:20])),
+        "columns": description.columns
+        if description.column_names is None
+        else ", ".join(description.column_names[:20]),
+        "settings": ", ".join(f"{name}={value}" for name, value in description.parameters.items()) or None,
     }
-    if not found.version:
+    if not description.version:
         lines["checked"] = "whole and well-formed"  # it was read
     elif not args.no_check:
         lines["checked"] = _checked(args.model)
@@ -41,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     for name, line in lines.items():
         if line is not None:
             console.print(printed(f"{name:12}{line}"), soft_wrap=True, markup=False)
-    for name, (shape, dtype) in sorted(found.arrays.items()) if args.arrays else ():
+    for name, (shape, dtype) in sorted(description.arrays.items()) if args.arrays else ():
         console.print(printed(f"{'':12}{name} {dtype} {list(shape)}"), soft_wrap=True, markup=False)
 
 

@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> None:
     from jaxunc.streaming import predict_files
 
     _check_options(args)
-    given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    given |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
-    given |= {"thousands": args.thousands}
-    given |= {"costs": args.costs}
+    settings = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
+    settings |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
+    settings |= {"thousands": args.thousands}
+    settings |= {"costs": args.costs}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(
             args.model,
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
             file_format=args.format,
             by_class=args.by_class,
             progress=show,
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in settings.items() if value is not None},
         )
     print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
 
@@ -103,19 +103,19 @@ def _check_options(args: argparse.Namespace) -> None:
         return  # a model of another library is described by reading it all
     from jaxunc.streaming import describe_model, load_model, reads_s
 
-    found = describe_model(args.model)
-    asked = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
-    own = _OWN.get(found.combiner or "", set())
-    needed = (asked & {"interval", "set", "idm_interval", "cautious_set"}) - own
+    description = describe_model(args.model)
+    outputs = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
+    answered = _OWN.get(description.combiner or "", set())
+    needed = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - answered
     if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
         needed = set()  # sets are made of probabilities; a vote has none, and its sets are the report's
-    if args.s is not None and found.kind == "UncertainForestRegressor":
+    if args.s is not None and description.kind == "UncertainForestRegressor":
         raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
     if args.s is not None and not needed:
-        why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
+        why = f"; the model answers {' and '.join(sorted(answered))} with its own s" if answered else ""
         raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
-    if args.confidence is not None and ("trees_polled" not in asked or found.kind == "bound vote"):
-        why = "the vote has its own" if found.kind == "bound vote" else "add --outputs trees_polled"
+    if args.confidence is not None and ("trees_polled" not in outputs or description.kind == "bound vote"):
+        why = "the vote has its own" if description.kind == "bound vote" else "add --outputs trees_polled"
         raise ValueError(f"--confidence would change nothing: {why}, or leave it out.")
 
 

@@ -117,8 +117,8 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     names = getattr(whole, "feature_names_in_", None)
     if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
         names = None  # LightGBM's own, of rows without names
-    own = X.columns if names is None else [str(name) for name in names if name in X.columns]
-    X = cast(pd.DataFrame, X[own]).copy()
+    names_read = X.columns if names is None else [str(name) for name in names if name in X.columns]
+    X = cast(pd.DataFrame, X[names_read]).copy()
     for name in [name for name in X.columns if X[name].dtype == object]:
         column = cast(pd.Series, X[name])
         X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
@@ -137,8 +137,8 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
     unseen = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
     if is_regressor(forest):  # UncertainForestRegressor looks whether it was grown on these rows
-        known = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
-        return unseen if known else ("held_out", f"the {len(y)} rows count as held out")
+        may_be_unseen = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
+        return unseen if may_be_unseen else ("held_out", f"the {len(y)} rows count as held out")
     if has_bags(forest):
         try:
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
@@ -189,28 +189,28 @@ def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
     return X
 
 
-def _numbers(column: pd.Series, path: str, asked: bool | None) -> np.ndarray | None:
+def _numbers(column: pd.Series, path: str, wants_numbers: bool | None) -> np.ndarray | None:
     """Return targets as floats if they are numbers, or such are asked for; None for classes."""
     is_number = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-    if asked and not is_number:
+    if wants_numbers and not is_number:
         raise ValueError(
             f"--target={column.name!r} of {path} holds {column.dtype} and no numbers; --estimator uncertain predicts "
             "numbers. Leave it out for classes, or write numbers plainly (1234.5)."
         )
-    if not is_number and asked is None:
+    if not is_number and wants_numbers is None:
         refuse_numbers_as_text(column, path, "--estimator combined")
-    if not is_number or asked is False:
+    if not is_number or wants_numbers is False:
         return None
     values = column.to_numpy(np.float64)
-    return values if asked or is_quantity(values) else None
+    return values if wants_numbers or is_quantity(values) else None
 
 
 def _many_integers(column: pd.Series) -> list[str]:
     number = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
         return []
-    said = f"{column.name!r} holds {number} different integers, which are taken for classes"
-    return [f"{said}: for a number, add --estimator uncertain."]
+    note = f"{column.name!r} holds {number} different integers, which are taken for classes"
+    return [f"{note}: for a number, add --estimator uncertain."]
 
 
 def _classes(column: pd.Series, path: str) -> np.ndarray:
@@ -244,9 +244,9 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
         )
 
 
-def with_levels(model: Any, known: Columns) -> Any:
+def with_levels(model: Any, columns: Columns) -> Any:
     """Return an estimator that was fitted to codes as one that looks values up among their levels."""
-    _change_columns(model, lambda _: known)
+    _change_columns(model, lambda _: columns)
     if hasattr(model, "moments_"):
         del model.estimator_  # which reads codes
     return model
@@ -278,8 +278,10 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
     """Raise a ValueError unless a combiner of that name gives scores to so many classes."""
-    known = [one for one in (*COMBINERS, *CONFIGURED) if one not in _OTHER_ANSWERS] + ["learned"] * learns
-    if check_name("--combiner", name, known) == "learned":
+    names = [combiner_name for combiner_name in (*COMBINERS, *CONFIGURED) if combiner_name not in _OTHER_ANSWERS] + [
+        "learned"
+    ] * learns
+    if check_name("--combiner", name, names) == "learned":
         return
     try:
         combiner = combiner_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
@@ -302,8 +304,8 @@ def unpickled(path: str) -> tuple[Any, bool]:
     import joblib
 
     if not Path(path).is_file():
-        found = "is a folder" if Path(path).is_dir() else "does not exist"
-        raise ValueError(f"--import={path!r} {found}; pass a file of joblib.dump or pickle.dump.")
+        fault = "is a folder" if Path(path).is_dir() else "does not exist"
+        raise ValueError(f"--import={path!r} {fault}; pass a file of joblib.dump or pickle.dump.")
     try:
         model = joblib.load(path)
     except Exception as error:  # whatever the bytes make of the reader

@@ -206,8 +206,8 @@ _WIDEST = 100
 
 def show(console: Console, results: Results) -> None:
     """Print what to use, what was run on what, and a row for each combiner."""
-    say, found = _speaker(console), verdict(results, results.records())
-    for line, style in ((decision(results, found), "bold"), *((line, "") for line in further(results, found))):
+    say, judgement = _speaker(console), verdict(results, results.records())
+    for line, style in ((decision(results, judgement), "bold"), *((line, "") for line in further(results, judgement))):
         say(line.replace("`", ""), style=style)
     say(data_line(results))
     if (line := model_line(results)) is not None:
@@ -215,9 +215,9 @@ def show(console: Console, results: Results) -> None:
     for note in data_notes(results):
         say(note)
     console.print()
-    console.print(_table(console, found))
+    console.print(_table(console, judgement))
     console.print()
-    for line in (run_line(results), *_terms(console, found, len(results.about["data"]["classes"]))):
+    for line in (run_line(results), *_terms(console, judgement, len(results.about["data"]["classes"]))):
         say(line, style="dim")
 
 
@@ -231,25 +231,25 @@ def _speaker(console: Console) -> Callable[..., None]:
     return say
 
 
-def _table(console: Console, found: Verdict) -> RichTable:
+def _table(console: Console, verdict: Verdict) -> RichTable:
     """Return a row for each combiner, by log loss, where it is best; marked: what tests tell from the default."""
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
     grid.add_column("", no_wrap=True)
-    measures = [measure for measure in found.larger if not measure.startswith("top_")]
+    measures = [measure for measure in verdict.larger if not measure.startswith("top_")]
     for measure in measures:
-        header = f"{title(measure)}{arrow(found, measure, up, down)}"
+        header = f"{title(measure)}{arrow(verdict, measure, up, down)}"
         # Laws have more columns, of longer titles.
-        header = header.replace(" ", "\n", 1) if found.noun == "law" else header
+        header = header.replace(" ", "\n", 1) if verdict.noun == "law" else header
         grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
-    for name in found.means.sort_values(found.main, kind="stable").index:
-        told = [0 if name == BASE_RATES else found.differs(measure, name, found.base) for measure in measures]
+    for name in verdict.means.sort_values(verdict.main, kind="stable").index:
+        told = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
         cells = [
-            Text(f" {shown_value(measure, found.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
+            Text(f" {shown_value(measure, verdict.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
             for measure, sign in zip(measures, told, strict=True)
         ]
-        is_used = name == found.leader and not found.is_none
+        is_used = name == verdict.leader and not verdict.is_none
         grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" * is_used), *cells)
     return grid
 
@@ -259,13 +259,15 @@ def _marks(console: Console) -> str:
     return " +-" if console.options.ascii_only else " ▲▼"
 
 
-def _terms(console: Console, found: Verdict, n_classes: int) -> list[str]:
+def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
     better, worse = _marks(console)[1:]
-    marks = "" if found.base is None else f" {better} better, {worse} worse than {found.base}, as far as tests tell."
+    marks = (
+        "" if verdict.base is None else f" {better} better, {worse} worse than {verdict.base}, as far as tests tell."
+    )
     return [
-        f"Means over test parts, each {found.noun} on the forest that is best for it on the other parts."
-        f"{'' if found.is_none else ' * the one to use.'}{marks}"
+        f"Means over test parts, each {verdict.noun} on the forest that is best for it on the other parts."
+        f"{'' if verdict.is_none else ' * the one to use.'}{marks}"
         f"{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
-        f"{' Costs are for 100 rows.' * ('cost' in found.larger)}"
-        f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (found.noun == 'law')}"
+        f"{' Costs are for 100 rows.' * ('cost' in verdict.larger)}"
+        f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (verdict.noun == 'law')}"
     ]

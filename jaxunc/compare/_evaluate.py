@@ -154,7 +154,7 @@ def evaluate(
     )
     size, errors = np.asarray(cells.size), np.asarray(cells.errors)
     sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
-    known = (answers["mean"].probability, answers["intervals"], y) if cautious else None
+    cautious_answers = (answers["mean"].probability, answers["intervals"], y) if cautious else None
     binary = forest.n_classes == 2
     decided = lambda name: least_cost(answers[name].probability, costs)
     return Outcome(
@@ -166,8 +166,8 @@ def evaluate(
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
         sets=sets,
         set_sizes=set_sizes,
-        intervals=_interval_bins(*known) if known else {},
-        brier_range=_brier_range(*known) if known and binary else {},
+        intervals=_interval_bins(*cautious_answers) if cautious_answers else {},
+        brier_range=_brier_range(*cautious_answers) if cautious_answers and binary else {},
         polling=_polling(answers["leaves"], labels) if cautious else {},
         positive={name: _of_positive(answers[name], y == positive, positive) for name in combiners} if binary else {},
         costs={} if costs is None else {name: _rounded(np.mean(costs[y, decided(name)])) for name in combiners},
@@ -187,13 +187,13 @@ def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]
         keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
     group = np.unique(keys, return_inverse=True)[1]
     hits = np.bincount(group, y)
-    seen, found = np.cumsum(np.bincount(group)), np.cumsum(hits)
+    seen, hits_so_far = np.cumsum(np.bincount(group)), np.cumsum(hits)
     n_top = [max(1, round(len(y) * top / 100)) for top in TOPS]
     bin_of = np.searchsorted(EDGES, probs)
     sums = [np.bincount(bin_of, of, len(EDGES) + 1) for of in (np.ones(len(y)), y, probs)]
     return {
-        "average_precision": _rounded(np.sum(hits * found / seen) / max(1, found[-1])),
-        "top": [_rounded(np.interp(n, [0, *seen], [0, *found]) / n) for n in n_top],
+        "average_precision": _rounded(np.sum(hits * hits_so_far / seen) / max(1, hits_so_far[-1])),
+        "top": [_rounded(np.interp(n, [0, *seen], [0, *hits_so_far]) / n) for n in n_top],
         "size": sums[0].astype(int).tolist(),
         "hits": sums[1].astype(int).tolist(),
         "probability": [_rounded(v) for v in sums[2]],
@@ -339,8 +339,8 @@ def uncertainty_map(
     check_integer("n_bins", n_bins, 1)
     ends = ", two positive numbers: the ends of both axes. For entropies in bits of K classes take log2(K)"
     check_within("upper", upper, "(0, inf)", ends, shape=(2,))
-    given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
-    axes = {name: metrics.as_array(values, name=name) for name, values in given.items()}
+    axes_given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
+    axes = {name: metrics.as_array(values, name=name) for name, values in axes_given.items()}
     for (name, values), limit in zip(axes.items(), upper, strict=True):
         metrics.check_column(values, name=name, remedy="An uncertainty per class has to be summed over the classes.")
         metrics.check_no_nan(values, name=name)
@@ -359,9 +359,9 @@ def uncertainty_map(
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
-    known = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
+    is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
     count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[row, column].add, mode="promise_in_bounds")
-    return count(known.astype(jnp.int32)), count((known & (correct == 0)).astype(jnp.int32))
+    return count(is_valid.astype(jnp.int32)), count((is_valid & (correct == 0)).astype(jnp.int32))
 
 
 def _bin_of(values, edges):

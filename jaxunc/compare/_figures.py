@@ -104,11 +104,11 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
             plain(ax)
             ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(rows) - 0.5, -0.5))
 
-        said = ", ".join(
+        sentence = ", ".join(
             f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
         )
         pictures.append(
-            drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (4.4, 0.7 + 0.26 * len(rows)))
+            drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, (4.4, 0.7 + 0.26 * len(rows)))
         )
     return pictures
 
@@ -136,37 +136,37 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
             better = "higher" if ranked_measures(records)[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
             text = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
-            said = "; ".join(f"{combiner}: {', '.join(map(text, values[combiner]))}" for combiner in names)
-            about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
+            sentence = "; ".join(f"{combiner}: {', '.join(map(text, values[combiner]))}" for combiner in names)
+            about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {sentence}."
             pictures.append(drawn(title, about, draw))
     return pictures
 
 
-def law_pictures(results: Results, found: Verdict) -> list[Picture]:
+def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
     """Draw the intervals of the law to use, and the coverage of what the table shows, each law where it is best."""
-    said, parts = {}, {law: outcomes_of(results, *on) for law, on in found.grown.items()}
-    first: list[str] = [found.leader, *([found.base] if found.base else []), *found.grown]
+    shares_held, parts = {}, {law: outcomes_of(results, *on) for law, on in verdict.grown.items()}
+    first: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.grown]
     for law in dict.fromkeys(first):
-        said[law] = held_shares(parts[law], law)
-    folds = parts[found.leader][: results.settings.n_folds]
-    lower, upper, truth = np.array([row for of in folds for row in of.drawn[found.leader]]).T
+        shares_held[law] = held_shares(parts[law], law)
+    folds = parts[verdict.leader][: results.settings.n_folds]
+    lower, upper, truth = np.array([row for of in folds for row in of.drawn[verdict.leader]]).T
 
     def draw_intervals(ax: Axes) -> None:
         PredictionIntervalDisplay(np.stack([lower, upper], axis=1), truth).plot(ax)
         ax.legend()
 
     def draw_coverage(ax: Axes) -> None:
-        for i, (law, shares) in enumerate(said.items()):
+        for i, (law, shares) in enumerate(shares_held.items()):
             # Repetitions are of the same rows, which are as many as they are.
             display = CoverageDisplay(COVERAGES, shares, n=results.about["data"]["n_instances"], name=law)
-            display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(said))[law].keywords())
+            display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(shares_held))[law].keywords())
         ax.legend()
 
     held = float(np.mean((lower <= truth) & (truth <= upper)))
-    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in of)}" for law, of in said.items())
+    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in of)}" for law, of in shares_held.items())
     about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {shares}."
     return [
-        drawn(f"{found.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals),
+        drawn(f"{verdict.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals),
         drawn("Coverage, asked for and found", about, draw_coverage),
     ]
 
@@ -190,7 +190,8 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
         # Folds have equally many points: their curves are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
         accuracy = {
-            combiner: np.mean([o.rejection[combiner] for o in found], axis=0) for combiner, found in chosen.items()
+            combiner: np.mean([o.rejection[combiner] for o in of_combiner], axis=0)
+            for combiner, of_combiner in chosen.items()
         }
 
         def draw_reliability(ax: Axes, curves=reliability) -> None:
@@ -212,26 +213,26 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
                 RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
-        said = "; ".join(
+        sentence = "; ".join(
             f"{combiner} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %"
             for combiner, values in accuracy.items()
         )
         pictures += [
             drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
-            drawn(f"{forest}: accuracy under rejection", f"{said}.", draw_rejection),
+            drawn(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
             drawn(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
         ]
     return pictures
 
 
-def positive_picture(results: Results, found: Verdict) -> Picture:
+def positive_picture(results: Results, verdict: Verdict) -> Picture:
     """Draw how often the positive class came true by its probability, on its own range: the leader, and the default."""
     name = _shortened(str(results.settings.positive))
-    lines, said, largest = {}, [], 0.0
-    for combiner in dict.fromkeys(one for one in (found.base, found.leader) if one is not None):
-        of = [o.positive[combiner] for o in outcomes_of(results, *found.grown[combiner])]
+    lines, sentences, largest = {}, [], 0.0
+    for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
+        of = [o.positive[combiner] for o in outcomes_of(results, *verdict.grown[combiner])]
         size, hits, probability = (
-            np.sum([one[part] for one in of], axis=0) for part in ("size", "hits", "probability")
+            np.sum([entry[part] for entry in of], axis=0) for part in ("size", "hits", "probability")
         )
         filled = size >= _LEAST_IN_BIN
         p, share = probability[filled] / size[filled], hits[filled] / size[filled]
@@ -240,7 +241,7 @@ def positive_picture(results: Results, found: Verdict) -> Picture:
         bins = "; ".join(
             f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(p, share, size[filled], strict=True)
         )
-        said.append(f"{combiner}: {bins}")
+        sentences.append(f"{combiner}: {bins}")
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
@@ -259,7 +260,7 @@ def positive_picture(results: Results, found: Verdict) -> Picture:
         ax.set(xlim=(0, largest * 1.03 or 1), ylim=(0, largest * 1.03 or 1))
         ax.legend()
 
-    return drawn(f"Can P({name}) be believed?", f"{'. '.join(said)}.", draw)
+    return drawn(f"Can P({name}) be believed?", f"{'. '.join(sentences)}.", draw)
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
@@ -319,21 +320,21 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
         StrengthDisplay(STRENGTHS, lines, measure=measure, reference=always).plot(ax)
         ax.legend()
 
-    said = [f"{name} {', '.join(_share(v) for v in values)}" for name, values in lines.items()]
-    said += [f"{name} {_share(value)}" for name, value in (always or {}).items()]
-    return drawn(title, f"For s = {_listed(STRENGTHS)}: {'; '.join(said)}.", draw)
+    sentences = [f"{name} {', '.join(_share(v) for v in values)}" for name, values in lines.items()]
+    sentences += [f"{name} {_share(value)}" for name, value in (always or {}).items()]
+    return drawn(title, f"For s = {_listed(STRENGTHS)}: {'; '.join(sentences)}.", draw)
 
 
 def _set_sizes(title: str, shares) -> Picture:
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)
 
-    said = [
+    sentences = [
         f"{k} {'class' if k == 1 else 'classes'} {', '.join(_share(v) for v in column)}"
         for k, column in enumerate(shares.T, start=1)
         if column.any()
     ]
-    return drawn(title, f"Share of instances for s = {_listed(STRENGTHS)}: {'; '.join(said)}.", draw)
+    return drawn(title, f"Share of instances for s = {_listed(STRENGTHS)}: {'; '.join(sentences)}.", draw)
 
 
 def interval_pictures(results: Results, records: Any) -> list[Picture]:
@@ -361,11 +362,11 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
         ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name if len(classes) == 2 else 'that class'}")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
 
-    said = "; ".join(
+    sentence = "; ".join(
         f"{p:.2f} [{low:.2f}, {high:.2f}] came true in {share:.2f} of {n:.0f}"
         for n, share, p, low, high in zip(*bins.values(), strict=True)
     )
-    return drawn(title, f"Mean probability and interval of each bin: {said}.", draw)
+    return drawn(title, f"Mean probability and interval of each bin: {sentence}.", draw)
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
@@ -381,11 +382,11 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
         ax.set_ylim(bottom=0)
         ax.legend()
 
-    said = "; ".join(
+    sentence = "; ".join(
         f"{size}: {middle:.3f} [{low:.3f}, {high:.3f}]"
         for size, middle, low, high in zip(leaf_sizes, mean, lower, upper, strict=True)
     )
-    return drawn(title, f"By leaf size, the mean class frequency's score and the range: {said}.", draw)
+    return drawn(title, f"By leaf size, the mean class frequency's score and the range: {sentence}.", draw)
 
 
 def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:

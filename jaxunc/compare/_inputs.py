@@ -121,13 +121,19 @@ def study_table(
     table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
-    y, labels, taken, said = _numbers(column, path, numbers) or (*_classes(column), _taken_for_classes(column), ())
+    y, labels, how_taken, remarks = _numbers(column, path, numbers) or (
+        *_classes(column),
+        _taken_for_classes(column),
+        (),
+    )
     features = frame.drop(columns=str(target))
     features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
-    table = Table(Path(path).name, X, y, labels, (*left, *notes, *said), (), nominal, tuple(values), features, taken)
+    table = Table(
+        Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, how_taken
+    )
     leaks = find_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
     return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
@@ -155,30 +161,30 @@ def _is_of_numbers(column: pd.Series) -> bool:
 
 
 def _numbers(
-    column: pd.Series, path: str | Path, asked: bool | None
+    column: pd.Series, path: str | Path, wants_numbers: bool | None
 ) -> tuple[np.ndarray, tuple[str, ...], str, tuple[str, ...]] | None:
     """Return targets that are numbers, no labels, what is said of them, and notes; None for classes."""
     target = column.name
-    if asked and not _is_of_numbers(column):
+    if wants_numbers and not _is_of_numbers(column):
         raise ValueError(
             f"--laws compares laws of numbers, and --target={target!r} holds {column.dtype}; leave --laws out for "
             "classes, or write numbers plainly (1234.5)."
         )
-    if asked is None and not _is_of_numbers(column):
+    if wants_numbers is None and not _is_of_numbers(column):
         refuse_numbers_as_text(column, path, "--combiners")
-    if asked is False or not _is_of_numbers(column):
+    if wants_numbers is False or not _is_of_numbers(column):
         return None
     y = column.to_numpy(np.float64)
-    if not asked and not is_quantity(y):
+    if not wants_numbers and not is_quantity(y):
         return None
-    said = f"{target!r} is taken for a number, of {len(np.unique(y))} different values"
-    said += "" if asked else "; --combiners takes it for classes"
+    remark = f"{target!r} is taken for a number, of {len(np.unique(y))} different values"
+    remark += "" if wants_numbers else "; --combiners takes it for classes"
     spread, notes = float(np.std(y)), ()
     # Differences below 1e-6 count as ties, whatever the units.
     if not 1e-2 <= spread < 1e7:
         unit = 10.0 ** np.floor(np.log10(spread))
         y, notes = y / unit, (f"{target!r} is counted in units of {unit:g}.",)
-    return y, (), said, notes
+    return y, (), remark, notes
 
 
 def _taken_for_classes(column: pd.Series) -> str:
@@ -244,9 +250,10 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
         n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
         notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
     if copies := _copies(values):
-        said = ", ".join(f"{copy!r} = {first!r}" for copy, first in copies[:5])
+        remarks = ", ".join(f"{copy!r} = {first!r}" for copy, first in copies[:5])
         notes.append(
-            f"Identical columns ({said}{f' and {len(copies) - 5} more' * (len(copies) > 5)}): kept, though trees that "
+            f"Identical columns ({remarks}{f' and {len(copies) - 5} more' * (len(copies) > 5)}): kept, though "
+            "trees that "
             "draw features at random see them more often."
         )
     return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
@@ -429,27 +436,27 @@ def read_given_model(
             f"--model={str(path)!r} takes raw columns through a pipeline, and compare reads what comes to its forest: "
             "jaxunc.save(path, model.bound_), and as DATA the rows that the steps before the forest make."
         )
-    found = answering(loaded)
+    bound = answering(loaded)
     if target is None:
         raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
-    if not isinstance(found, AdditiveTrees | BoundForest):
-        raise ValueError(f"--model={str(path)!r} holds a {type(found).__name__}; pass a classifier of trees.")
-    trees = found.trees if isinstance(found, AdditiveTrees) else found.forest.trees
-    if not isinstance(found.blank_answer(), Answer):
+    if not isinstance(bound, AdditiveTrees | BoundForest):
+        raise ValueError(f"--model={str(path)!r} holds a {type(bound).__name__}; pass a classifier of trees.")
+    trees = bound.trees if isinstance(bound, AdditiveTrees) else bound.forest.trees
+    if not isinstance(bound.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
-    labels = tuple(map(_label, found.class_labels or ()))
+    labels = tuple(map(_label, bound.class_labels or ()))
     check_text([data_file(data)], notation)
     X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
     table = Table(Path(data).name, X, y, labels, notes, frame=rows)
-    boosted = isinstance(found, AdditiveTrees) and not found.is_forest
+    boosted = isinstance(bound, AdditiveTrees) and not bound.is_forest
     about = {
         "name": Path(path).name,
         "n_trees": trees.n_trees,
         "boosted": boosted,
         "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
     }
-    trees, own = _of_codes(found)
-    return table, GivenModel(trees, own, about)
+    trees, model = _of_codes(bound)
+    return table, GivenModel(trees, model, about)
 
 
 def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
@@ -459,7 +466,7 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
         trees = dataclasses.replace(model.forest.trees, columns=columns)
         return trees, bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
     trees = dataclasses.replace(model.trees, columns=columns)
-    return trees, eqx.tree_at(lambda one: one.trees, model, trees)
+    return trees, eqx.tree_at(lambda part: part.trees, model, trees)
 
 
 def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
@@ -471,30 +478,30 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
     values = [
-        encode_arrow(one.features, columns, one.where, are_cells=one.are_cells, first=one.first).values
-        for one in chunks
+        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first).values
+        for chunk in chunks
     ]
-    given = [label for one in chunks for label in _targets(one)]
-    known = np.array([label is not None for label in given])
+    labels_read = [label for chunk in chunks for label in _targets(chunk)]
+    has_label = np.array([label is not None for label in labels_read])
     place = {label: c for c, label in enumerate(labels)}
-    if odd := next((label for label in given if label is not None and label not in place), None):
+    if odd := next((label for label in labels_read if label is not None and label not in place), None):
         raise ValueError(
             f"--target={target!r} of {path} holds {odd!r}, and the model's classes are {', '.join(labels[:10])}. Files "
             "of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order of "
             "training: write these numbers into the column."
         )
-    if not known.any():
-        raise ValueError(f"--target={target!r} is missing in all {len(given)} rows; choose another column.")
-    X = np.concatenate([np.asarray(one) for one in values])[known]
-    y = np.array([place[label] for label in given if label is not None], np.int64)
-    left = int(np.sum(~known))
-    rows = pd.DataFrame(index=np.flatnonzero(known) + 1)
-    return X, y, rows, (f"{left} of {len(given)} rows have no {target!r} and are left out.",) * (left > 0)
+    if not has_label.any():
+        raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
+    X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
+    y = np.array([place[label] for label in labels_read if label is not None], np.int64)
+    left = int(np.sum(~has_label))
+    rows = pd.DataFrame(index=np.flatnonzero(has_label) + 1)
+    return X, y, rows, (f"{left} of {len(labels_read)} rows have no {target!r} and are left out.",) * (left > 0)
 
 
 def _targets(chunk: DataChunk) -> list[str | None]:
     column = chunk.kept.column(0).to_pylist()
-    return [None if one is None or one != one or one == "" else _label(one) for one in column]
+    return [None if value is None or value != value or value == "" else _label(value) for value in column]
 
 
 def _label(value: Any) -> str:

@@ -56,38 +56,38 @@ class NumberOutcome(NamedTuple):
 def evaluate_laws(
     forest: Any,
     laws: Sequence[str],
-    known: tuple[Float[np.ndarray, "train features"], Float[np.ndarray, "train"], Int[np.ndarray, "train"]],
+    training_rows: tuple[Float[np.ndarray, "train features"], Float[np.ndarray, "train"], Int[np.ndarray, "train"]],
     X: Float[np.ndarray, "instances features"],
     y: Float[np.ndarray, "instances"],
 ) -> NumberOutcome:
-    """Evaluate laws, by name, of a forest with bags that was grown on what is ``known``: rows, targets, and groups.
+    """Evaluate laws, by name, of a forest with bags that was grown on ``training_rows``: rows, targets, and groups.
 
     Raises a ValueError where too few rows are out of bag for the ends of a conformal interval.
     """
-    X_known, y_known, groups = known
-    models, found, seconds = {}, {}, {}
+    X_known, y_known, groups = training_rows
+    models, quantiles, seconds = {}, {}, {}
     # The residuals' law always: it refuses what has no row out of bag, and others read its moments.
     for law in dict.fromkeys(["residuals", *(law for law in laws if law not in (PLAIN, TREES))]):
         start = time.perf_counter()
         models[law] = UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X_known, y_known, groups=groups)
-        found[law] = models[law].predict(X, quantiles=LEVELS)
+        quantiles[law] = models[law].predict(X, quantiles=LEVELS)
         seconds[law] = time.perf_counter() - start
     read = models["residuals"].moments_
     start = time.perf_counter()
-    own = read.answer(X)
-    found[TREES] = own.mean[:, None] + np.sqrt(own.epistemic)[:, None] * scipy.stats.norm.ppf(LEVELS)
+    moments = read.answer(X)
+    quantiles[TREES] = moments.mean[:, None] + np.sqrt(moments.epistemic)[:, None] * scipy.stats.norm.ppf(LEVELS)
     seconds[TREES] = time.perf_counter() - start
     start = time.perf_counter()
     unseen = oob_mask(forest, len(y_known), groups=groups)
     some = unseen.any(axis=1)
     apart = y_known[some] - read.answer(X_known[some], tree_mask=unseen[some]).mean
-    found[PLAIN] = own.mean[:, None] + np.quantile(apart, LEVELS)
+    quantiles[PLAIN] = moments.mean[:, None] + np.quantile(apart, LEVELS)
     seconds[PLAIN] = time.perf_counter() - start
-    found[BASE_RATES], seconds[BASE_RATES] = np.tile(np.quantile(y_known, LEVELS), (len(y), 1)), 0.0
+    quantiles[BASE_RATES], seconds[BASE_RATES] = np.tile(np.quantile(y_known, LEVELS), (len(y), 1)), 0.0
     # Quantiles that rounding alone puts out of order are none that cross.
-    kept = {law: np.maximum.accumulate(found[law], axis=1) for law in (*laws, BASE_RATES)}
+    kept = {law: np.maximum.accumulate(quantiles[law], axis=1) for law in (*laws, BASE_RATES)}
     fifth = np.empty(len(y), int)
-    fifth[np.argsort(own.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
+    fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
     rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
     counted = {law: np.bincount(fifth[_held(of, y)], minlength=N_FIFTHS).tolist() for law, of in kept.items()}
     return NumberOutcome(

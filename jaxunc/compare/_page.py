@@ -85,12 +85,12 @@ def page(results: Results) -> str:
     n_folds = results.settings.n_folds
     of_laws = results.settings.numbers
     rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in ranked_measures(records)}
-    found = verdict(results, records)
-    names = highlighted(results, rankings, found.leader)
+    judgement = verdict(results, records)
+    names = highlighted(results, rankings, judgement.leader)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
         "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
-        "laws": law_pictures(results, found) if of_laws else [],
+        "laws": law_pictures(results, judgement) if of_laws else [],
     }
     if not of_laws:
         figures |= {
@@ -115,18 +115,18 @@ def page(results: Results) -> str:
         notes=[note for note in data_notes(results) if not note.startswith("Warning")],
         warnings=results.about["data"]["warnings"],
         run_line=run_line(results),
-        decision=decision(results, found),
-        further=further(results, found),
-        short=_short_rows(found),
-        short_titles=[title(m) + arrow(found, m) for m in shown_measures(found)],
-        tops=_top_rows(results, found) if is_binary(results) else [],
-        top_names=_top_names(found),
+        decision=decision(results, judgement),
+        further=further(results, judgement),
+        short=_short_rows(judgement),
+        short_titles=[title(m) + arrow(judgement, m) for m in shown_measures(judgement)],
+        tops=_top_rows(results, judgement) if is_binary(results) else [],
+        top_names=_top_names(judgement),
         rates=shares(results),
         rare=RARE,
-        positive_picture=positive_picture(results, found) if is_binary(results) else None,
-        doubtful=[] if of_laws else _doubtful_rows(results, found),
-        noun=found.noun,
-        is_none=found.is_none,
+        positive_picture=positive_picture(results, judgement) if is_binary(results) else None,
+        doubtful=[] if of_laws else _doubtful_rows(results, judgement),
+        noun=judgement.noun,
+        is_none=judgement.is_none,
         base_rates=BASE_RATES,
         unsupported=unsupported(results, records),
         measures=[(TITLES[name], _larger(name)) for name in _measures(records)],
@@ -137,25 +137,25 @@ def page(results: Results) -> str:
         poll_titles=POLL_TITLES.values(),
         poll_confidence=CONFIDENCE,
         figures=figures,
-        contents=_contents(results, found, figures),
+        contents=_contents(results, judgement, figures),
         rank_rows=RANK_ROWS,
-        meanings={name: meaning(found, name) for name in results.about["combiners"]},
+        meanings={name: meaning(judgement, name) for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
-        baseline=found.base if of_laws else BASELINE if BASELINE in results.about["combiners"] else None,
+        baseline=judgement.base if of_laws else BASELINE if BASELINE in results.about["combiners"] else None,
     )
 
 
-def _contents(results: Results, found: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
+def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
     """Return the places of the page that it has, in their order, and what stands there."""
     of_classes = not results.settings.numbers
     places = {
         "laws": "" if of_classes else "Do the intervals keep their word?",
         "finding": f"Finding {results.settings.positive}" if is_binary(results) else "",
-        "doubtful": "The most doubtful rows" if of_classes and _doubtful_rows(results, found) else "",
+        "doubtful": "The most doubtful rows" if of_classes and _doubtful_rows(results, verdict) else "",
         "limits": "What the numbers do not say",
         "run": "How it was run",
-        "all": f"All {found.noun}s",
+        "all": f"All {verdict.noun}s",
         "ranks": "Ranks" if figures["ranks"] else "",
         "leaf-sizes": "Leaf sizes" if figures["leaf_sizes"] else "",
         "trust": "Can the answers be trusted?" if of_classes else "",
@@ -194,40 +194,40 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
     return tables
 
 
-def _short_rows(found: Verdict) -> list[dict[str, Any]]:
+def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
     """Return a row for the leader, what ties with it, the default and the base rates; marked: what tests tell apart."""
     rows = []
-    for name in shown_rows(found):
-        told = {m: 0 if name == BASE_RATES else found.differs(m, name, found.base) for m in shown_measures(found)}
+    for name in shown_rows(verdict):
+        told = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in shown_measures(verdict)}
         cells = [
-            {"value": shown_value(m, found.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
+            {"value": shown_value(m, verdict.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
             for m, sign in told.items()
         ]
-        on = forest_name(*found.grown[name]) if found.grown.get(name, ("", 0))[1] else ""
-        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(found, name)})
+        on = forest_name(*verdict.grown[name]) if verdict.grown.get(name, ("", 0))[1] else ""
+        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(verdict, name)})
     return rows
 
 
-def _top_names(found: Verdict) -> list[str]:
-    return list(dict.fromkeys(name for name in (found.leader, found.base) if name is not None))
+def _top_names(verdict: Verdict) -> list[str]:
+    return list(dict.fromkeys(name for name in (verdict.leader, verdict.base) if name is not None))
 
 
-def _top_rows(results: Results, found: Verdict) -> list[dict[str, Any]]:
+def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return a row for each share of the rows called most likely: how many are positive; the leader's lift and gain."""
     base_rate, rows = shares(results)[str(results.settings.positive)], []
     for top in TOPS:
-        share = found.means[f"top_{top}"]
-        told = found.differs(f"top_{top}", found.leader, found.base)
-        cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(found)]
+        share = verdict.means[f"top_{top}"]
+        told = verdict.differs(f"top_{top}", verdict.leader, verdict.base)
+        cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(verdict)]
         cells[0]["mark"] = {1: "better", -1: "worse"}.get(told, "")
-        lift = share[found.leader] / base_rate
+        lift = share[verdict.leader] / base_rate
         rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{min(lift * top / 100, 1):.0%}"})
     return rows
 
 
-def _doubtful_rows(results: Results, found: Verdict) -> list[dict[str, Any]]:
+def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return the rows of the table that are most doubtful on the forest of the default, most doubtful first."""
-    outcomes = outcomes_of(results, *found.grown[found.base or found.leader])[: results.settings.n_folds]
+    outcomes = outcomes_of(results, *verdict.grown[verdict.base or verdict.leader])[: results.settings.n_folds]
     labels = list(results.about["data"]["classes"])
     rows = sorted((row for of in outcomes for row in of.doubtful), key=lambda row: -row["aleatoric"] - row["epistemic"])
     return [

@@ -21,12 +21,12 @@ def data_line(results: Results) -> str:
     """Describe the data and their size."""
     data = results.about["data"]
     sizes = f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}"
-    taken = f"; {data['taken']}" if "taken" in data else ""
+    how_taken = f"; {data['taken']}" if "taken" in data else ""
     if results.settings.numbers:
-        return sizes + taken
+        return sizes + how_taken
     classes = [f"{label} {size}" for label, size in data["classes"].items()]
     more = f" and {len(classes) - 6} more" if len(classes) > 6 else ""
-    return f"{sizes}, {len(classes)} classes ({', '.join(classes[:6])}{more}){taken}"
+    return f"{sizes}, {len(classes)} classes ({', '.join(classes[:6])}{more}){how_taken}"
 
 
 def data_notes(results: Results) -> list[str]:
@@ -110,57 +110,57 @@ def doubt(row: dict[str, Any]) -> str:
 def unsupported(results: Results, records: Any) -> list[str]:
     """Return sentences on what the numbers do not support, and why."""
     settings = results.settings
-    said = _on_given_model(results)
+    sentences = _on_given_model(results)
     nouns = "laws" if settings.numbers else "combiners"
     if settings.numbers:
-        said.append(
+        sentences.append(
             "Coverage is a share of all rows. None of these laws promises it for a row at hand or a group of rows; out "
             "of bag none is proved for all rows, either. For a proof, hold rows out: "
             "`UncertainForestRegressor(law='conformal', counts='held_out')`."
         )
     elif records.groupby(["forest", "leaf_size", "combiner"])["accuracy"].mean().max() >= _PERFECT:
-        said.append(
+        sentences.append(
             "A score is perfect. That is rare but where a copy of the target is among the features: look for one "
             "before you believe it."
         )
-    said.append(
+    sentences.append(
         f"This is one data set. Which of these {nouns} leads elsewhere is another question; the tests here are about "
         "new samples of these data alone."
     )
     n_combiners = len(results.about["combiners"])
     if n_combiners > 2:
-        said.append(
+        sentences.append(
             f"The leader was chosen among {n_combiners} {nouns} by the same numbers that praise it, so its lead is "
             "flattered; to be sure, try it and the runner-up on data that were not used here."
         )
     n_parts = settings.n_repeats * settings.n_folds
-    said.append(
+    sentences.append(
         f"The {n_parts} test parts share training data. The tests correct their variance for it, and with so few parts "
         f"find large differences only: {nouns} that are not told apart may still differ."
     )
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
-        said.append(
+        sentences.append(
             "At leaf size 1 nearly all leaves hold one class, by construction of the trees: there their size says "
             "something, the share of their classes nothing. `--counts oob` and `--counts held_out` count instances "
             "that did not grow the tree."
         )
-    return said
+    return sentences
 
 
 def _on_given_model(results: Results) -> list[str]:
     """Say what a study of a model that came fitted cannot know."""
     if (model := results.about.get("model")) is None:
         return []
-    said = [
+    sentences = [
         f"The model came fitted. If it was fitted to rows of these data, `{OWN}` and all combiners are flattered: "
         "its trees know the labels. Compare on rows that it has not seen."
     ]
     if model["boosted"]:
-        said.append(
+        sentences.append(
             "Boosted trees correct each other, and late ones say little by themselves. Combiners that take each tree "
             "for independent evidence, such as `evidence` and `dempster`, are then surer than they should be."
         )
-    return said
+    return sentences
 
 
 def _sizes(settings: Settings) -> str:

@@ -176,9 +176,9 @@ class Settings:
                     "--counts, --costs and --positive are for classes, and the target is a number, whose laws are "
                     "fitted out of bag; leave them out."
                 )
-        for option, names, known in (("--forests", self.forests, forests), (of_leaves, self.combiners, offered)):
+        for option, names, choices in (("--forests", self.forests, forests), (of_leaves, self.combiners, offered)):
             for name in names if not self.has_model or names is self.combiners else ():
-                check_name(option, name, known)
+                check_name(option, name, choices)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
             raise ValueError("--forests and --leaf-sizes need at least one value each.")
@@ -252,12 +252,12 @@ class Settings:
             for name, combiner in COMPARED_COMBINERS.items()
             if not combiner.own and (learns or not combiner.learns)
         )
-        own = tuple(
+        of_model = tuple(
             name
             for name, combiner in COMPARED_COMBINERS.items()
             if combiner.own and self.is_given and name not in self.combiners
         )
-        chosen = (*(self.combiners or every), *own)
+        chosen = (*(self.combiners or every), *of_model)
         suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(

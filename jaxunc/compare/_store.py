@@ -173,10 +173,10 @@ class Store:
             entries = document.pop("forests")
         self._check_same(document, RESULTS)  # before the entries: an older format lacks some parts
         with self._refused():
-            found = dict(self._parsed(entry) for entry in entries)
-        if set(found) != set(self._cells):
+            outcomes = dict(self._parsed(entry) for entry in entries)
+        if set(outcomes) != set(self._cells):
             raise ValueError(f"--report={str(self.folder)!r}: its {RESULTS} lacks forests. Move the file away.")
-        return found
+        return outcomes
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
@@ -233,14 +233,15 @@ class Store:
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
 
-    def _check_same(self, found: dict[str, Any], file: str) -> None:
-        differences = [(name, found.get(name), expected) for name, expected in self.about.items()]
+    def _check_same(self, document: dict[str, Any], file: str) -> None:
+        differences = [(name, document.get(name), expected) for name, expected in self.about.items()]
         differences = [entry for entry in differences if entry[1] != entry[2]]
         if not differences:
             return
-        said = "; ".join(_difference(*entry) for entry in differences)
+        differences_told = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
-            f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
+            f"--report={str(self.folder)!r} holds another run ({file}): {differences_told}. Choose another "
+            "folder, or take away "
             "that file to begin anew."
         )
 
@@ -286,13 +287,13 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _difference(name: str, found: Any, expected: Any) -> str:
+def _difference(name: str, kept_value: Any, expected: Any) -> str:
     """Say how a part of two runs differs; of several values the first."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
-        name, found, expected = f"{name}.{key}", found.get(key), expected.get(key)
+    if isinstance(kept_value, dict) and isinstance(expected, dict):
+        key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
+        name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)
     shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."
-    return f"{name} was {shorten(found)}, is now {shorten(expected)}"
+    return f"{name} was {shorten(kept_value)}, is now {shorten(expected)}"
 
 
 def _make_writable(folder: Path) -> None:

@@ -102,7 +102,7 @@ def run(
     console = Console(stderr=True)
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
     hidden = quiet or not console.is_terminal
-    said = _Progress(settings.n_forests - len(outcomes), silent=quiet, lines=not console.is_terminal)
+    progress = _Progress(settings.n_forests - len(outcomes), silent=quiet, lines=not console.is_terminal)
     with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("compiling", total=settings.n_forests, completed=len(outcomes))
         for cell, outcome in study(table, settings, tuple(outcomes), given):
@@ -111,7 +111,7 @@ def run(
             else:
                 store.add(cell, outcome)
             bar.update(task, advance=1, description=forest_name(cell.forest, cell.leaf_size))
-            said.done()
+            progress.done()
     return Results(describe(table, settings, given), outcomes) if store is None else store.finish()
 
 
@@ -160,8 +160,8 @@ def study(
     splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
     groups = apart if together is None else together
     positive = positive_class(table, settings.positive)
-    asked: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
-    asked["costs"] = None if settings.costs is None else np.asarray(settings.costs)
+    settings_of_classes: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
+    settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
         i = cell.repeat * settings.n_folds + cell.fold
@@ -173,8 +173,10 @@ def study(
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if settings.numbers:
             model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + i)
-            known = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
-            return cell, evaluate_laws(model.fit(*known[:2]), combiners, known, read(test), table.y[test])
+            training_rows = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
+            return cell, evaluate_laws(
+                model.fit(*training_rows[:2]), combiners, training_rows, read(test), table.y[test]
+            )
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         elif isinstance(given, RefittedModel):
@@ -187,7 +189,7 @@ def study(
         learned = learn(learning, model, forest, X, table.y[train], groups[train])
         if isinstance(given, GivenModel):
             learned |= given.answers(X, table.y[train])
-        outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **asked)
+        outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **settings_of_classes)
         columns = _telling_columns(forest, table, names)
         doubtful = [_as_in_file(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
         return cell, outcome._replace(doubtful=doubtful)
@@ -211,8 +213,13 @@ def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> li
     order = np.argsort(-np.bincount(roots[roots >= 0], minlength=len(names)), kind="stable")
     # A transformer's column is named after a raw one: num__age, cat__colour_red.
     tails = [names[i].rpartition("__")[2] if names[i] not in raw else names[i] for i in order[:9] if i < len(names)]
-    found = [one for tail in tails for one in raw if one == tail or (tail not in raw and tail.startswith(one + "_"))]
-    return list(dict.fromkeys(found))[:3]
+    tested = [
+        raw_name
+        for tail in tails
+        for raw_name in raw
+        if raw_name == tail or (tail not in raw and tail.startswith(raw_name + "_"))
+    ]
+    return list(dict.fromkeys(tested))[:3]
 
 
 def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
@@ -317,25 +324,25 @@ def _pool(rows: OobDataset) -> Answers:
 
 def _calibrated(rows: OobDataset) -> Answers:
     """Return the calibrated mean with the least loss out of bag."""
-    fits = [fit_combiner(one, rows) for one in default_candidates(rows)["calibrated mean"]]
+    fits = [fit_combiner(candidate, rows) for candidate in default_candidates(rows)["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
 def _isotonic(rows: OobDataset) -> Answers:
     """Calibrate each class against the rest by isotonic regression, clipped to 1/(n + 2) where that is too sure."""
-    own, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    shares_oob, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [
-        IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
-        for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])
+        IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)
+        for c in range(1 if shares_oob.shape[1] == 2 else 0, shares_oob.shape[1])
     ]
     mean = rows.bind(Mean())
 
     def answer(X: np.ndarray) -> Answer:
-        given = np.asarray(mean.probability(X))
-        first = given.shape[1] - len(fits)
-        columns = [np.clip(fit.predict(given[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
+        probability = np.asarray(mean.probability(X))
+        first = probability.shape[1] - len(fits)
+        columns = [np.clip(fit.predict(probability[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
         columns = [1 - columns[0], columns[0]] if first else columns
-        shares: Any = np.stack(columns, axis=1).astype(given.dtype)
+        shares: Any = np.stack(columns, axis=1).astype(probability.dtype)
         shares /= shares.sum(axis=1, keepdims=True)
         logs: Any = np.log(shares)
         return Answer(logs, None, shares, logs)

@@ -184,7 +184,7 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
     """Return {`BRIER_RANGE`: the mean over test folds for each leaf size}."""
     folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
-    return {name: [float(np.mean([found[name] for found in of])) for of in folds] for name in BRIER_RANGE}
+    return {name: [float(np.mean([ranges[name] for ranges in of])) for of in folds] for name in BRIER_RANGE}
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:

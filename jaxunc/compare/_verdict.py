@@ -46,12 +46,12 @@ class Verdict(NamedTuple):
     decided_by: str
     """The measure that chose the leader."""
 
-    def differs(self, measure: str, one: str, other: str | None) -> int:
+    def differs(self, measure: str, name: str, other: str | None) -> int:
         """Return 1 if tests tell that one is better than another, -1 if worse, 0 if they do not tell."""
-        p = self.p_values.get((measure, one, str(other)), self.p_values.get((measure, str(other), one), 1.0))
+        p = self.p_values.get((measure, name, str(other)), self.p_values.get((measure, str(other), name), 1.0))
         if p >= _LEVEL:
             return 0
-        lead = self.means.at[one, measure] - self.means.at[other, measure]
+        lead = self.means.at[name, measure] - self.means.at[other, measure]
         return 1 if (lead > 0) == self.larger[measure] else -1
 
     @property
@@ -135,34 +135,34 @@ def verdict(results: Results, records: Any) -> Verdict:
         # The default first: among equals it stays.
         names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
         start = Verdict(base, names[0], means, grown, {}, larger, by)
-        found = first = _compared(results, values, start)
-        if base is not None and found.differs(by, names[0], base) != 1:
-            better = [name for name in names if found.differs(by, name, base) == 1]
-            found = _compared(results, values, start._replace(leader=(better or [base])[0]))
-            if found.differs(by, found.leader, base) != 1:
-                found = _compared(results, values, start._replace(leader=base))
-        if base is None or not found.keeps:
-            return found
+        candidate = first = _compared(results, values, start)
+        if base is not None and candidate.differs(by, names[0], base) != 1:
+            better = [name for name in names if candidate.differs(by, name, base) == 1]
+            candidate = _compared(results, values, start._replace(leader=(better or [base])[0]))
+            if candidate.differs(by, candidate.leader, base) != 1:
+                candidate = _compared(results, values, start._replace(leader=base))
+        if base is None or not candidate.keeps:
+            return candidate
         if by == main:
             # Where the default is no better than the base rates, what is better than these is worth more.
-            if not found.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
+            if not candidate.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
                 return first
-            kept = found
+            kept = candidate
     return kept
 
 
-def _compared(results: Results, values: dict[str, pd.DataFrame], found: Verdict) -> Verdict:
+def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
     """Return a verdict with the tests of its leader and of the default."""
     p_values = {}
     for measure, of in values.items():
-        if found.larger[measure] is None:
+        if verdict.larger[measure] is None:
             continue
-        against = dict.fromkeys(name for name in (found.base, found.leader) if name is not None)
-        pairs = [(name, other) for other in against for name in of if name not in (other, found.base)]
-        split = [(of[one] - of[other]).round(DECIMALS).to_numpy() for one, other in pairs]
+        against = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
+        pairs = [(name, other) for other in against for name in of if name not in (other, verdict.base)]
+        split = [(of[compared] - of[other]).round(DECIMALS).to_numpy() for compared, other in pairs]
         tests = [float(corrected_t_test(d, test_share=1 / results.settings.n_folds).p_value) for d in split]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
-    return found._replace(p_values=p_values)
+    return verdict._replace(p_values=p_values)
 
 
 def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
@@ -187,13 +187,13 @@ def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.D
 def _of_base_rates(results: Results) -> dict[str, float]:
     """Return the measures of the classes' shares, as probabilities for every row."""
     p = np.array(list(shares(results).values()))
-    found = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
+    measures = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
     if is_binary(results):
-        found |= {"brier": float(p[0] * p[1]), **dict.fromkeys(["average_precision", *_tops()], _share(results))}
+        measures |= {"brier": float(p[0] * p[1]), **dict.fromkeys(["average_precision", *_tops()], _share(results))}
     if results.settings.costs is not None:
         costs = np.asarray(results.settings.costs)
-        found["cost"] = float((p @ costs)[least_cost(p[None], costs)[0]])
-    return found
+        measures["cost"] = float((p @ costs)[least_cost(p[None], costs)[0]])
+    return measures
 
 
 def _tops() -> list[str]:
@@ -210,57 +210,62 @@ def top_for(results: Results) -> int:
     return min(TOPS, key=lambda top: abs(np.log(100 * _share(results) / top)))
 
 
-def decision(results: Results, found: Verdict) -> str:
+def decision(results: Results, verdict: Verdict) -> str:
     """Return the sentence that decides; names of combiners stand between backticks, classes between asterisks."""
-    if len(found.grown) == 1:
-        return f"Nothing to decide: `{found.leader}` alone was run."
-    if found.noun == "law":
-        return _decision_on_laws(results, found)
-    rates, by, loss = BASE_RATES, found.decided_by, found.means["log_loss"]
-    if found.is_none:
+    if len(verdict.grown) == 1:
+        return f"Nothing to decide: `{verdict.leader}` alone was run."
+    if verdict.noun == "law":
+        return _decision_on_laws(results, verdict)
+    rates, by, loss = BASE_RATES, verdict.decided_by, verdict.means["log_loss"]
+    if verdict.is_none:
         return _use_none(results, "probabilities", "the base rates alone, log loss", loss, number)
-    whose = "the model's own" if found.base == OWN else "the forest's"
-    if found.base is None:
+    whose = "the model's own" if verdict.base == OWN else "the forest's"
+    if verdict.base is None:
         first = (
-            f"Of these take {_named(found)}: its probabilities have the least log loss, {number(loss[found.leader])}"
+            f"Of these take {_named(verdict)}: its probabilities have the least log loss, "
+            f"{number(loss[verdict.leader])}"
         )
-        return f"{first}, on rows that it had not seen{_accuracy(results, found)}."
-    if found.keeps:
-        rival = loss.drop([rates, found.base]).idxmin()
-        on = forest_name(*found.grown[found.base]) if found.grown[found.base][1] else ""
+        return f"{first}, on rows that it had not seen{_accuracy(results, verdict)}."
+    if verdict.keeps:
+        rival = loss.drop([rates, verdict.base]).idxmin()
+        on = forest_name(*verdict.grown[verdict.base]) if verdict.grown[verdict.base][1] else ""
         kept = (
-            "the model's own probabilities" if found.base == OWN else f"the mean (`{found.base}`{', ' * bool(on)}{on})"
+            "the model's own probabilities"
+            if verdict.base == OWN
+            else f"the mean (`{verdict.base}`{', ' * bool(on)}{on})"
         )
-        nothing = "no probabilities are" if found.by_others else "nothing is"
-        chance = ", which may be chance" if loss[rival] < loss[found.base] else ""
+        nothing = "no probabilities are" if verdict.by_others else "nothing is"
+        chance = ", which may be chance" if loss[rival] < loss[verdict.base] else ""
         return (
-            f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[found.base])}; "
-            f"`{rival}` has {number(loss[rival])}{chance}{_accuracy(results, found)}."
+            f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[verdict.base])}; "
+            f"`{rival}` has {number(loss[rival])}{chance}{_accuracy(results, verdict)}."
         )
     if by == "cost":
-        one, other = (_cost(found.means.at[name, "cost"]) for name in (found.leader, found.base))
+        cost_here, cost_there = (_cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base))
         first = (
-            f"Use {_named(found)}: decisions by its probabilities cost less than by {whose}, {one} against {other} for "
+            f"Use {_named(verdict)}: decisions by its probabilities cost less than by {whose}, {cost_here} "
+            f"against {cost_there} for "
             "100 rows that it had not seen"
         )
-    elif not found.differs(by, found.leader, found.base):
+    elif not verdict.differs(by, verdict.leader, verdict.base):
         first = (
-            f"Use {_named(found)}: its probabilities are better than the base rates, log loss "
-            f"{_pair(loss[found.leader], loss[rates])} on rows that it had not seen; {whose} "
-            f"({number(loss[found.base])}) are not, though tests do not tell these from its own"
+            f"Use {_named(verdict)}: its probabilities are better than the base rates, log loss "
+            f"{_pair(loss[verdict.leader], loss[rates])} on rows that it had not seen; {whose} "
+            f"({number(loss[verdict.base])}) are not, though tests do not tell these from its own"
         )
     elif by == "brier":
         first = (
-            f"Use {_named(found)}: its probabilities are better than {whose} by Brier score, "
-            f"{_pair(found.means.at[found.leader, by], found.means.at[found.base, by])} on rows that it had not seen; "
-            f"by log loss they are not told apart ({_pair(loss[found.leader], loss[found.base])})"
+            f"Use {_named(verdict)}: its probabilities are better than {whose} by Brier score, "
+            f"{_pair(verdict.means.at[verdict.leader, by], verdict.means.at[verdict.base, by])} on rows that it "
+            "had not seen; "
+            f"by log loss they are not told apart ({_pair(loss[verdict.leader], loss[verdict.base])})"
         )
     else:
         first = (
-            f"Use {_named(found)}: its probabilities are better than {whose}, log loss "
-            f"{_pair(loss[found.leader], loss[found.base])} on rows that it had not seen"
+            f"Use {_named(verdict)}: its probabilities are better than {whose}, log loss "
+            f"{_pair(loss[verdict.leader], loss[verdict.base])} on rows that it had not seen"
         )
-    return f"{first}{_at_the_top(results, found)}{_accuracy(results, found)}."
+    return f"{first}{_at_the_top(results, verdict)}{_accuracy(results, verdict)}."
 
 
 def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callable[[float], str]) -> str:
@@ -278,156 +283,164 @@ def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callab
     )
 
 
-def _decision_on_laws(results: Results, found: Verdict) -> str:
-    by, means, leader, base = found.decided_by, found.means, found.leader, found.base
+def _decision_on_laws(results: Results, verdict: Verdict) -> str:
+    by, means, leader, base = verdict.decided_by, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
-    said = lambda name, m="interval_score": shown_value(m, means.at[name, m])
+    value_of = lambda name, m="interval_score": shown_value(m, means.at[name, m])
     held = (
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
     )
-    if found.is_none:
+    if verdict.is_none:
         shown = partial(shown_value, "interval_score")
         than = "the target's own quantiles, interval score"
         return _use_none(results, "90% intervals", than, means["interval_score"], shown)
     if base is None:
         return (
-            f"Of these take {_named(found)}: its 90% intervals have the least interval score, {said(leader)}, on rows "
+            f"Of these take {_named(verdict)}: its 90% intervals have the least interval score, "
+            f"{value_of(leader)}, on rows "
             f"that it had not seen{held}."
         )
-    if found.keeps:
+    if verdict.keeps:
         rival = loss.drop(base).idxmin()
-        nothing = "no 90% intervals are" if found.by_others else "nothing is"
+        nothing = "no 90% intervals are" if verdict.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*found.grown[base])}): {nothing} better, as far as "
-            f"tests tell: interval score {said(base)}; `{rival}` has {said(rival)}{chance}{held}."
+            f"Keep residuals of one width (`{base}`, {forest_name(*verdict.grown[base])}): {nothing} better, as far as "
+            f"tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}{held}."
         )
     if by == "pinball_loss":
         return (
-            f"Use {_named(found)}: its quantiles are better than those of residuals of one width, pinball loss "
-            f"{said(leader, by)} against {said(base, by)} on rows that it had not seen; by interval score they are not "
-            f"told apart ({said(leader)} against {said(base)}){held}."
+            f"Use {_named(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
+            f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
+            "they are not "
+            f"told apart ({value_of(leader)} against {value_of(base)}){held}."
         )
-    if not found.differs(by, leader, base):
+    if not verdict.differs(by, leader, base):
         return (
-            f"Use {_named(found)}: its 90% intervals are better than the target's own quantiles, interval score "
-            f"{said(leader)} against {said(BASE_RATES)} on rows that it had not seen; those of one width "
-            f"({said(base)}) are not, though tests do not tell these from its own{held}."
+            f"Use {_named(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
+            f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
+            f"({value_of(base)}) are not, though tests do not tell these from its own{held}."
         )
     return (
-        f"Use {_named(found)}: its 90% intervals are better than those of one width, interval score {said(leader)} "
-        f"against {said(base)} on rows that it had not seen{held}."
+        f"Use {_named(verdict)}: its 90% intervals are better than those of one width, interval score "
+        f"{value_of(leader)} "
+        f"against {value_of(base)} on rows that it had not seen{held}."
     )
 
 
-def _named(found: Verdict) -> str:
-    return f"`{found.leader}`{_where(found, found.leader)}"
+def _named(verdict: Verdict) -> str:
+    return f"`{verdict.leader}`{_where(verdict, verdict.leader)}"
 
 
-def _where(found: Verdict, name: str) -> str:
+def _where(verdict: Verdict, name: str) -> str:
     """Say on which forest, if there was a choice."""
-    return f" ({forest_name(*found.grown[name])})" if found.grown[name][1] else ""
+    return f" ({forest_name(*verdict.grown[name])})" if verdict.grown[name][1] else ""
 
 
-def _at_the_top(results: Results, found: Verdict) -> str:
+def _at_the_top(results: Results, verdict: Verdict) -> str:
     """Say how many of 100 rows that are called most likely are of a rare class."""
     if not is_binary(results) or (share := _share(results)) >= RARE:
         return ""
     top = f"top_{top_for(results)}"
-    one, other = (100 * found.means.at[name, top] for name in (found.leader, found.base))
+    hits_here, hits_there = (100 * verdict.means.at[name, top] for name in (verdict.leader, verdict.base))
     positive, per_cent = results.settings.positive, top_for(results)
-    said = f"; of 100 rows called most likely (the top {per_cent}%), {one:.0f} are *{positive}*"
-    if found.differs(top, found.leader, found.base):
-        return f"{said} instead of {other:.0f}"
-    by_default = f"{other:.0f} by {'the model' if found.base == OWN else 'the mean'}, which is not told apart"
-    return f"{said} ({by_default}; of all rows {100 * share:.1f})"
+    sentence = f"; of 100 rows called most likely (the top {per_cent}%), {hits_here:.0f} are *{positive}*"
+    if verdict.differs(top, verdict.leader, verdict.base):
+        return f"{sentence} instead of {hits_there:.0f}"
+    by_default = f"{hits_there:.0f} by {'the model' if verdict.base == OWN else 'the mean'}, which is not told apart"
+    return f"{sentence} ({by_default}; of all rows {100 * share:.1f})"
 
 
-def _accuracy(results: Results, found: Verdict) -> str:
+def _accuracy(results: Results, verdict: Verdict) -> str:
     """Say what accuracy says."""
-    classes, accuracy = shares(results), found.means["accuracy"]
+    classes, accuracy = shares(results), verdict.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
-    if found.differs("accuracy", found.leader, BASE_RATES) != 1:
+    if verdict.differs("accuracy", verdict.leader, BASE_RATES) != 1:
         # A small lead over the most frequent class says nothing; a large one may rest on too few parts.
-        if accuracy[found.leader] - classes[most] < (1 - classes[most]) / 10:
+        if accuracy[verdict.leader] - classes[most] < (1 - classes[most]) / 10:
             return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
         return (
-            f"; it is right for {accuracy[found.leader]:.1%}, which tests do not tell from the {classes[most]:.1%} of "
+            f"; it is right for {accuracy[verdict.leader]:.1%}, which tests do not tell from the "
+            f"{classes[most]:.1%} of "
             f"always *{most}*"
         )
-    if found.keeps or found.base is None:
+    if verdict.keeps or verdict.base is None:
         return ""
-    if not found.differs("accuracy", found.leader, found.base):
-        return f"; it is right as often, as far as tests tell ({accuracy[found.leader]:.1%})"
-    return f"; it is right for {accuracy[found.leader]:.1%} of rows instead of {accuracy[found.base]:.1%}"
+    if not verdict.differs("accuracy", verdict.leader, verdict.base):
+        return f"; it is right as often, as far as tests tell ({accuracy[verdict.leader]:.1%})"
+    return f"; it is right for {accuracy[verdict.leader]:.1%} of rows instead of {accuracy[verdict.base]:.1%}"
 
 
-def further(results: Results, found: Verdict) -> list[str]:
+def further(results: Results, verdict: Verdict) -> list[str]:
     """Return what else tests tell, a sentence each: ties, other measures, costs, what to leave alone."""
-    if len(found.grown) == 1:
+    if len(verdict.grown) == 1:
         return []
-    by, main, said = found.decided_by, found.main, []
-    value = lambda name, measure: f"`{name}` ({shown_value(measure, found.means.at[name, measure])})"
-    if ties := found.ties:
+    by, main, sentences = verdict.decided_by, verdict.main, []
+    value = lambda name, measure: f"`{name}` ({shown_value(measure, verdict.means.at[name, measure])})"
+    if ties := verdict.ties:
         more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
         listed = ", ".join(value(name, by) for name in ties[:_MOST_NAMED])
-        it = f"`{found.leader}`" if found.is_none else "it"
-        said.append(f"Not told apart from {it} by {title(by)}: {listed}{more}.")
-    if found.base is None:
-        return said
-    if "cost" in found.larger:
-        costs = {name: _cost(found.means.at[name, "cost"]) for name in (found.leader, found.base, BASE_RATES)}
-        one = f"At these costs 100 rows cost {costs[found.leader]} by `{found.leader}`"
-        one += f", {costs[found.base]} by `{found.base}`" * (not found.keeps)
-        one += " (not told apart)" * (not found.keeps and not found.differs("cost", found.leader, found.base))
-        alone = "" if found.differs("cost", found.leader, BASE_RATES) else ", which is not told apart"
-        said.append(f"{one}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
-    tested = [m for m, larger in found.larger.items() if larger is not None]
+        it = f"`{verdict.leader}`" if verdict.is_none else "it"
+        sentences.append(f"Not told apart from {it} by {title(by)}: {listed}{more}.")
+    if verdict.base is None:
+        return sentences
+    if "cost" in verdict.larger:
+        costs = {name: _cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base, BASE_RATES)}
+        sentence = f"At these costs 100 rows cost {costs[verdict.leader]} by `{verdict.leader}`"
+        sentence += f", {costs[verdict.base]} by `{verdict.base}`" * (not verdict.keeps)
+        sentence += " (not told apart)" * (
+            not verdict.keeps and not verdict.differs("cost", verdict.leader, verdict.base)
+        )
+        alone = "" if verdict.differs("cost", verdict.leader, BASE_RATES) else ", which is not told apart"
+        sentences.append(f"{sentence}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
+    tested = [m for m, larger in verdict.larger.items() if larger is not None]
     others = [m for m in tested if m not in (by, "cost", *_tops())]
-    told = {measure: found.differs(measure, found.leader, found.base) for measure in others}
+    told = {measure: verdict.differs(measure, verdict.leader, verdict.base) for measure in others}
     for sign, word in ((1, "better"), (-1, "worse")):
         pairs = [
-            f"{title(m)} ({_pair(found.means.at[found.leader, m], found.means.at[found.base, m], m)})"
+            f"{title(m)} ({_pair(verdict.means.at[verdict.leader, m], verdict.means.at[verdict.base, m], m)})"
             for m in others
             if told[m] == sign
         ]
-        also = "" if found.is_none else "also "
-        said += [f"`{found.leader}` is {also}{word} than `{found.base}` by {_and(pairs)}."] if pairs else []
-    if found.keeps:
+        also = "" if verdict.is_none else "also "
+        sentences += [f"`{verdict.leader}` is {also}{word} than `{verdict.base}` by {_and(pairs)}."] if pairs else []
+    if verdict.keeps:
         for m in others:
-            better = [name for name in found.grown if found.differs(m, name, found.base) == 1]
-            best = sorted(better, key=lambda name: found.means.at[name, m], reverse=bool(found.larger[m]))
+            better = [name for name in verdict.grown if verdict.differs(m, name, verdict.base) == 1]
+            best = sorted(better, key=lambda name: verdict.means.at[name, m], reverse=bool(verdict.larger[m]))
             if best:
                 rest = f" (and {len(best) - 1} more)" if len(best) > 1 else ""
-                said.append(f"By {title(m)} {value(best[0], m)} is better than {value(found.base, m)}{rest}.")
-    alike = [m for m in others if not any(found.differs(m, name, found.base) == 1 for name in found.grown)]
+                sentences.append(f"By {title(m)} {value(best[0], m)} is better than {value(verdict.base, m)}{rest}.")
+    alike = [m for m in others if not any(verdict.differs(m, name, verdict.base) == 1 for name in verdict.grown)]
     if alike:
-        said.append(
-            f"By {_and([title(m) for m in alike], 'or')} no {found.noun} is told to be better than `{found.base}`."
+        sentences.append(
+            f"By {_and([title(m) for m in alike], 'or')} no {verdict.noun} is told to be better than `{verdict.base}`."
         )
-    worse = [name for name in found.grown if found.differs(main, name, found.base) == -1]
-    if worse := sorted(worse, key=lambda name: -found.means.at[name, main]):
+    worse = [name for name in verdict.grown if verdict.differs(main, name, verdict.base) == -1]
+    if worse := sorted(worse, key=lambda name: -verdict.means.at[name, main]):
         more = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
         listed = ", ".join(value(name, main) for name in worse[:_MOST_NAMED])
-        what = "Intervals" if found.noun == "law" else "Probabilities"
-        said.append(f"{what} worse than `{found.base}`'s by {title(main)}: {listed}{more}.")
-    return said
+        what = "Intervals" if verdict.noun == "law" else "Probabilities"
+        sentences.append(f"{what} worse than `{verdict.base}`'s by {title(main)}: {listed}{more}.")
+    return sentences
 
 
-def shown_rows(found: Verdict) -> list[str]:
+def shown_rows(verdict: Verdict) -> list[str]:
     """Return the rows of the short table: the leader, its ties, the default, the base rates."""
     return list(
-        dict.fromkeys([found.leader, *found.ties[:_MOST_NAMED], *([found.base] if found.base else []), BASE_RATES])
+        dict.fromkeys(
+            [verdict.leader, *verdict.ties[:_MOST_NAMED], *([verdict.base] if verdict.base else []), BASE_RATES]
+        )
     )
 
 
-def shown_measures(found: Verdict) -> list[str]:
+def shown_measures(verdict: Verdict) -> list[str]:
     """Return the columns of the short table: measures on which something in it differs from the default."""
-    rows = [name for name in shown_rows(found) if name != BASE_RATES]
-    plain = [m for m in found.larger if m not in _tops()]
-    always = {"cost", found.main, *(m for m, larger in found.larger.items() if larger is None)}
-    return [m for m in plain if m in always or any(found.differs(m, name, found.base) for name in rows)]
+    rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
+    plain = [m for m in verdict.larger if m not in _tops()]
+    always = {"cost", verdict.main, *(m for m, larger in verdict.larger.items() if larger is None)}
+    return [m for m in plain if m in always or any(verdict.differs(m, name, verdict.base) for name in rows)]
 
 
 def title(measure: str) -> str:
@@ -435,16 +448,16 @@ def title(measure: str) -> str:
     return {"average_precision": "average precision", "cost": "cost"}.get(measure) or TITLES[measure]
 
 
-def meaning(found: Verdict, name: str) -> str:
+def meaning(verdict: Verdict, name: str) -> str:
     """Return a row's meaning in a few words."""
-    if found.noun == "law":
+    if verdict.noun == "law":
         return COMPARED_LAWS.get(name, "the target's quantiles alone")
     return "the classes' shares alone" if name == BASE_RATES else COMPARED_COMBINERS[name].meaning
 
 
-def arrow(found: Verdict, measure: str, up: str = "↑", down: str = "↓") -> str:
+def arrow(verdict: Verdict, measure: str, up: str = "↑", down: str = "↓") -> str:
     """Return which way of a measure is better; nothing if neither."""
-    return {True: f" {up}", False: f" {down}", None: ""}[found.larger[measure]]
+    return {True: f" {up}", False: f" {down}", None: ""}[verdict.larger[measure]]
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -465,12 +478,12 @@ def _cost(value: float) -> str:
     return f"{100 * value:.2f}" if value < 1 else f"{100 * value:.0f}"
 
 
-def _pair(one: float, other: float, measure: str = "log_loss") -> str:
+def _pair(value: float, other: float, measure: str = "log_loss") -> str:
     """Return two values with as many digits as tell them apart."""
     if measure in MEASURES_OF_LAWS:
-        return f"{shown_value(measure, one)} against {shown_value(measure, other)}"
-    digits = next((d for d in (3, 4, 5) if round(one, d) != round(other, d)), 6)
-    return f"{number(one, digits)} against {number(other, digits)}"
+        return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
+    digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)
+    return f"{number(value, digits)} against {number(other, digits)}"
 
 
 def _and(parts: list[str], word: str = "and") -> str:

@@ -58,10 +58,12 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
         return None
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     if weight is not None and len(rows := np.flatnonzero(np.asarray(weight) > 0)) < len(position):
-        if (own := rows_together(values[rows], position[rows], None if groups is None else groups[rows])) is None:
+        if (
+            number_of_row := rows_together(values[rows], position[rows], None if groups is None else groups[rows])
+        ) is None:
             return None
-        number = int(own.max(initial=-1)) + 1 + np.arange(len(position))
-        number[rows] = own
+        number = int(number_of_row.max(initial=-1)) + 1 + np.arange(len(position))
+        number[rows] = number_of_row
         return number
     if groups is not None:
         return groups
@@ -83,15 +85,15 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
     Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
     """
     refuse_masked("groups", groups)
-    given = np.asarray(as_column(groups, "groups"))
-    if given.shape != (n,):
-        raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
-    if (missing := are_missing(given)).any():
+    labels = np.asarray(as_column(groups, "groups"))
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}; pass one label of a group for each of the {n} instances.")
+    if (missing := are_missing(labels)).any():
         raise ValueError(
             f"groups has no label for {missing.sum()} of the {n} instances (missing, NaN or masked), the first at "
             f"position {missing.argmax()}. Give each such row a group of its own: a label that no other row has."
         )
-    distinct, group = distinct_labels(given, "groups")
+    distinct, group = distinct_labels(labels, "groups")
     return None if len(distinct) == n else group
 
 
@@ -159,8 +161,8 @@ class OwnCounts(NamedTuple):
             place = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
             counted = weights if mask is None else weights * mask[:, t]
             n_places = int(place.max(initial=-1)) + 1
-            own = np.bincount(place * n_classes + position, counted, n_places * n_classes)
-            tables.append(own.reshape(n_places, n_classes))
+            cells = np.bincount(place * n_classes + position, counted, n_places * n_classes)
+            tables.append(cells.reshape(n_places, n_classes))
             code[:, t] = place + start
             start += n_places
         return cls(np.concatenate(tables), code)
@@ -179,11 +181,11 @@ def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -
 
 def _without_parts(n_columns: int) -> np.ndarray:
     """Return sets of columns ``[sets columns]`` that lack a half, or a quarter, each column in one of its parts."""
-    draw, found = np.random.default_rng(0), []
+    draw, sets = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
         part = draw.permutation(n_columns) % min(n_parts, n_columns)
-        found += [part != k for k in range(part.max() + 1)]
-    return np.array(found)
+        sets += [part != k for k in range(part.max() + 1)]
+    return np.array(sets)
 
 
 def _hashes(values: Any, position: np.ndarray) -> Any:
@@ -193,17 +195,17 @@ def _hashes(values: Any, position: np.ndarray) -> Any:
     factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
 
     def hashed(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
-        factors, found = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
+        factors, hashes = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
         if isinstance(values, SparseRows):
             stored = values.matrix()
             cells, ends = _bits(stored.data), stored.indptr
-            for k, own in enumerate(factors):
-                sums = np.r_[np.uint64(0), np.cumsum(cells * own[stored.indices], dtype=np.uint64)]
-                found[k] = sums[ends[1:]] - sums[ends[:-1]]
+            for k, row_factors in enumerate(factors):
+                sums = np.r_[np.uint64(0), np.cumsum(cells * row_factors[stored.indices], dtype=np.uint64)]
+                hashes[k] = sums[ends[1:]] - sums[ends[:-1]]
         else:
             for start in range(0, n_rows, size):
-                found[:, start : start + size] = factors @ _bits(values[start : start + size]).T
-        return found + position.astype(np.uint64) * of_label if label else found
+                hashes[:, start : start + size] = factors @ _bits(values[start : start + size]).T
+        return hashes + position.astype(np.uint64) * of_label if label else hashes
 
     return hashed
 

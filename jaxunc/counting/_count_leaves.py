@@ -147,8 +147,8 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
         else:
             here = leaves[part]
         # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.
-        cells, own = here * n_classes + labels[part, None], weights[part]
+        cells, row_weights = here * n_classes + labels[part, None], weights[part]
         for tree in range(trees.n_trees):
-            counted = own if tree_mask is None else own * tree_mask[part, tree]
+            counted = row_weights if tree_mask is None else row_weights * tree_mask[part, tree]
             counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
     return counts.reshape(trees.n_trees, trees.n_nodes, n_classes)

@@ -65,8 +65,8 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
             f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='held_out', or a RandomForestClassifier."
         )
-    if said := samples_anew(model):
-        raise ValueError(f"counts='oob': {said}")
+    if reason := samples_anew(model):
+        raise ValueError(f"counts='oob': {reason}")
     if not has_bags(model):
         raise ValueError(
             f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False (or, of YDF, no "
@@ -149,8 +149,8 @@ def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
     for weight, classes in ((of_model, names), (of_trees, places), (class_weight, places)):
         if weight is not None:
             of_forest = weight is of_model and hasattr(model, "estimators_")
-            own = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)
-            return own[position] if sample_weight is None else own[position] * sample_weight
+            weight_of_class = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)
+            return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
     return sample_weight
 
 
@@ -174,8 +174,8 @@ def _as_often_out_of_bag(weights, position, mask, sample_weight):
     rows = np.ones(len(position)) if sample_weight is None else sample_weight
     usual = np.average(shares, weights=rows)
     for c in np.unique(position[rows > 0]):
-        own = position == c
-        weights[own] *= usual / max(np.average(shares[own], weights=rows[own]), 1 / mask.size)
+        in_class = position == c
+        weights[in_class] *= usual / max(np.average(shares[in_class], weights=rows[in_class]), 1 / mask.size)
     return weights
 
 
@@ -216,7 +216,7 @@ def check_unseen(
     few = few if mask.any() else [int(np.argmax(numbers))]
     if not few:
         return
-    never, own = ~mask.any(axis=1), position == few[0]
+    never, member = ~mask.any(axis=1), position == few[0]
     by_weight = _BY_WEIGHT if own_shares[few[0]] < UNEQUAL * usual else ""
     together = _TOGETHER if shares[few[0]] < own_shares[few[0]] else ""
     # With a margin for chance, where so many do.
@@ -224,8 +224,8 @@ def check_unseen(
     advise_on_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
     raise TooFewUnseenError(
         f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
-        f"({np.sum(never & own)} of {np.sum(own)} of none), where {usual * n_trees:.2g} are usual: too few to say how "
-        f"its rows are answered by trees that have not seen them.{by_weight}{together} "
+        f"({np.sum(never & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
+        f"say how its rows are answered by trees that have not seen them.{by_weight}{together} "
         f"{advise_on_trees} Rows that were held out ('held_out') need no bags."
     )
 

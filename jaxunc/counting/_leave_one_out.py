@@ -129,10 +129,13 @@ def leave_one_out(
         mask = together(mask, groups)
 
     def score(part: Part) -> PyTree:
-        own, weight = (np.asarray(part.of(one)) for one in (labels, weights))
+        labels_of_part, weight = (np.asarray(part.of(array)) for array in (labels, weights))
         if groups is not None:
-            own, weight = together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype), None
-        return _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
+            labels_of_part, weight = (
+                together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype),
+                None,
+            )
+        return _answer_without_own(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
@@ -144,14 +147,14 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
     if weights is None:
-        own = jnp.asarray(labels)
+        row_counts = jnp.asarray(labels)
     else:  # integer weights stay integers, so that integer counts less them do, too
         weights = jnp.asarray(weights)
-        own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-        own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
+        row_counts = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
+        row_counts = jnp.broadcast_to(row_counts[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
-        own = jnp.where(empty[..., None], jnp.zeros_like(own), own)
-    dtype = counts_dtype(counts, own)
-    rest = less_own(counts.astype(dtype), own.astype(dtype))
+        row_counts = jnp.where(empty[..., None], jnp.zeros_like(row_counts), row_counts)
+    dtype = counts_dtype(counts, row_counts)
+    rest = less_own(counts.astype(dtype), row_counts.astype(dtype))
     return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

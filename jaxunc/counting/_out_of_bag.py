@@ -125,8 +125,8 @@ def oob_mask(
         raise TypeError(
             f"model is a {name}, which has no bags; pass a random forest, extra trees or bagging classifier."
         )
-    if said := samples_anew(model):
-        raise ValueError(f"model: {said}")
+    if reason := samples_anew(model):
+        raise ValueError(f"model: {reason}")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
@@ -142,9 +142,9 @@ def oob_mask(
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):
-        found = expected if expected is not None else f"at least {largest + 1}"
+        number = expected if expected is not None else f"at least {largest + 1}"
         raise OtherRowsError(
-            f"n={n}, but model was fitted on {found} instances; pass these, or take 'held_out' for other ones."
+            f"n={n}, but model was fitted on {number} instances; pass these, or take 'held_out' for other ones."
         )
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
@@ -222,11 +222,11 @@ def check_grown_on(
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
         inside = np.flatnonzero(times)
         # Each row once, however often it was drawn: ``times`` counts it.
-        own = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
+        rows = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
         if hasattr(model, "estimators_features_"):
-            own = own[:, model.estimators_features_[t]]
+            rows = rows[:, model.estimators_features_[t]]
         if leaf_of is None:
-            node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
+            node = tree.tree_.apply(rows if isinstance(values, SparseRows) else np.ascontiguousarray(rows))
         else:
             node = leaf_of(t)[inside]
         cell, number = node * n_classes + position[inside], tree.tree_.node_count
@@ -265,7 +265,7 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
         return bool(np.array_equal(seen.sum(axis=1), sizes))
     counts = _leaf_counts(tree, leaves, bag.rows.shape[1])
-    if any(_proportional(counts, given) for given in (bag.drawn, bag.weighted)):
+    if any(_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
         return True
     if len(counts) > counts.shape[1]:  # the leaves' sizes show weights by class alone: then labels differ
         per_class, size = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
@@ -281,19 +281,19 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the counts of leaves by the classes of the whole model, of which a bagged tree may have missed some."""
-    own = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
-    if own.shape[1] == n_classes:
-        return own
-    counts = np.zeros((len(own), n_classes))
-    counts[:, np.asarray(tree.classes_, np.int64)] = own
+    counts_of_tree = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
+    if counts_of_tree.shape[1] == n_classes:
+        return counts_of_tree
+    counts = np.zeros((len(counts_of_tree), n_classes))
+    counts[:, np.asarray(tree.classes_, np.int64)] = counts_of_tree
     return counts
 
 
-def _proportional(counts: np.ndarray, given: np.ndarray) -> bool:
+def _proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
     """Return whether counts are equal but for a factor by class: class weights, which may differ from tree to tree."""
-    whole = given.sum(axis=0)
+    whole = contents.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
-    return bool(np.allclose(counts, given * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
+    return bool(np.allclose(counts, contents * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
 
 
 def is_ydf_forest(model: Any) -> bool:
@@ -312,9 +312,9 @@ def ydf_bags(
     checked by the counts of all leaves if X and y are given; else hardly anything can be checked, and there is a
     warning.
     """
-    known = int(model.data_spec().created_num_rows)
-    if known != n:
-        raise ValueError(f"n={n}, but model was fitted on {known} instances; pass the number of training instances.")
+    n_grown = int(model.data_spec().created_num_rows)
+    if n_grown != n:
+        raise ValueError(f"n={n}, but model was fitted on {n_grown} instances; pass the number of training instances.")
     is_assumed = learner is None
     if is_assumed:
         package: Any = importlib.import_module("ydf")
@@ -358,7 +358,9 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
     if not counted:
         raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
     drawn = [np.bincount(bag, minlength=n) > 0 for bag in bags]
-    if counted[0] not in [int(np.sum(~one)) for one in drawn] or counted[-1] != np.sum(~np.all(drawn, axis=0)):
+    if counted[0] not in [int(np.sum(~is_drawn)) for is_drawn in drawn] or counted[-1] != np.sum(
+        ~np.all(drawn, axis=0)
+    ):
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
 
@@ -378,8 +380,8 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
         values = _leaf_values(tree.root)
         cell = leaves[bag, t] * len(labels) + position[bag]
         counts = np.bincount(cell, minlength=len(values) * len(labels)).reshape(-1, len(labels))
-        own = np.array([np.multiply(value.probability, value.num_examples) for value in values])
-        if counts.shape != own.shape or not np.allclose(counts, own, rtol=1e-5, atol=1e-3):
+        kept_counts = np.array([np.multiply(value.probability, value.num_examples) for value in values])
+        if counts.shape != kept_counts.shape or not np.allclose(counts, kept_counts, rtol=1e-5, atol=1e-3):
             raise ValueError(
                 f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
                 f"not the rows that this {_KIND} was grown on, or it was grown with weights. {_REMEDY}"
@@ -390,7 +392,9 @@ def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.nd
     """Return a number for each value of each column, ``[instances features]``, and each instance's class."""
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
-    values = [np.unique(columns[one.name].astype(str), return_inverse=True)[1] for one in model.input_features()]
+    values = [
+        np.unique(columns[feature.name].astype(str), return_inverse=True)[1] for feature in model.input_features()
+    ]
     return np.stack(values, axis=1).astype(np.float32), position
 
 
@@ -403,14 +407,14 @@ def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
 
 def _leaf_values(root: Any) -> list:
     """The contents of leaves, in the order of YDF's numbers: those of the negative child first."""
-    found, waiting = [], [root]
+    values, waiting = [], [root]
     while waiting:
         node = waiting.pop()
         if node.is_leaf:
-            found.append(node.value)
+            values.append(node.value)
         else:
             waiting += [node.pos_child, node.neg_child]
-    return found
+    return values
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
@@ -418,31 +422,31 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
     features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
     table = X.toarray() if is_sparse(X) else plain_table(X)
     if (frame := as_frame(table)) is not None:
-        _check_columns(list(frame.columns), [one.name for one in features])
+        _check_columns(list(frame.columns), [feature.name for feature in features])
         _check_rows(frame.shape[0], n)
         # What has columns of its own kind keeps their types.
         is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
         kept = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
-        return {**{one.name: np.asarray(kept[one.name]) for one in features}, model.label(): label}
+        return {**{feature.name: np.asarray(kept[feature.name]) for feature in features}, model.label(): label}
     values = np.asarray(table)
     if values.ndim != 2 or values.shape[1] != len(features):
         raise ValueError(
             f"X has shape {values.shape}; pass instances [instances features], of {len(features)} features."
         )
     _check_rows(len(values), n)
-    columns = {one.name: values[:, j] for j, one in enumerate(features)}
-    for one in features:
-        if one.semantic.name == "BOOLEAN":
-            columns[one.name] = np.asarray(columns[one.name], np.float64) > 0
+    columns = {feature.name: values[:, j] for j, feature in enumerate(features)}
+    for feature in features:
+        if feature.semantic.name == "BOOLEAN":
+            columns[feature.name] = np.asarray(columns[feature.name], np.float64) > 0
     return {**columns, model.label(): label}
 
 
-def _check_columns(given: list, known: list[str]) -> None:
-    for many, said in ((0, "lacks"), (2, "has several times")):
-        if wrong := [name for name in known if min(given.count(name), 2) == many]:
-            raise ValueError(f"X {said} {wrong[:5]} ({len(wrong)} in all); its columns are {given[:10]}.")
+def _check_columns(names: list, expected: list[str]) -> None:
+    for many, fault in ((0, "lacks"), (2, "has several times")):
+        if wrong := [name for name in expected if min(names.count(name), 2) == many]:
+            raise ValueError(f"X {fault} {wrong[:5]} ({len(wrong)} in all); its columns are {names[:10]}.")
 
 
-def _check_rows(given: int, n: int) -> None:
-    if given != n:
-        raise ValueError(f"X has {given} instances and y {n} labels; pass one label for each.")
+def _check_rows(n_rows: int, n: int) -> None:
+    if n_rows != n:
+        raise ValueError(f"X has {n_rows} instances and y {n} labels; pass one label for each.")

@@ -97,20 +97,20 @@ def conformal_sets(
     share: Any = checked_probability("p", p)
     check_within("coverage", coverage, "(0, 1)", ": how often sets are to hold the truth")
     check_bool("by_class", by_class)
-    given, position = _checked(calibration, labels, share.shape[-1])
+    shares_of_rows, position = _checked(calibration, labels, share.shape[-1])
     traced = not is_concrete(p)
     # Ranks and the most probable class of all rows in one precision: the coarser of both that came.
     rows = share if traced else np.asarray(p)
-    kinds = [one.dtype for one in (rows, given) if one.dtype.kind == "f"]
+    kinds = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
     dtype = share.dtype if traced else min(kinds or [np.dtype(float)], key=lambda kind: kind.itemsize)
-    own = ranked_by(given.astype(dtype), position)
-    least = least_probabilities(own, position, share.shape[-1], coverage, by_class=by_class)
+    ranked = ranked_by(shares_of_rows.astype(dtype), position)
+    least = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
     if traced:
         return _members(share, jnp.asarray(least))
     leads = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
     rows = rows.astype(dtype)
-    found = (rows >= least) | leads | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
-    return jnp.asarray(found) if is_of_jax(p) else found
+    sets = (rows >= least) | leads | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
+    return jnp.asarray(sets) if is_of_jax(p) else sets
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -119,31 +119,31 @@ def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray,
         raise ValueError("calibration and labels are traced, but ranked on the host; pass known arrays.")
     check_numbers("calibration", calibration)
     check_numbers("labels", labels)
-    given, position = np.asarray(calibration), np.asarray(labels)
+    shares, position = np.asarray(calibration), np.asarray(labels)
     if position.ndim != 1 or (position.size and position.dtype.kind not in "iu"):
         raise ValueError(
             f"labels has shape {position.shape} and type {position.dtype}; pass positions of classes, integers [rows]."
         )
-    if given.shape != (*position.shape, n_classes):
+    if shares.shape != (*position.shape, n_classes):
         raise ValueError(
-            f"calibration has shape {given.shape}, for {len(position)} labels and {n_classes} classes; pass "
+            f"calibration has shape {shares.shape}, for {len(position)} labels and {n_classes} classes; pass "
             f"probabilities of shape {(len(position), n_classes)}."
         )
     if position.size and not 0 <= position.min() <= position.max() < n_classes:
         raise ValueError(f"labels holds {position.min()} to {position.max()}; positions are 0 to {n_classes - 1}.")
-    if not np.all((given >= 0) & (given <= 1.001)):
+    if not np.all((shares >= 0) & (shares <= 1.001)):
         raise ValueError("calibration holds values outside [0, 1], or NaN; pass class probabilities.")
-    return given, position
+    return shares, position
 
 
 def ranked_by(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Return the probability of each row's own class, or 1 where that is the most probable one: what is ranked."""
-    own = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
-    return np.where(probability.argmax(axis=1) == position, 1, own) if len(own) else own
+    of_class = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
+    return np.where(probability.argmax(axis=1) == position, 1, of_class) if len(of_class) else of_class
 
 
 def least_probabilities(
-    own: np.ndarray,
+    ranked: np.ndarray,
     position: np.ndarray,
     n_classes: int,
     coverage: float,
@@ -156,10 +156,10 @@ def least_probabilities(
 
     Rows count in the ranks as often as they weigh (> 0), the new one as `one_row`.
     """
-    found, weight = np.empty(n_classes, own.dtype), np.ones(len(own)) if weight is None else weight
+    least, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
-        rows = np.arange(len(own)) if c is None else np.flatnonzero(position == c)
-        rows, n = rows[np.argsort(-own[rows], kind="stable")], len(rows)
+        rows = np.arange(len(ranked)) if c is None else np.flatnonzero(position == c)
+        rows, n = rows[np.argsort(-ranked[rows], kind="stable")], len(rows)
         unit, up_to = one_row(weight[rows]), np.cumsum(weight[rows])
         # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
         rank = np.searchsorted(up_to, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
@@ -171,8 +171,8 @@ def least_probabilities(
                 f"coverage={coverage:g} needs {needed} calibration rows{of}, and there are {n}{weigh}; pass more of "
                 f"them{', or by_class=False' if by_class else ''}, or ask for less coverage."
             )
-        found[slice(None) if c is None else c] = own[rows[rank]]
-    return found
+        least[slice(None) if c is None else c] = ranked[rows[rank]]
+    return least
 
 
 @jit

@@ -22,14 +22,14 @@ SLACK = 1e-3
 """By how much the sum of probabilities may miss 1: room for sums over many trees in float32."""
 
 
-def checked_probability(name: str, given: Any) -> Float[Array | np.ndarray, "... classes"]:
+def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
     """Return probabilities as floats of the precision that is computed in, on the host if they came as NumPy's.
 
     Raises a ValueError, outside a trace, unless they are finite, not negative, and add to 1 in each row.
     """
-    check_numbers(name, given)
-    check_class_axis(given, name)
-    array = given if is_of_jax(given) else np.asarray(given)
+    check_numbers(name, values_given)
+    check_class_axis(values_given, name)
+    array = values_given if is_of_jax(values_given) else np.asarray(values_given)
     array = array.astype(float_dtype(array))
     if is_concrete(array):
         values = np.asarray(array)
@@ -40,9 +40,9 @@ def checked_probability(name: str, given: Any) -> Float[Array | np.ndarray, "...
     return array
 
 
-def is_of_jax(*given: Any) -> bool:
+def is_of_jax(*arrays: Any) -> bool:
     """Return whether any is an array of JAX, or traced: decisions are then of JAX, too."""
-    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(given))
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arrays))
 
 
 def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
@@ -56,9 +56,11 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     rows = share.reshape(-1, n_classes)
     padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
     padded[: len(rows)] = rows
-    others = [np.resize(np.ravel(one), len(padded)) if np.size(one) else np.zeros(len(padded)) for one in of_rows]
-    found = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(one, share.dtype) for one in others)))
-    return found[: len(rows)].reshape((*shape, *found.shape[1:])).copy()  # which may be written to
+    others = [
+        np.resize(np.ravel(values), len(padded)) if np.size(values) else np.zeros(len(padded)) for values in of_rows
+    ]
+    decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, share.dtype) for values in others)))
+    return decisions[: len(rows)].reshape((*shape, *decisions.shape[1:])).copy()  # which may be written to
 
 
 def expected_utility_set(
@@ -177,11 +179,11 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
         )
-    by_class, known = copy_in(values.T, dtype), copy_in(sets)
+    by_class, candidates = copy_in(values.T, dtype), copy_in(sets)
 
     def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
-        return known[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
+        return candidates[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
 
     return best
 
@@ -192,13 +194,13 @@ def expected_values(
 ) -> Float[Array, "... sets"]:
     """Return Σ P(c) u(A, c), class by class: a product of matrices would round by the number of rows."""
 
-    def one(total, of_class):
+    def add_class(total, of_class):
         probability, utility = of_class
         shape = total.shape
         return total + jnp.broadcast_to(probability[..., None], shape) * jnp.broadcast_to(utility, shape), None
 
     none = jnp.zeros((*share.shape[:-1], by_class.shape[1]), share.dtype)
-    return lax.scan(one, none, (jnp.moveaxis(share, -1, 0), by_class))[0]
+    return lax.scan(add_class, none, (jnp.moveaxis(share, -1, 0), by_class))[0]
 
 
 def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "... sets"]) -> Float[Array, "... sets"]:

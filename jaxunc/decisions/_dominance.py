@@ -76,8 +76,8 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    found = _remaining(*(None if part is None else copy_in(part) for part in preference))
-    return found if is_of_jax(preference) else np.array(found)
+    remaining = _remaining(*(None if part is None else copy_in(part) for part in preference))
+    return remaining if is_of_jax(preference) else np.array(remaining)
 
 
 @jit
@@ -108,8 +108,8 @@ class CautiousAnswer(NamedTuple):
         """The columns of one of the `outputs`: a place of a class, probabilities, both ends of intervals, bools."""
         if output == "interval":
             return self.interval.columns(output)
-        one = {"class": self.predicted, "probability": self.probability, "set": self.membership}
-        return {output: np.asarray(one[output])}
+        arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
+        return {output: np.asarray(arrays[output])}
 
 
 class CautiousReport(Combiner[CautiousAnswer]):
@@ -236,8 +236,8 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
                 f"interval{list(place)} is [{low[place]}, {high[place]}]; bounds of a probability must obey "
                 "0 <= lower <= upper <= 1."
             )
-    found = _interval_dominance(lower, upper)
-    return found if is_of_jax(interval) else np.array(found)
+    remaining = _interval_dominance(lower, upper)
+    return remaining if is_of_jax(interval) else np.array(remaining)
 
 
 @jit

@@ -71,7 +71,7 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
 
 
 def _by_names(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
         cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
         # Names may hold colons: the cut that makes two classes, if there is one.
@@ -81,10 +81,10 @@ def _by_names(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | No
                 f"costs={text!r:.60} has {pair.strip()!r:.40}, which reads as two pairs of classes; write JSON."
             )
         truth, decision = (of_classes or cuts)[0]
-        if decision in found.setdefault(truth, {}):
+        if decision in costs.setdefault(truth, {}):
             raise ValueError(f"costs={text!r:.60} names {truth}:{decision} twice; name each pair once.")
-        found[truth][decision] = _number(f"{truth}:{decision}", cost)
-    return found
+        costs[truth][decision] = _number(f"{truth}:{decision}", cost)
+    return costs
 
 
 def _of_file(path: Path) -> Mapping[str, Any]:
@@ -112,12 +112,12 @@ def _of_json(text: str, where: str) -> Mapping[str, Any]:
         return dict(pairs)
 
     try:
-        found = json.loads(text, object_pairs_hook=once)
+        document = json.loads(text, object_pairs_hook=once)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} holds no JSON ({error}); expected {_FORMS}.") from error
-    if not (isinstance(found, dict) and all(isinstance(row, dict) for row in found.values())):
+    if not (isinstance(document, dict) and all(isinstance(row, dict) for row in document.values())):
         raise ValueError(f"{where} holds JSON that says no costs; expected {_FORMS}.")
-    return found
+    return document
 
 
 def _number(pair: str, cost: Any) -> float:

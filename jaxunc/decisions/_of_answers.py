@@ -74,8 +74,8 @@ def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
     """Return positions of classes ``[rows]`` of the least expected cost; -1 where rejected."""
-    found = least_cost(as_shares(probability), costs, reject=reject)
-    return np.where(found < 0, found, named) if costs is None else np.asarray(found)
+    positions = least_cost(as_shares(probability), costs, reject=reject)
+    return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 
 
 def _with(sets: Any, *classes: np.ndarray) -> np.ndarray:

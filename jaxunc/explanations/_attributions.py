@@ -82,15 +82,15 @@ class Attributions(NamedTuple):
 
         Where ``of`` is ``"probability"`` and there are two classes, they are of the second one.
         """
-        values, found = np.asarray(self.values), {}
+        values, arrays = np.asarray(self.values), {}
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
         is_single = values.shape[2] == 1 or (values.shape[2] == 2 and self.of == "probability")
         for s, name in enumerate(self.names):
             if not is_single or s == len(self.names) - 1:
                 start = "explanation" if is_single else f"explanation_{name}".replace(" ", "_")
-                found[f"{start}_base"] = base[:, s]
-                found |= {f"{start}_{feature}": values[:, i, s] for i, feature in enumerate(self.features)}
-        return found
+                arrays[f"{start}_base"] = base[:, s]
+                arrays |= {f"{start}_{feature}": values[:, i, s] for i, feature in enumerate(self.features)}
+        return arrays
 
     def _one(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
         """The shares of an instance, and what is expected of all."""

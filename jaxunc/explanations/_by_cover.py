@@ -138,8 +138,8 @@ def values_by_cover(
     rows = min(most, power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
     threads = cores() if on_cpu else 1
-    said = padded_rows(table.astype(dtype)[walk.leaves], n_all)
-    arrays = (nodes | {"said": jax.device_put(said)}, *others)
+    leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)
+    arrays = (nodes | {"said": jax.device_put(leaf_numbers)}, *others)
 
     def values(part: Part) -> Array:
         return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))

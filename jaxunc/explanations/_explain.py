@@ -128,13 +128,13 @@ def explain(
         divisor = xp.where(divisor > 0, divisor, 1)
     with outside_traces():
         paths = _paths_of(trees, table, covered, dtype)
-    own = paths.table[:, : n_stats - paths.last_follows]
+    leaf_numbers = paths.table[:, : n_stats - paths.last_follows]
     if not (n_rows and len(paths.unrolled.nodes.edge)):
-        values = np.zeros((n_rows, trees.n_features, own.shape[1]), dtype)
+        values = np.zeros((n_rows, trees.n_features, leaf_numbers.shape[1]), dtype)
     elif paths.walk is not None:
-        values = xp.asarray(values_by_cover(paths.walk, own, encoded, mask))
+        values = xp.asarray(values_by_cover(paths.walk, leaf_numbers, encoded, mask))
     elif isinstance(covered, Encoded):
-        values = xp.asarray(values_by_background(paths.unrolled, own, encoded, covered, mask))
+        values = xp.asarray(values_by_background(paths.unrolled, leaf_numbers, encoded, covered, mask))
     if paths.last_follows:
         values = xp.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
     base = paths.by_tree.sum(axis=0)

@@ -58,19 +58,19 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
     if read is None:
         raise TypeError(
             f"{type(rule).__name__} cannot be explained: {_INSTEAD.get(type(rule), _OF_OTHERS)} "
-            f"These can: {', '.join(sorted(known.__name__ for known in _READ))}, and Weighted ones."
+            f"These can: {', '.join(sorted(readable.__name__ for readable in _READ))}, and Weighted ones."
         )
     stat = jax.tree.map(lambda part: np.asarray(part, np.float64), leaf_table(forest, combiner))
     weights = stat.get("trees") if isinstance(stat, dict) else None
     if weights is not None and not weights.any():
         raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
-    said = read(rule, stat, forest.class_labels)._replace(weights=weights)
-    if not np.isfinite(said.table).all():
+    statistic = read(rule, stat, forest.class_labels)._replace(weights=weights)
+    if not np.isfinite(statistic.table).all():
         raise ValueError(
             f"a leaf vetoes a class for {type(rule).__name__}: a score of -inf has no shares. Give every leaf some "
             "doubt: smoothing > 0 for EvidenceAccumulation, eps > 0 for DempsterRule."
         )
-    return said
+    return statistic
 
 
 def margins_of(model: AdditiveTrees) -> LeafStatistic:

@@ -95,10 +95,10 @@ def assemble(
     trees, places = lay_out(nodes, columns)
     code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
     leaf_rows, leaf_slots = [], []
-    for tree, place, own in zip(nodes, places, counts, strict=True):
+    for tree, place, tree_counts in zip(nodes, places, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
         # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
-        rows, inverse = distinct_rows(own[leaves])
+        rows, inverse = distinct_rows(tree_counts[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.

@@ -398,7 +398,7 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
     if is_concrete(first, second):
         table, code = _distinct_pairs(first, second)
     else:
-        rows = [one.count_table[one.code].reshape(first.code.size, -1) for one in (first, second)]
+        rows = [count_set.count_table[count_set.code].reshape(first.code.size, -1) for count_set in (first, second)]
         table = jnp.concatenate(_of_one_dtype(*rows), axis=1)
         code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
     forks = None
@@ -408,8 +408,8 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
-    tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
-    a, b = (np.asarray(one.code, np.int64) for one in (first, second))
+    tables = [np.asarray(count_set.count_table, np.float64) for count_set in (first, second)]
+    a, b = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
     n_second = len(tables[1])
     # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
     pair = (a * n_second + b).ravel()
@@ -429,15 +429,15 @@ def _of_one_dtype(first: Array, second: Array) -> list[Array]:
     return [first.astype(dtype), second.astype(dtype)]
 
 
-def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False) -> None:
+def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False) -> None:
     """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
-    if isinstance(given, Forest) or (or_trees and isinstance(given, Trees)):
+    if isinstance(value, Forest) or (or_trees and isinstance(value, Trees)):
         return
-    kind, advice = type(given), "Pass a Forest, such as jaxunc.from_sklearn(model)."
+    kind, advice = type(value), "Pass a Forest, such as jaxunc.from_sklearn(model)."
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
     elif kind.__module__.startswith("jaxunc.additive"):
-        boosted = "" if getattr(given, "is_forest", False) else ", and its trees correct each other"
+        boosted = "" if getattr(value, "is_forest", False) else ", and its trees correct each other"
         advice = (
             f"Its leaves hold values{boosted}: no combiner merges such trees. Ask its raw and predict; or count "
             "instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). See docs/libraries.md."
@@ -448,7 +448,7 @@ def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False)
         )
     elif kind.__module__.startswith("jaxunc.estimators"):
         advice = "Pass its forest_, which it has once it is fitted."
-    elif isinstance(getattr(given, "forest", None), Forest):
+    elif isinstance(getattr(value, "forest", None), Forest):
         advice = "Pass its forest."
     raise TypeError(f"{name} is a {kind.__name__}. {advice}")
 

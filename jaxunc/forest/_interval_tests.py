@@ -143,37 +143,37 @@ class IntervalTests(NamedTuple):
 def interval_tests(trees: Trees) -> IntervalTests | None:
     """Return what `with_interval_tests` made of tests, as tests again; None where no nodes share children."""
     n_nodes = trees.n_nodes
-    own = np.arange(trees.n_trees * n_nodes)
+    nodes = np.arange(trees.n_trees * n_nodes)
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
-    inner = np.flatnonzero(child != own)
+    inner = np.flatnonzero(child != nodes)
     left = child[inner]
-    is_child = np.zeros(len(own), bool)
+    is_child = np.zeros(len(nodes), bool)
     is_child[left] = is_child[left + 1] = True
     if np.count_nonzero(is_child) == 2 * len(left):
         return None
     feature, threshold, missing_right = (
         np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
     )
-    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(own))
+    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(nodes))
     shared = np.maximum(n_parents[left], n_parents[left + 1]) > 1
-    found, rest = inner[shared], inner[~shared]
-    parent = np.full(len(own), -1)
+    solved, rest = inner[shared], inner[~shared]
+    parent = np.full(len(nodes), -1)
     parent[child[rest]] = parent[child[rest] + 1] = rest
     # Where all paths from a node end, that test one column: last nodes know it, and those whose children agree.
-    end = np.full(len(own), -1)
-    end[found] = child[found]
-    above = [found[:0]]
-    while found.size:
-        node = np.unique(parent[found])
+    end = np.full(len(nodes), -1)
+    end[solved] = child[solved]
+    above = [solved[:0]]
+    while solved.size:
+        node = np.unique(parent[solved])
         node = node[node >= 0]
         left = child[node]
         alike = (end[left] >= 0) & (end[left] == end[left + 1])
         alike &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
-        found = node[alike]
-        end[found] = end[child[found]]
-        above.append(found)
+        solved = node[alike]
+        end[solved] = end[child[solved]]
+        above.append(solved)
     above = np.sort(np.concatenate(above))
-    is_above = np.append(np.zeros(len(own), bool), False)
+    is_above = np.append(np.zeros(len(nodes), bool), False)
     is_above[above] = True
     tests = above[~is_above[parent[above]]]
     # Down again, with the keys that come to each node.
@@ -184,7 +184,7 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
         np.full(len(tests), _LARGEST),
     )
     of = np.arange(len(tests))
-    within = np.zeros(len(own), bool)
+    within = np.zeros(len(nodes), bool)
     at = tests
     while node.size:
         cut = np.clip(threshold[node].astype(np.int64), low, high)
@@ -209,12 +209,12 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
     What `with_interval_tests` made of a node becomes one again, so that no node has two parents. Raises a ValueError if
     nodes share children in any other way.
     """
-    found = interval_tests(trees)
-    if found is None:
+    tests_found = interval_tests(trees)
+    if tests_found is None:
         return [], np.zeros(trees.child.shape, bool)
     child = np.array(trees.child)
-    child[found.tree, found.node] = found.child
-    tree, node = np.nonzero(reached_nodes(child) & ~found.within & (child != np.arange(trees.n_nodes)))
+    child[tests_found.tree, tests_found.node] = tests_found.child
+    tree, node = np.nonzero(reached_nodes(child) & ~tests_found.within & (child != np.arange(trees.n_nodes)))
     left = child[tree, node]
     n_parents = np.zeros(child.shape, np.int64)
     np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
@@ -224,15 +224,22 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
             "one column, and other libraries have trees. Give each parent a copy of what is below."
         )
     # The intervals of each test: two of each piece, of which some are empty.
-    upper, goes_left = np.stack([found.cut, found.last], axis=1).ravel(), np.tile([True, False], len(found.of))
-    holds = upper > np.stack([found.below, found.cut], axis=1).ravel()
-    ends = np.searchsorted(found.of.repeat(2)[holds], np.arange(len(found.tree) + 1)).tolist()
+    upper, goes_left = (
+        np.stack([tests_found.cut, tests_found.last], axis=1).ravel(),
+        np.tile([True, False], len(tests_found.of)),
+    )
+    holds = upper > np.stack([tests_found.below, tests_found.cut], axis=1).ravel()
+    ends = np.searchsorted(tests_found.of.repeat(2)[holds], np.arange(len(tests_found.tree) + 1)).tolist()
     upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
     tests = []
     for i, (start, end) in enumerate(pairwise(ends)):
-        own = Intervals(upper[start : end - 1], goes_left[start:end], bool(found.missing_left[i]))
-        tests.append(IntervalNode(int(found.tree[i]), int(found.node[i]), int(found.child[i]), _joined(own)))
-    return tests, found.within
+        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(tests_found.missing_left[i]))
+        tests.append(
+            IntervalNode(
+                int(tests_found.tree[i]), int(tests_found.node[i]), int(tests_found.child[i]), _joined(intervals)
+            )
+        )
+    return tests, tests_found.within
 
 
 class ColumnSets(NamedTuple):
@@ -275,8 +282,8 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
     _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(at)
     goes_right = np.unpackbits(packed[at[order]], axis=1, count=len(border) + 1).astype(bool)
-    own = np.argsort(order)[number.ravel()]
-    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, own)
+    set_number = np.argsort(order)[number.ravel()]
+    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, set_number)
 
 
 def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:

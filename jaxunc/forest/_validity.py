@@ -54,10 +54,10 @@ def check_forest(forest: Forest) -> Forest:
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
-    for one in (forest, *forest.further.values()):
-        if one.fork_counts is not None and len(one.fork_counts) < n_forks:
+    for count_set in (forest, *forest.further.values()):
+        if count_set.fork_counts is not None and len(count_set.fork_counts) < n_forks:
             raise ValueError(
-                f"fork_counts has {len(one.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
+                f"fork_counts has {len(count_set.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
             )
     return forest
 
@@ -72,7 +72,7 @@ def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    broken = [checks[name][1] for name, one in _holding(checked, np).items() if not one]
+    broken = [checks[name][1] for name, holds in _holding(checked, np).items() if not holds]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
@@ -86,7 +86,9 @@ def _check_shapes(arrays: dict[str, Array]) -> None:
 
 
 def _codes(forest: Forest) -> dict[str, Array]:
-    return {"code": forest.code} | {f"further[{name!r}].code": one.code for name, one in forest.further.items()}
+    return {"code": forest.code} | {
+        f"further[{name!r}].code": count_set.code for name, count_set in forest.further.items()
+    }
 
 
 def _check_classes(forest: Forest) -> None:
@@ -94,8 +96,11 @@ def _check_classes(forest: Forest) -> None:
     number = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
-    for name, one in forest.further.items():
-        tables |= {f"further[{name!r}].count_table": one.count_table, f"further[{name!r}].fork_counts": one.fork_counts}
+    for name, count_set in forest.further.items():
+        tables |= {
+            f"further[{name!r}].count_table": count_set.count_table,
+            f"further[{name!r}].fork_counts": count_set.fork_counts,
+        }
     shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
     columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
     if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() != number:
@@ -182,15 +187,17 @@ def _reach(nodes: _Nodes) -> Any:
 
 
 def _codes_in_range(forest: Forest, xp: Any) -> Any:
-    codes = [(xp.asarray(one.code), one.count_table.shape[0]) for one in (forest, *forest.further.values())]
+    codes = [
+        (xp.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in (forest, *forest.further.values())
+    ]
     return xp.stack([((code >= 0) & (code < number)).all() for code, number in codes]).all()
 
 
 def _counts_admissible(forest: Forest, xp: Any) -> Any:
     tables = [
         table
-        for one in (forest, *forest.further.values())
-        for table in (one.count_table, one.fork_counts)
+        for count_set in (forest, *forest.further.values())
+        for table in (count_set.count_table, count_set.fork_counts)
         if table is not None
     ]
     holds = [(xp.isfinite(table) & (table >= 0)).all() for table in map(xp.asarray, tables)]

@@ -39,8 +39,8 @@ from ._drive import (
     on_tested,
     over_rows,
     room_for,
-    spread,
     tested,
+    thread_map,
 )
 from ._fold import as_mask, fold, leaf_table
 from ._leaves import (

@@ -70,8 +70,8 @@ def bind(
     RuntimeError
         In a process that was forked after JAX had begun to compute, here and when what was bound before is called.
     TypeError
-        If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Combiner` (a class, a name), or
-        ``threads`` is no integer.
+        If ``forest`` is not a `Forest` (a model of scikit-learn, say), ``combiner`` not a `Combiner` (a class, a name),
+        or ``threads`` not an integer.
     ValueError
         If the combiner does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
 
@@ -175,7 +175,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             (NaN). Columns with levels are given as codes, as `jaxunc.tables.encode_instances` makes them. It
             returns the read-out, or a dictionary of arrays by their names where there are several: what the bound
             forest answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds
-            the forest, and is no larger than a file of `jaxunc.save`.
+            the forest, and is not larger than a file of `jaxunc.save`.
 
         Raises
         ------
@@ -234,9 +234,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
                 return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
         values, missing = encode_rows(X, columns)
         if isinstance(values, SparseRows):
-            narrow, kept = self._on_tested
-            if kept is not None:
-                return narrow._run(Encoded(values.of(kept, narrow._expected[0]), missing), tree_mask, readout)
+            narrow, tested_columns = self._on_tested
+            if tested_columns is not None:
+                return narrow._run(Encoded(values.of(tested_columns, narrow._expected[0]), missing), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
         engine = self._engine(missing)
@@ -253,14 +253,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _expected(self) -> tuple[Columns, int]:
-        """The columns of data, and the trees of masks; kept, since a module is slow to name its parts."""
+        """The columns of data, and the number of trees in a mask; cached, since attributes of a module are slow."""
         return self.engine.forest.trees.columns, self.engine.forest.n_trees
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function for someone's program: one program of its own where that is `vmap` or `grad` without `jit`.
+        """The function that is called while a caller's program is traced.
 
-        Run operation by operation, combiners would round otherwise than in one program.
+        It is jitted, so that `vmap` or `grad` without `jit` run it as one program: operation by operation, combiners
+        would round differently.
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
@@ -273,14 +274,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """The forest by the columns that its trees test, and their places; None where it is this one."""
+        """The forest by the columns that its trees test, and their positions; None where it is this one."""
         engine = self.engine
-        trees, kept = tested(engine.forest.trees)
-        if kept is None:
+        trees, positions = tested(engine.forest.trees)
+        if positions is None:
             return self, None
         if isinstance(engine, Traced):
             raise NotImplementedError("Sparse data need a forest that was bound outside of a program.")
-        return BoundForest(engine.on(trees), self.combiner, self.threads), kept
+        return BoundForest(engine.on(trees), self.combiner, self.threads), positions
 
     def _engine(self, missing: bool) -> Engine:
         engine = self.engine
@@ -294,7 +295,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self._engine_for_missing
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
-        """The engine and the combiner; threads are no part of what is traced."""
+        """The engine and the combiner; the number of threads is not traced."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
@@ -305,16 +306,16 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
-        kept = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
-        return kept | {"engine": self.engine, "_calls": {}}
+        """Return the state for copies and pickles, without what is made anew: programs, and forests for sparse data."""
+        state = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        return state | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """The merged statistic inside someone's program; the engine is for missing values."""
+    """The merged statistic while a caller's program is traced; the engine is for missing values."""
     if isinstance(engine, ByTable):
         # What was lifted is constant: gradients need the combiner to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
@@ -322,7 +323,7 @@ def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
 
 
 EXPORTED_BLOCKS = (FEW, 512, 2048)
-"""Instances that an exported program walks together: the least that takes all, or the largest."""
+"""Instances that an exported program walks together: the smallest of these that takes all, or the largest."""
 
 
 def _exported(
@@ -333,7 +334,7 @@ def _exported(
     def answer(x: jax.Array) -> PyTree:
         return _named(_of_any_number(engine, combiner, readout, x, None))
 
-    # A name alone stands for one instance at least, and there may be none.
+    # A symbol stands for one instance at least, and there may be none.
     (n,) = export.symbolic_shape("instances_and_one - 1")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
     with own_settings():
@@ -343,10 +344,10 @@ def _exported(
 def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
     """The answer for a symbolic number of instances, in an exported program; the engine is for missing values."""
     # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
-    engine, own = jax.tree.map(lax.optimization_barrier, (engine, combiner))
+    engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
     def answer_block(x: jax.Array, mask: Any) -> PyTree:
-        return read_answer(own.finish(_merge(engine, own, x, mask)), readout)
+        return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
 
     # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
     chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
@@ -354,7 +355,7 @@ def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: j
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
-    """Answers for all instances, block by block, the last one padded."""
+    """Return the answers for all instances, block by block, the last one padded."""
     n = x.shape[0]
     n_rows = n // size * size + size  # a block that may be empty: of none there is no shape
     rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
@@ -362,16 +363,16 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
     room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
 
-    def one(i, room):
+    def write_block(i, room):
         write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)
         return jax.tree.map(write, room, answer_block(*block_at(i * size)))
 
-    filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), one, room)
+    filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), write_block, room)
     return jax.tree.map(lambda array: array[:n], filled)
 
 
 def _named(answer: PyTree) -> PyTree:
-    """An array as it is, of more a dictionary: what loads the program knows no types of this library."""
+    """Return an array as it is, and other answers as a dictionary: readers of the program lack this library's types."""
     if isinstance(answer, jax.Array):
         return answer
     leaves = jax.tree_util.tree_leaves_with_path(answer)

@@ -23,7 +23,7 @@ from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_row
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
-from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
+from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, thread_map
 from ._fold import Traced, leaf_table
 from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
 from ._plan import Plan, make_plan, tall_top
@@ -36,7 +36,7 @@ ENTRIES = 2**20
 
 
 class Routed(NamedTuple):
-    """Where the instances of a block went."""
+    """The leaves that the instances of a block reach."""
 
     leaves: np.ndarray
     empty: Empty
@@ -45,7 +45,7 @@ class Routed(NamedTuple):
 
 
 RowsAnswer = Callable[[Part, Routed, Any], PyTree]
-"""(part, where its instances went, its mask) → its answer."""
+"""(part, the leaves of its instances, its mask) → its answer."""
 
 
 class ByRows(eqx.Module):
@@ -53,13 +53,13 @@ class ByRows(eqx.Module):
 
     forest: Forest
     read: Forest
-    """The forest with the counts that the combiner reads as its own."""
+    """The forest whose counts are those that the combiner reads."""
     plan: Plan
     walk: Walk = eqx.field(static=True)
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Pack; what does not suit the forest is refused here."""
+        """Pack the trees; refuse a combiner that does not suit the forest."""
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
@@ -67,7 +67,7 @@ class ByRows(eqx.Module):
     def on(self, trees: Trees) -> "ByRows":
         """Return the engine of the same trees by other columns."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
-        forest, read = (dataclasses.replace(one, trees=trees) for one in (self.forest, self.read))
+        forest, read = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.read))
         return ByRows(forest, read, plan, self.walk)
 
 
@@ -82,7 +82,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     def score(stretch: Part) -> PyTree:
         parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[within], None if mask is None else mask[within]
-        routed = dict(zip(parts, spread(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        routed = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
             answer = _with_averages(engine, combiner, readout, x, code)
         else:
@@ -104,21 +104,21 @@ def _route(engine: ByRows, x) -> Routed:
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> RowsAnswer:
-    """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
-    sums = [one.sums for one in routed.values()]
+    """Return an answer by rows of the count table, and behind them the distinct sums that empty leaves lead to."""
+    sums = [block.sums for block in routed.values()]
     distinct, place = distinct_rows(np.concatenate(sums))
-    places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
+    places = np.split(place + len(table), np.cumsum([len(rows) for rows in sums])[:-1])
     behind = dict(zip(routed, places, strict=True))
-    own, reached = jnp.asarray(table), padded_table(distinct)
-    dtype = counts_dtype(own, reached)  # of integers a combiner may lift other planes than of floats
-    tables = own.astype(dtype), reached.astype(dtype)
+    table, reached = jnp.asarray(table), padded_table(distinct)
+    dtype = counts_dtype(table, reached)  # of integers a combiner may lift other planes than of floats
+    tables = table.astype(dtype), reached.astype(dtype)
     by_tree = has_tree_fields(combiner)
-    counts = np.concatenate([np.asarray(one) for one in tables])
-    stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, one) for one in tables))
+    counts = np.concatenate([np.asarray(rows) for rows in tables])
+    stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, rows) for rows in tables))
 
-    def answer(part: Part, one: Routed, mask) -> PyTree:
-        rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
-        rows[one.empty.instance, one.empty.tree] = behind[part]
+    def answer(part: Part, block: Routed, mask) -> PyTree:
+        rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
+        rows[block.empty.instance, block.empty.tree] = behind[part]
         if by_tree:
             return combine_counts(combiner, counts[rows], readout, mask)
         return _merge_rows(combiner, stat, rows, readout, mask)
@@ -127,7 +127,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
+    """Return an answer by rows of lifted statistics, and behind them the averages that empty leaves lead to."""
     if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
@@ -137,16 +137,16 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]
 
-    def answer(part: Part, one: Routed, mask) -> PyTree:
+    def answer(part: Part, block: Routed, mask) -> PyTree:
         def read(tree, node):
             # +inf is the neutral value of a minimum: in an average it is 0.
-            found = (plane[code[tree, node]] for plane in planes)
-            return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in found)]
+            values = (plane[code[tree, node]] for plane in planes)
+            return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in values)]
 
-        sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), one.empty, read)
+        sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
         number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
-        rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
-        rows[one.empty.instance, one.empty.tree] = beyond + np.arange(len(sizes))
+        rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
+        rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
         longer = iter(_longer(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
         whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
         return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
@@ -165,7 +165,7 @@ def _merge_rows(
 ) -> PyTree:
     """Merge rows of what was lifted, one for each instance and tree, in the order of the trees; finish.
 
-    What is no plane is a number for each tree, or for all.
+    A leaf of ``stat`` that is not a plane is a number for each tree, or for all trees.
     """
     parts, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(part.ndim > 0 for part in parts)

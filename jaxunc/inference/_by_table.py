@@ -43,13 +43,13 @@ class ByTable(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Lift, and pack."""
-        own = _own(forest.trees)
+        """Lift the leaves' counts, and pack the trees."""
+        walked = _fold_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
-            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), own)
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
         table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), own)
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), walked)
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
@@ -63,17 +63,17 @@ class ByTable(eqx.Module):
 
     def on(self, trees: Trees) -> "ByTable":
         """Return the engine of the same trees by other columns: their leaf table is shared."""
-        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _own(trees))
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _fold_sets(trees))
 
     def call(self) -> "TableCall":
-        """Look up what a call reads."""
+        """Return the parts of the engine that a call reads."""
         packed = self.packed
         n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
         shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
-        """The program that merges chunks of so many instances."""
+        """The program that merges chunks of ``n_instances``."""
         call = self.call()
         chunk = cut(n_instances, call.shapes, 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
@@ -81,15 +81,16 @@ class ByTable(eqx.Module):
         return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
 
 
-def _own(trees: Trees) -> Folded | None:
+def _fold_sets(trees: Trees) -> Folded | None:
     walked = folded(trees)
     return None if walked.sets is None else walked
 
 
 class TableCall(NamedTuple):
-    """The parts of an engine that calls read, looked up once: each name costs a module 1 µs, and a call of one row 30.
+    """The parts of an engine that calls read, looked up once.
 
-    The parts of `PackedTrees` are apart, since JAX takes a tuple apart sooner than a module.
+    To look up an attribute of a module takes 1 µs, and a call of one row takes 30 µs. The parts of `PackedTrees` are a
+    tuple, which JAX flattens sooner than a module.
     """
 
     spec: Spec
@@ -120,7 +121,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
-    """The shapes of calls for so many packed trees, in which an instance meets so many tests."""
+    """The shapes of calls for ``n_trees`` packed trees, in which an instance meets ``n_tests`` tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
     shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)

@@ -93,17 +93,18 @@ class Shapes(NamedTuple):
     """Instances that take as long as another thread to wake, and its answer to come."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
-        """The shapes with so many instances, one at least; blocks are cut to so many."""
-        least = self.small[0] if self.small else self.single
-        fit = [c for c in (*self.small, self.single) if c.rows <= rows] or [Chunk(*[min(least.rows, max(rows, 1))] * 2)]
+        """The shapes of at most ``rows`` instances, one at least, in blocks of at most ``block``."""
+        smallest = self.small[0] if self.small else self.single
+        fit = [c for c in (*self.small, self.single) if c.rows <= rows]
+        fit = fit or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
         fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
         return self._replace(single=fit[-1], large=None, small=tuple(fit[:-1]))
 
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Instances of the small shapes on a CPU: powers of two, so that who asks for so many has nothing to cut off, which
-takes longer than eight rows. Up to 16 go one by one, in the thread that calls, and padding is not walked. Up to 64 all
-trees are walked at once."""
+"""Instances of the small shapes on a CPU: powers of two, since calls often have as many, and to cut padding off takes
+longer than eight rows. Up to 16 go one by one, in the thread that calls, and padding is not walked. Up to 64 all trees
+are walked at once."""
 
 LEAST_SHARED = 64
 """Instances of the least shape that threads share."""
@@ -112,19 +113,18 @@ DISPATCHED = 10_000
 """Instances of an accelerator that take as long as all else of a call."""
 
 HANDOVER = 2**20
-"""Tests that take as long as another thread to wake, up to 1 ms on a virtual machine: it dispatches to one of XLA's, so
-that four are woken one after the other."""
+"""Tests that take as long as to wake another thread: up to 1 ms on a virtual machine, since it wakes one of XLA's."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int, n_tests: int = 0) -> Shapes:
-    """The shapes of calls that walk so many trees, on so many columns of keys.
+    """The shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``most``: stretches of a large call; ``n_tests``: those that an instance meets in all trees.
+    ``most``: blocks of a large call; ``n_tests``: the tests that an instance meets in all trees.
     """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
-        least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
-        return Shapes(middle, Chunk(size, size), (least,), DISPATCHED)
+        smallest, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
+        return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
     small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
     large = Chunk(most * BLOCKS[0], size)
     return Shapes(Chunk(BLOCKS[0], size), large, small, of_a_thread=HANDOVER // max(n_tests, 1))
@@ -134,8 +134,8 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int, n_tests: in
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
     """The parts: large ones while every thread gets several, single ones while each gets one, and the rest.
 
-    Threads share the rest in parts of the shape by which they are done first; the last part goes through the least that
-    takes it.
+    Threads share the rest in parts of the shape by which they are done first. The last part goes through the smallest
+    shape that takes it.
     """
     single, large, small, *_ = shapes
     parts, start = [], 0
@@ -145,26 +145,26 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
             parts.append(Part(start, start + chunk.rows, chunk))
             start += chunk.rows
     if (rest := n_instances - start) or not parts:
-        own = _of_rest(rest, shapes, threads)
-        while n_instances - start > own.rows:
-            parts.append(Part(start, start + own.rows, own))
-            start += own.rows
+        quickest = _quickest_chunk(rest, shapes, threads)
+        while n_instances - start > quickest.rows:
+            parts.append(Part(start, start + quickest.rows, quickest))
+            start += quickest.rows
         rest = n_instances - start
         parts.append(Part(start, n_instances, next((chunk for chunk in small if chunk.rows >= rest), single)))
     return tuple(parts)
 
 
-def _of_rest(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """The shape in whose parts threads are done first."""
-    least = min(LEAST_SHARED, n_instances, shapes.single.rows)
-    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= least]
+def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
+    """The shape by whose parts threads are done first."""
+    min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
+    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
-    def took(chunk: Chunk) -> int:
+    def cost(chunk: Chunk) -> int:
         calls = ceil_div(n_instances, chunk.rows)
         woken = shapes.of_a_thread if min(calls, threads) > 1 else 0
         return ceil_div(calls, threads) * (chunk.rows + shapes.of_a_call) + woken
 
-    return min(shared, key=took)
+    return min(shared, key=cost)
 
 
 def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False) -> PyTree:
@@ -175,7 +175,7 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, 
     """
     if len(parts) == 1 and parts[0].is_full:
         answer = _answer(score, parts[0])
-        # Till it is there the program may read the rows, which are the caller's memory: a copy would cost more.
+        # Until it is ready the program may read the rows, which are the caller's memory: a copy would cost more.
         return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
@@ -185,15 +185,15 @@ def drive_on_host(
 ) -> PyTree:
     """Return what `drive` does, as NumPy arrays."""
     if ahead:
-        answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
+        answers = [_trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
     else:
-        one = lambda part: _trimmed(_answer(score, part), part)
-        answers = list(spread(threads if len(parts) > 1 else 1)(one, parts))
+        run = lambda part: _trimmed(_answer(score, part), part)
+        answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
-    """All values are known, also where someone's program is being traced."""
+    """Return ``score(part)``, computed outside of any program that is being traced."""
     if nothing_is_traced():  # at once: another context takes a twentieth of a call of one row
         return score(part)
     with outside_traces():
@@ -223,8 +223,8 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     return drive_on_host(lambda part: function(padded(part)), cut(n, ROWS, 1), 1)
 
 
-def spread(threads: int) -> Callable[[Callable, Iterable], Iterable]:
-    """A ``map``, over several threads if there are several. The caller's is one of them: to wake others takes time."""
+def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
+    """A ``map`` over ``threads`` threads, of which the caller's is one: to wake others takes time."""
     return partial(_shared, _pool(threads - 1)) if threads > 1 else map
 
 
@@ -232,7 +232,7 @@ def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> li
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
     answers = {0: function(parts[0])} if parts else {}
-    # From the end, where no other thread has begun: what is taken back is the caller's.
+    # From the end, where no other thread has begun: the caller runs what it can take back.
     for i in range(len(parts) - 1, 0, -1):
         if futures[i - 1].cancel():
             answers[i] = function(parts[i])
@@ -240,13 +240,13 @@ def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> li
 
 
 def _trimmed(answer: PyTree, part: Part) -> PyTree:
-    """On the host."""
+    """Return an answer without its padding, as NumPy arrays."""
     n = part.stop - part.start
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 
 def _cut_off(answer: PyTree, part: Part) -> PyTree:
-    """On the device."""
+    """Return an answer without its padding, on its device."""
     n = part.stop - part.start
     return jax.tree.map(lambda array: array[:n] if array.ndim else array, answer)
 
@@ -284,8 +284,8 @@ class Tested(NamedTuple):
 
     trees: Trees
     """The same trees, which number those columns alone."""
-    kept: np.ndarray | None
-    """The places of those columns among all; None where all are tested, and the trees are as they were."""
+    positions: np.ndarray | None
+    """Positions of those columns among all; None where all are tested, and the trees are as they were."""
 
 
 def tested(trees: Trees) -> Tested:
@@ -301,20 +301,21 @@ def _by_tested(trees: Trees) -> Tested:
     feature, child = np.asarray(trees.feature), np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
     # One at least, so that there is something to make dense: trees of leaves alone test nothing.
-    kept = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
-    if len(kept) >= trees.n_features:
+    positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
+    if len(positions) >= trees.n_features:
         return Tested(trees, None)
-    feature = np.where(inner, np.searchsorted(kept, feature), np.minimum(feature, 0))  # of empty leaves their forks
+    # An empty leaf keeps its feature, the negative number of its fork.
+    feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
     fewer = jax.device_put(feature.astype(np.int32))
-    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(kept)), kept)
+    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
 
 
 def on_tested(trees: Trees, values):
     """Return trees and instances: where these are `SparseRows`, both by the columns tested."""
     if not isinstance(values, SparseRows):
         return trees, values
-    narrow, kept = tested(trees)
-    return narrow, values.of(kept, narrow.columns)
+    narrow, positions = tested(trees)
+    return narrow, values.of(positions, narrow.columns)
 
 
 def bounded(shapes: Shapes, values) -> Shapes:

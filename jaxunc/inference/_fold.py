@@ -90,7 +90,7 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
     check_is_forest(forest)
     forest = forest.reading(combiner.count_sets)
     check_tree_fields(combiner, forest.n_trees)
-    # Arrays alone: a forest's labels are no reason to compile again.
+    # Arrays alone: another forest's labels shall not compile again.
     return forest.leaf_rows()
 
 
@@ -103,8 +103,8 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
-    rules, given = combiner.rules, combiner.count_sets
-    return {name: _lift(rule, columns_of(table, given, rule.count_sets)) for name, rule in rules.items()}
+    rules, count_sets = combiner.rules, combiner.count_sets
+    return {name: _lift(rule, columns_of(table, count_sets, rule.count_sets)) for name, rule in rules.items()}
 
 
 @jit
@@ -233,7 +233,7 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 
 
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """The merged statistic inside someone's program, of X with missing values: lifted and merged anew."""
+    """The merged statistic of X with missing values while a program is traced: lifted and merged anew."""
     encoded = Encoded(X, True)
     return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
@@ -270,7 +270,7 @@ def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
 @_fold.defjvp
 @own_settings()
 def _fold_jvp(spec, primals, tangents):
-    """Merge, and what moves of the merged where planes and numbers per tree move; X and the mask do not."""
+    """Return the merged statistic and its tangents, by those of planes and numbers per tree; X has none."""
     merged = _fold(spec, *primals)
     saved = lax.stop_gradient((*primals, merged))
     of_planes, of_trees = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
@@ -280,8 +280,8 @@ def _fold_jvp(spec, primals, tangents):
     still = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
     start, apart = ravel_pytree((moved, still))
 
-    # The one function of JAX whose transpose is one's own and that `vmap` maps: so the transpose walks again and stores
-    # no leaves. The system is solved by (moved, out) ↦ (moved, out + what the move makes); what it is, is not asked.
+    # The only function of JAX that takes a transpose of the caller's and that `vmap` maps. So the transpose walks
+    # again and stores no leaves. The solution is (moved, out) ↦ (moved, out + moves of merged); the matrix is unused.
     def push(_, both):
         moved, out = apart(both)
         return ravel_pytree((moved, jax.tree.map(jnp.add, out, _pushed(spec, moving, saved, moved))))[0]
@@ -300,7 +300,7 @@ def _is_moving(part: Array) -> bool:
 
 
 def _rounded(part: Any) -> Array:
-    """What has the gradient of a merged plane: of an exact sum the high part, the low one being its rounding error."""
+    """Return the part of a merged plane that has a gradient: of an exact sum the high one; the low is its error."""
     return getattr(part, "high", part)
 
 
@@ -310,10 +310,10 @@ def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
     def still(leaf):
         return jnp.zeros_like(leaf) if _is_moving(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
 
-    found = jax.tree.map(still, parts)
+    tangents = jax.tree.map(still, parts)
     for place, move in zip(places, pushed, strict=True):
-        found[place] = move if isinstance(parts[place], jax.Array) else found[place]._replace(high=move)
-    return found
+        tangents[place] = move if isinstance(parts[place], jax.Array) else tangents[place]._replace(high=move)
+    return tangents
 
 
 def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) -> tuple[list, list]:
@@ -322,11 +322,11 @@ def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) 
     kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
 
     def step(outs, t, leaf, hits, _):
-        found = []
+        results = []
         for kind, out, part, hit in zip(kinds, outs, moved[0], hits, strict=True):
-            own = jnp.where(hit, part[t, leaf], 0)
-            found.append(out.at[:, t].set(own) if kind == "collect" else out + own)
-        return found
+            change = jnp.where(hit, part[t, leaf], 0)
+            results.append(out.at[:, t].set(change) if kind == "collect" else out + change)
+        return results
 
     whole = [jnp.zeros_like(_rounded(merged[i])) for i in moving[0]]
     whole = varying_as(x, whole)
@@ -349,12 +349,12 @@ def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) ->
     kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
 
     def step(tables, t, leaf, hits, pulls):
-        found = []
+        results = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.
-            own = pull[:, t] if kind == "collect" else pull
-            found.append(table.at[t, leaf].add(jnp.where(hit, own, 0)))
-        return found
+            cotangent = pull[:, t] if kind == "collect" else pull
+            results.append(table.at[t, leaf].add(jnp.where(hit, cotangent, 0)))
+        return results
 
     def block(tables, start, size, visit):
         return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
@@ -370,7 +370,7 @@ def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) ->
 def _over_leaves(
     spec: Spec, moving: list[int], saved: tuple, carry: list, body: Callable, *, again: bool = False
 ) -> list:
-    """Carry something over all blocks of instances, tree by tree, with the leaves that they reach.
+    """Carry a value over all blocks of instances, tree by tree, with the leaves that they reach.
 
     ``body(carry, start, size, visit)`` has the next carry of a block, and ``visit(step, inner, rows)`` that of
     ``inner = step(inner, tree, leaf, hits, rows)`` over the trees; ``hits`` says for each plane which instances' leaf
@@ -393,8 +393,8 @@ def _over_leaves(
             rows_of_keys = by_column(keys)
 
             def leaf_of(t):
-                one = jax.tree.map(lambda array: array[t], plan)
-                return node_at(one, walk_tree(one, rows_of_keys))
+                tree_plan = jax.tree.map(lambda array: array[t], plan)
+                return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
 
         def visit(step, inner, of_rows=None):
             def tree(t, both):
@@ -402,13 +402,13 @@ def _over_leaves(
                 leaf = leaf_of(t)
                 here = live[0] if mask is None else live[t]
                 hits, new_claimed = [], []
-                for i, out, taken in zip(moving, outs, claimed, strict=True):
+                for i, out, is_claimed in zip(moving, outs, claimed, strict=True):
                     hit = here if planes[i].ndim == 2 else here[:, None]
                     if out is not None:
-                        hit = hit & (planes[i][t, leaf] == out) & ~taken
-                        taken = taken | hit
+                        hit = hit & (planes[i][t, leaf] == out) & ~is_claimed
+                        is_claimed = is_claimed | hit
                     hits.append(hit)
-                    new_claimed.append(taken)
+                    new_claimed.append(is_claimed)
                 return step(inner, t, leaf, hits, of_rows), new_claimed
 
             shapes = spec.layout.shapes(size)

@@ -168,11 +168,11 @@ def planned_leaf_index(
 
 @jit(static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
-    """Find the leaves of all blocks, or of so many of this size."""
+    """Find the leaves of all blocks, or of the first ``number`` of size ``block``."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
-    def one(out, start, _):
+    def walk_block(out, start, _):
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if walk == "levels":
@@ -189,7 +189,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
         return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
 
     out = varying_as(x, jnp.zeros((n, n_trees), jnp.int32))
-    return over_blocks(one, out, n, size, number) if n else out
+    return over_blocks(walk_block, out, n, size, number) if n else out
 
 
 @jit
@@ -249,7 +249,7 @@ class Empty(NamedTuple):
 
 
 def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
-    """Which instances end in an empty leaf of which trees."""
+    """Return the pairs of an instance and a tree that end in an empty leaf."""
     feature = np.asarray(trees.feature)[np.arange(trees.n_trees), np.asarray(leaves)]
     instance, tree = np.nonzero(feature < 0)
     return Empty(instance, tree, -1 - feature[instance, tree])
@@ -286,7 +286,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
-    """Two parts of sorted pairs, none of which is in both unless there is but one."""
+    """Return two parts of sorted pairs. Equal pairs are in one part, unless all are equal."""
     middle = len(pair) // 2
     begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
     cut = int(begin or (end if end < len(pair) else middle))
@@ -313,7 +313,7 @@ def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
 
 
 def round_up(n: int) -> int:
-    """The length to which so many pairs, or instances, are padded: few lengths make few programs."""
+    """The length to which n pairs, or instances, are padded: few lengths make few programs."""
     return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
 
 

@@ -168,8 +168,8 @@ class PackedTrees(eqx.Module):
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the carry has trees already.
-        held = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
-        seen = max(held, default=0)
+        widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
+        seen = max(widths, default=0)
 
         def block(out, start, _):
             # Keys are made of one block at a time: those of all instances would be as large as the data again.
@@ -181,10 +181,10 @@ class PackedTrees(eqx.Module):
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
             on_host = self._few if are_few(size, self.n_trees) else self._by_tree
             merge_block = on_host if spec.walk == "blocks" else self._by_level
-            found = merge_block(merging, before, keys, in_mask)
+            merged = merge_block(merging, before, keys, in_mask)
             if size == n:
-                return found
-            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
+                return merged
+            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
 
         # Collected planes are filled, not joined: they have their final width at once.
         all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])
@@ -210,30 +210,30 @@ class PackedTrees(eqx.Module):
         """Walk all trees at once, then scan over the values of their leaves, in the order of the trees."""
         if len(keys) == 1:
             keys = self._with_words(keys)
-            found = [one[:, None] for one in walk_one(self.plan, keys, self.tables)[1]]
+            elements = [values[:, None] for values in walk_one(self.plan, keys, self.tables)[1]]
         else:
             place = walk_few(self.plan, keys, self.sets, missing=self.spec.missing)
-            found = [take(table.reshape(-1), place) for table in self.tables]
-        return self._in_order(merging, carry, found, mask, len(keys))
+            elements = [take(table.reshape(-1), place) for table in self.tables]
+        return self._in_order(merging, carry, elements, mask, len(keys))
 
-    def _in_order(self, merging: Merging, carry, found, mask, block: int):
+    def _in_order(self, merging: Merging, carry, elements, mask, block: int):
         """Scan over elements of the tables that were found, ``[trees block]``, in the order of the trees."""
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
         def visit(tree):
-            found, scalars, in_mask = tree
-            return self._contributions(merging, found, scalars, in_mask)
+            elements, scalars, in_mask = tree
+            return self._contributions(merging, elements, scalars, in_mask)
 
-        return merging.scan(visit, carry, (found, scalars, in_mask), unroll=STEPS)
+        return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, and merge them by one reduction."""
         # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
         if self.spec.layout.is_wide:  # rows of all trees at once would be the tensor of instances, trees and classes
-            found = [take(table.reshape(-1), place).T for table in self.tables]
-            return self._in_order(merging, carry, found, mask, len(keys))
+            elements = [take(table.reshape(-1), place).T for table in self.tables]
+            return self._in_order(merging, carry, elements, mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)
@@ -245,9 +245,9 @@ class PackedTrees(eqx.Module):
         """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
         return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
 
-    def _contributions(self, merging: Merging, found, scalars, mask):
+    def _contributions(self, merging: Merging, elements, scalars, mask):
         """Return the same of elements of the tables that were found."""
-        values = planes_of(found, self.rows, self.spec.layout)
+        values = planes_of(elements, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:

@@ -42,8 +42,7 @@ BITS, WHOLE = 31, 31
 """Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
 
 MOST_TESTS = 31
-"""One less than the bits of a word: the exits that are left."""
-
+"""Tests of a top: one less than its exits, which have a bit each of a word."""
 
 PIECE = 16
 """Borders that are counted at a time."""
@@ -70,7 +69,7 @@ class Borders(NamedTuple):
     row: Int32[Array, "pieces"]
     """The row that each piece counts for."""
     border: Int32[Array, "pieces {PIECE}"]
-    """Beyond the last border of a row what no value exceeds."""
+    """Borders; behind the last one of a row, numbers that no value exceeds."""
     number: Int32[Array, ""]
     """How many pieces there are; those beyond pad them to a common shape."""
 
@@ -94,7 +93,7 @@ class Sets(NamedTuple):
     """The sets of values that nodes test, `BITS` of one column in a word, for all trees together."""
 
     borders: Borders
-    """What lies between two neighbours of them is in the same sets."""
+    """Borders of the codes: values between two neighbours are in the same sets."""
     row: Int32[Array, "words"]
     """The row of codes that each word is looked up by; words that pad them are zeros."""
     start: Int32[Array, "words"]
@@ -136,7 +135,7 @@ class Plan(NamedTuple):
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
     top_mask: Int32[Array, "trees tests"] | None = None
-    """What they read of a word, where nodes test sets."""
+    """Masks of the bits of a word that they read, where nodes test sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
@@ -200,7 +199,7 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def folded(trees: Trees) -> Folded:
-    """Return the trees to be walked; as they are if no nodes make tests of intervals together, or none are known."""
+    """Return the trees to be walked: as they are if traced, or if no nodes together test a set of values."""
     if not is_concrete(trees) or trees.forks is not None:
         return Folded(trees)
     made = _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
@@ -218,14 +217,14 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
     bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
     columns = np.unique(column)
     sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
-    kept = _sets_kept(sets, trees.n_trees)
-    if not any(kept):
+    n_sets = _count_sets(sets, trees.n_trees)
+    if not any(n_sets):
         return None
-    tables = [_words(own.goes_right[:number]) for own, number in zip(sets, kept, strict=True)]
+    tables = [_words(column_set.goes_right[:number]) for column_set, number in zip(sets, n_sets, strict=True)]
     first_word = np.cumsum([0, *map(len, tables)])
-    for own, number, first in zip(sets, kept, first_word[:-1].tolist(), strict=True):
-        is_kept = own.number < number
-        test, (word, place) = own.test[is_kept], np.divmod(own.number[is_kept], BITS)
+    for column_set, number, first in zip(sets, n_sets, first_word[:-1].tolist(), strict=True):
+        is_kept = column_set.number < number
+        test, (word, place) = column_set.test[is_kept], np.divmod(column_set.number[is_kept], BITS)
         at = tests.tree[test], tests.node[test]
         feature[at], bit[at], child[at] = trees.n_features + first + word, place, tests.child[test]
         threshold[at], missing_right[at] = 0, False
@@ -233,25 +232,25 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
     reached = reached_nodes(child)
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
-    used, own = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
-    parts = (feature, 0), (threshold, NAN_LAST), (child, own), (missing_right, False), (bit, WHOLE)
+    used, itself = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
+    parts = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
     kept_parts = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
     feature, threshold, child, missing_right, bit = (
         part.astype(bool if part.dtype == bool else np.int32) for part in kept_parts
     )
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
-    words = _together(columns, [own.border for own in sets], tables)
+    words = _together(columns, [column_set.border for column_set in sets], tables)
     return Folded(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
-def _sets_kept(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """How many sets of each column the first trees test, of so many trees as their words are not too many."""
+def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
+    """Return the number of sets of each column that are tested by the first trees whose words fit the limits."""
     last = np.arange(n_trees)
-    n_words = np.array([-(-np.searchsorted(own.tree, last, "right") // BITS) for own in sets])
-    n_entries = np.array([own.goes_right.shape[1] for own in sets]) @ n_words
+    n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
+    n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
     n_kept = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
-    return [int(np.searchsorted(own.tree, n_kept)) for own in sets]
+    return [int(np.searchsorted(column_set.tree, n_kept)) for column_set in sets]
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
@@ -322,7 +321,7 @@ def _by_place(entry: Int32[Array, "trees exits"], table: Shaped[Array, "trees no
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """The plan with so many trees behind the others that are one leaf each, at any place."""
+    """The plan with ``more`` trees behind the others, each one leaf at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     mask = None if plan.top_mask is None else none
@@ -363,7 +362,7 @@ def descend(
     as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free, where XLA counts
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
-    of = lambda own: word if own is None else split_bits(take(own, place), jnp.int32, jnp.uint32)[1]
+    of = lambda array: word if array is None else split_bits(take(array, place), jnp.int32, jnp.uint32)[1]
     if feature is None:
         column, child = as_integer(of(for_column) >> child_bits), of(for_child) & jnp.uint32(2**child_bits - 1)
     else:
@@ -376,8 +375,8 @@ def descend(
 
 def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
     """The mask of a bit; of `WHOLE`, the sign's, all of them."""
-    own = jnp.int32(1) << bit
-    return own | (own >> 31)
+    mask = jnp.int32(1) << bit
+    return mask | (mask >> 31)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -398,7 +397,7 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
         above = trees[:, 0], parent[:, j]
         half[:, j], begin[:, j] = half[above] // 2, begin[above] + is_right[:, j] * half[above]
     half = np.where(inner, half, 0)
-    # A child that is no test is an exit, at the beginning of its half; a place that is none lies beyond the line.
+    # A child that is not a test is an exit, at the beginning of its half; other places lie beyond the line.
     is_exit = inner[..., None] & ~leads_to.any(axis=3)
     start = np.where(is_exit, begin[..., None] + np.stack([np.zeros_like(half), half], axis=2), 2**62).reshape(
         n_trees, -1

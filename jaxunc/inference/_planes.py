@@ -2,8 +2,8 @@
 
 A *plane* is one number of a statistic, for every node. A *column* is what is stored. Mostly a plane is a column of its
 own. The planes of votes are not: a tree gives its mass or nothing to each, and of the mass itself there is another
-plane. Of such planes a bit each is kept, in bits that other columns have to spare (the sign of probabilities, the high
-bits of leaf sizes), or else in columns of 32 bits: so fewer numbers are looked up. Only the host, which knows the
+plane. Such planes are kept as one bit each, in spare bits of other columns (the sign of probabilities, the high bits of
+leaf sizes), or else in columns of 32 bits: so fewer numbers are looked up. Only the host, which knows the
 values, can do so (`cut_rows`).
 
 An array of more than `WIDE` numbers is one *wide* plane, whatever their number: a column has the row of each node, and
@@ -28,19 +28,22 @@ from jaxunc.combiners import Merging, merge_kinds
 from ._drive import join
 
 WIDE = 32
-"""Numbers of an array of the statistic up to which each is a plane of its own."""
+"""Largest number of numbers in an array of the statistic for which each is a plane of its own."""
+
+UNIT = -1
+"""Key of the mass 1, which needs no column."""
 
 
 class Source(NamedTuple):
     """Where the entries of a plane are: static, hashable."""
 
     column: int | None
-    """The column with what is not 0; None where that is 1, or where it is in rows."""
+    """The column with the entries that are not 0; None where those are 1, or in rows."""
     word: int | None = None
-    """The column with a bit for each entry that is not 0; None where there are no bits."""
+    """The column with a bit for each entry, set where it is not 0; None without bits."""
     bit: int = 0
     rows: int | None = None
-    """Rows of a wide plane with what is not 0, or else, where there is a column or 1, with a bit for each entry."""
+    """Rows of a wide plane: its entries, or a bit for each where a column has the entries or all are 1."""
     width: int | None = None
     """Numbers of a wide plane; None for others."""
     has_bits: bool = False
@@ -97,8 +100,8 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
         if part.shape[:2] == (n_trees, n_nodes):
             numbers = part.reshape(n_trees, n_nodes, -1)
             width = numbers.shape[2]
-            own = [numbers] if width > WIDE else [numbers[..., i] for i in range(width)]
-            planes, merges = planes + own, merges + [kind] * len(own)
+            numbers_apart = [numbers] if width > WIDE else [numbers[..., i] for i in range(width)]
+            planes, merges = planes + numbers_apart, merges + [kind] * len(numbers_apart)
             trailing.append(part.shape[2:])
         elif part.shape == (n_trees,):
             if kind == "collect":
@@ -147,8 +150,8 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     planes = {i: part.reshape(len(part), -1) for i, part in enumerate(parts) if part.ndim}
     exact = {i: part for i, part in planes.items() if kinds[i] == "exact_sum"}
     masses = {i: part[:, 0] for i, part in exact.items() if part.shape[1] == 1}
-    one, several = -1, {i: part for i, part in exact.items() if part.shape[1] > 1}
-    mass_of = {i: mass for i, part in several.items() if (mass := mass_among(part, masses, one)) is not None}
+    several = {i: part for i, part in exact.items() if part.shape[1] > 1}
+    mass_of = {i: mass for i, part in several.items() if (mass := mass_among(part, masses)) is not None}
     columns, sources, rows = StoredColumns(), {}, []
     for i in [i for i in planes if i not in mass_of]:
         width = planes[i].shape[1]
@@ -159,7 +162,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
             # Neutral is 0 in these merges, so that what pads a column has no bits.
             sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
     for i, mass in mass_of.items():
-        column, width = None if mass == one else sources[mass][0].column, planes[i].shape[1]
+        column, width = None if mass == UNIT else sources[mass][0].column, planes[i].shape[1]
         if width > WIDE:
             sources[i] = [Source(column, rows=len(rows), width=width, has_bits=True)]
             rows.append(_behind_neutral(_words(planes[i]), 0))
@@ -216,10 +219,10 @@ def planes_of(packed: list[Array], rows: list[Array], layout: Layout) -> list[Ar
 
 
 def neutral_columns(layout: Layout) -> list[float]:
-    """Return a number for each column that makes all planes neutral; without bits they are."""
+    """Return a number for each column that makes all planes neutral; planes of bits are neutral at 0."""
     both = zip(layout.sources, layout.planes.planes, strict=True)
-    own = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
-    return [float(own.get(i, 0)) for i in range(len(layout.columns))]
+    neutral = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
+    return [float(neutral.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
@@ -253,7 +256,7 @@ class StoredColumns:
         """Columns and bits in them that are 0 throughout and may be used."""
 
     def add(self, planes: Shaped[np.ndarray, "distinct planes"], *, lends: bool) -> list[Source]:
-        """Keep planes as they are; ``lends``: bits that they have to spare may be used."""
+        """Keep planes as they are; ``lends``: their spare bits may be used."""
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:
@@ -262,7 +265,7 @@ class StoredColumns:
         return [Source(i) for i in range(first, len(self.arrays))]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
-        """Keep a bit of each entry; what is not 0 is the entry of that column, or 1."""
+        """Keep a bit of each entry; entries other than 0 are those of that column, or 1."""
         n = planes.shape[1]
         if len(self.spare) < n:
             first = len(self.arrays)
@@ -276,13 +279,13 @@ class StoredColumns:
 
 
 def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
-    """A bit of each entry that is not 0, 32 in a word."""
+    """Return a bit for each entry, set where it is not 0, 32 in a word."""
     there = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
     return np.packbits(there, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
-    """Bits of 32-bit numbers >= 0 that none of them has, from the highest on."""
+    """Return the bits that no number of a column has, from the highest on; none of negative or wider numbers."""
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
     if column.dtype.kind == "f":
@@ -290,11 +293,11 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
     return range(31, int(column.max(initial=0)).bit_length() - 1, -1)
 
 
-def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray], one: int) -> int | None:
-    """The number of the mass that all entries have which are not 0; ``one`` where they are 1, None where neither."""
+def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
+    """The key of the mass that all entries other than 0 equal; `UNIT` where they are 1, None where neither."""
     there = planes != 0
     if np.array_equal(planes, there):
-        return one
+        return UNIT
     same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(there, mass[:, None], 0), planes)
     return next((i for i, mass in masses.items() if same(mass)), None)
 
@@ -316,20 +319,20 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
     def whole(i: int) -> Array:
         return columns[i] if i not in words else (bits[i] & jnp.uint32(lent[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
-    def one(source: Source, dtype: str) -> Array:
+    def plane(source: Source, dtype: str) -> Array:
         if source.rows is not None and not source.has_bits:
             return take_rows(rows[source.rows], columns[-1])
         value = jnp.ones((), dtype) if source.column is None else whole(source.column)
         if source.rows is not None:
-            found = take_rows(rows[source.rows], columns[-1])
-            there = ((found[..., None] >> _PLACES) & 1).reshape(*found.shape[:-1], -1)[..., : source.width] != 0
+            packed = take_rows(rows[source.rows], columns[-1])
+            there = ((packed[..., None] >> _PLACES) & 1).reshape(*packed.shape[:-1], -1)[..., : source.width] != 0
             return jnp.where(there, value[..., None], jnp.zeros((), dtype))
         if source.word is None:
             return value
         there = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
         return jnp.where(there, value, jnp.zeros((), dtype))
 
-    return [one(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
+    return [plane(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
 
 
 _PLACES = np.arange(32, dtype=np.uint32)

@@ -55,19 +55,19 @@ def default_walk() -> Walk:
 
 
 def are_few(block: int, n_trees: int) -> bool:
-    """Whether a block of so many instances walks all trees at once on a CPU."""
+    """Whether ``block`` instances walk all trees at once on a CPU."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
-    """How many levels to unroll: a structure in the walk "levels" alone, and only where the host knows it (else -1)."""
+    """Number of levels to unroll: 0 in the walk "blocks", -1 where the depth is traced."""
     if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
 def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0]) -> int:
-    """Instances that are walked at a time, of so many in all."""
+    """Number of instances that are walked at a time, at most ``n_instances``."""
     if walk == "levels":
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
@@ -103,7 +103,7 @@ def keys_and_words(
 
 
 def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
-    """Write what sets have of each instance's codes into the rows behind those of columns, some at a time."""
+    """Write the words of each instance's codes into the rows behind those of columns, some at a time."""
     # Of the two keys of a missing value it is the larger one that is beyond all borders.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)
@@ -113,9 +113,9 @@ def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, 
             lax.dynamic_slice_in_dim(sets.start, i * together, together),
             (i * together + jnp.arange(together)).astype(jnp.int32),
         )
-        own = sets.row[i].astype(jnp.uint32)
+        row = sets.row[i].astype(jnp.uint32)
         code = (
-            lax.dynamic_slice(codes, (own, none), (1, block))
+            lax.dynamic_slice(codes, (row, none), (1, block))
             if together == 1
             else take_rows(codes, take(sets.row, number))[:, :block]
         )
@@ -125,15 +125,15 @@ def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, 
 
 
 def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows places"]:
-    """How many borders of each row are below the values of a block, in words as wide as the keys that are compared."""
+    """Count the borders of each row that are below the values of a block: integers as wide as the keys."""
     none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end
     column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
 
     def count(i, codes):
-        own = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
+        values = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
         below = lax.dynamic_slice(codes, (row[i], none), (1, block))
         for j in range(PIECE):
-            below = below + (own > borders.border[i, j]).astype(jnp.int32)
+            below = below + (values > borders.border[i, j]).astype(jnp.int32)
         return lax.dynamic_update_slice(codes, below, (row[i], none))
 
     none_below = varying_as(keys, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
@@ -160,10 +160,10 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
     with_sets = tree.top_mask is not None
     key_of = lambda column: take(flat_keys, column * row + instance)
-    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
+    step = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
-    return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
+    return lax.fori_loop(0, tree.top.rest, step, _enter(tree, keys))
 
 
 def walk_few(
@@ -181,9 +181,9 @@ def walk_few(
     instance = jnp.arange(block, dtype=jnp.int32)
     key_of = lambda column: take(flat_keys, column * row + instance)
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
-    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)
+    step = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)
     entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
-    return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), one, entered)
+    return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), step, entered)
 
 
 def walk_one(
@@ -219,13 +219,13 @@ def walk_one(
 
         roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
         place = lax.while_loop(lambda state: state[size] < depth, down, varying_as(keys, roots))[:size]
-        found = [place, *(take(table, place) for table in flat)]
-        return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, found, strict=True)]
+        parts = [place, *(take(table, place) for table in flat)]
+        return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, parts, strict=True)]
 
     room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
-    known = jnp.minimum(plan.depth[0], 0)  # zero, which the compiler does not know: a loop of one turn it would open
-    place, *found = lax.fori_loop(0, n_groups + known, group, varying_as(keys, room))
-    return place, found
+    zero = jnp.minimum(plan.depth[0], 0)  # unknown to the compiler, which would unroll a loop of one turn
+    place, *values = lax.fori_loop(0, n_groups + zero, group, varying_as(keys, room))
+    return place, values
 
 
 def look_up_together(
@@ -235,11 +235,11 @@ def look_up_together(
     number: int,
     table: Shaped[Array, "trees places"],
 ) -> Shaped[Array, "pairs_and_one"]:
-    """What a table has at the leaves of ``number`` trees from ``first`` on, for each instance of a small block.
+    """The entries of a table at the leaves of ``number`` trees from ``first`` on, for each instance of a small block.
 
-    Tree by tree, and behind them one place that means nothing, without which the write would be no update. These trees
-    go down together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys of one
-    instance are a column, those of more as `by_column` has them.
+    Tree by tree, and behind them one place without a meaning, so that the write is an update. These trees go down
+    together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys of one instance are
+    a column, those of more as `by_column` has them.
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
@@ -264,15 +264,15 @@ def look_up_together(
 
     roots = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
     place = lax.while_loop(lambda state: state[lanes] < depth, down, varying_as(keys, roots))[:lanes]
-    room, known = jnp.zeros(lanes + 1, table.dtype), jnp.minimum(first, 0)
-    return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (known,))
+    room, zero = jnp.zeros(lanes + 1, table.dtype), jnp.minimum(first, 0)
+    return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (zero,))
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """The exit by which each instance of a block leaves the top of one tree.
 
     Each test of the top is made for all instances at once, on the row of its column: no gather. Where it goes right it
-    rules out the exits on its left; the first exit that remains is the one.
+    rules out the exits on its left; the instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
     left = varying_as(keys, jnp.full(block, -1, jnp.int32))
@@ -303,7 +303,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
     key_of = lambda column: take(flat_keys, row + column)
 
-    def one(place):
+    def step(place):
         return lax.optimization_barrier(
             descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=again)
         )
@@ -311,9 +311,9 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))
     if depth < 0:
         # A depth that is traced: to that of the deepest tree, since all trees advance together.
-        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: one(place), place)
+        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: step(place), place)
     for _ in range(depth):
-        place = one(place)
+        place = step(place)
     return start + place
 
 
@@ -331,12 +331,12 @@ def walk_pairs(
     with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, instance * n_columns + column)
 
-    def one(carry):
+    def step(carry):
         below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of, with_sets=with_sets)
         # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 
-    return lax.while_loop(lambda carry: carry[1], one, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits
+    return lax.while_loop(lambda carry: carry[1], step, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:
@@ -350,7 +350,7 @@ def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, numb
     if n_instances == size:
         return body(carry, 0, 0)
 
-    def one(i, carry):
+    def run_block(i, carry):
         return body(carry, jnp.minimum(i * size, n_instances - size), i * size)
 
-    return lax.fori_loop(0, n_blocks, one, carry)
+    return lax.fori_loop(0, n_blocks, run_block, carry)

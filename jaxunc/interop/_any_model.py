@@ -145,7 +145,7 @@ def _other(head: bytes) -> str | None:
     """Return the kind of a file that begins so, if it is a model in a format that is not read."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
-    return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
+    return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:

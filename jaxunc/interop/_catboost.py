@@ -134,8 +134,8 @@ def _as_json(content: bytes) -> bytes:
             raise ValueError(f"{what}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
         if done.returncode == 0:
             return paths[1].read_bytes()
-        said = " ".join(done.stdout.split()) if done.returncode == _REFUSED else "it ended; is the file whole?"
-        raise ValueError(f"{what}, and CatBoost makes no JSON of it: {said:.300}")
+        reason = " ".join(done.stdout.split()) if done.returncode == _REFUSED else "it ended; is the file whole?"
+        raise ValueError(f"{what}, and CatBoost makes no JSON of it: {reason:.300}")
 
 
 def _saved(model: Any, pool: Any) -> bytes:
@@ -163,11 +163,11 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     features = Features(part(document, "features_info"))
     scale, bias = _scale_and_bias(document)
     if "oblivious_trees" in document:
-        given = part(document, "oblivious_trees", kind=list)
-        trees = [_oblivious(f"tree {t}", tree, features) for t, tree in enumerate(given)]
+        documents = part(document, "oblivious_trees", kind=list)
+        trees = [_oblivious(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
     else:
-        given = part(document, "trees", kind=list)
-        trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(given)]
+        documents = part(document, "trees", kind=list)
+        trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
     if not trees:
         raise ValueError("the model has no trees.")
     if len(each := {tree.leaf_values.shape[1] for tree in trees}) > 1:
@@ -194,11 +194,17 @@ def _loss(info: dict) -> str:
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
-    found = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
-    if len(found) != 2:
-        raise ValueError(f"the model's scale_and_bias is {found!r:.60}; expected the scale and the list of biases.")
-    scale = part({"scale": found[0]}, "scale", kind=(int, float))
-    bias = found[1] if isinstance(found[1], list) else [found[1]] * (found[1] != 0)  # one number up to 0.22
+    numbers_given = (
+        part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]
+    )  # none before 0.20
+    if len(numbers_given) != 2:
+        raise ValueError(
+            f"the model's scale_and_bias is {numbers_given!r:.60}; expected the scale and the list of biases."
+        )
+    scale = part({"scale": numbers_given[0]}, "scale", kind=(int, float))
+    bias = (
+        numbers_given[1] if isinstance(numbers_given[1], list) else [numbers_given[1]] * (numbers_given[1] != 0)
+    )  # one number up to 0.22
     return float(scale), numbers({"bias": bias}, "bias", np.float64)
 
 
@@ -309,35 +315,38 @@ class Features:
                 "imports numbers, and categories with one_hot_max_size as large as their number."
             )
         floats, nominal = (_listed(info, f"{kind}_features") for kind in ("float", "categorical"))
-        places = [integer(one, "flat_feature_index") for one in floats + nominal]
+        places = [integer(entry, "flat_feature_index") for entry in floats + nominal]
         if not places or len(set(places)) < len(places) or not 0 <= min(places) <= max(places) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {places!r:.60}; expected each once.")
         self._floats, self._categories = {}, {}
-        for one in floats:
-            treated = part(one, "nan_value_treatment", kind=str)
+        for entry in floats:
+            treated = part(entry, "nan_value_treatment", kind=str)
             if treated not in ("AsIs", "AsFalse", "AsTrue"):
                 raise ValueError(f"the model treats missing values {treated!r:.20}; known are AsIs, AsFalse, AsTrue.")
-            own = integer(one, "flat_feature_index"), treated == "AsTrue" and part(one, "has_nans", kind=bool)
-            self._floats[integer(one, "feature_index")] = own
+            column_and_side = (
+                integer(entry, "flat_feature_index"),
+                treated == "AsTrue" and part(entry, "has_nans", kind=bool),
+            )
+            self._floats[integer(entry, "feature_index")] = column_and_side
         if len(self._floats) < len(floats):
             raise ValueError("the model lists a feature twice.")
         words, levels = _words(info), {}
-        for one in nominal:  # of one that no tree tests there are no values
-            column = integer(one, "flat_feature_index")
-            hashes = numbers(one, "values", np.int64).tolist() if "values" in one else []
+        for entry in nominal:  # of one that no tree tests there are no values
+            column = integer(entry, "flat_feature_index")
+            hashes = numbers(entry, "values", np.int64).tolist() if "values" in entry else []
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
-            self._categories[integer(one, "feature_index")] = column, codes
-        self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
+            self._categories[integer(entry, "feature_index")] = column, codes
+        self.columns = _columns(places, [entry.get("feature_id", "") for entry in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
-            column, missing_right = _known(self._floats, integer(split, "float_feature_index"))
+            column, missing_right = _look_up(self._floats, integer(split, "float_feature_index"))
             return Test(column, part(split, "border", kind=(int, float)), missing_right)
         if kind == "OneHotFeature":
-            column, codes = _known(self._categories, integer(split, "cat_feature_index"))
-            code = _known(codes, integer(split, "value"))
+            column, codes = _look_up(self._categories, integer(split, "cat_feature_index"))
+            code = _look_up(codes, integer(split, "value"))
             # No code is above the last one, whose test is a border.
             return Test(column, code - 1, code=code if code < len(codes) - 1 else None)
         raise ValueError(
@@ -346,20 +355,20 @@ class Features:
 
 
 def _listed(info: dict, name: str) -> list[dict]:
-    found = part(info, name, kind=list) if info.get(name) else []
-    return [part({name: one}, name) for one in found]
+    entries = part(info, name, kind=list) if info.get(name) else []
+    return [part({name: entry}, name) for entry in entries]
 
 
-def _known(known: dict, which: int) -> Any:
-    if which not in known:
+def _look_up(table: dict, which: int) -> Any:
+    if which not in table:
         raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
-    return known[which]
+    return table[which]
 
 
 def _words(info: dict) -> dict[int, str]:
     """The words of hashes, as signed integers; empty where the file has none."""
-    found = _listed(info, "cat_features_hash")
-    return {(integer(one, "hash") + 2**31) % 2**32 - 2**31: part(one, "value", kind=str) for one in found}
+    entries = _listed(info, "cat_features_hash")
+    return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 
 
 def _word(words: dict[int, str], value: int) -> str:
@@ -384,11 +393,11 @@ def _columns(places: list[int], names: list, levels: dict[int, Levels]) -> Colum
     number = max(places) + 1
     if odd := [name for name in names if not isinstance(name, str)]:
         raise ValueError(f"the model's features have names {odd[:3]!r:.60}; expected strings.")
-    known = len(places) == number and all(names)
+    is_named = len(places) == number and all(names)
     by_place = dict(zip(places, names, strict=True))
     return Columns(
         number,
-        tuple(by_place[j] for j in range(number)) if known else None,
+        tuple(by_place[j] for j in range(number)) if is_named else None,
         tuple(j in levels for j in range(number)) if levels else None,
         tuple(levels.get(j) for j in range(number)) if levels else None,
     )

@@ -135,13 +135,13 @@ def forest_of(
     ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, all but leaves being zeros.
     """
     counts = [tree.leaf_values for tree in trees]
-    for own in counts:
-        check_counts(own, "model's leaf counts")
-    roots = np.stack([own.sum(axis=0) for own in counts]) if roots is None else roots
+    for tree_counts in counts:
+        check_counts(tree_counts, "model's leaf counts")
+    roots = np.stack([tree_counts.sum(axis=0) for tree_counts in counts]) if roots is None else roots
     nodes, columns = tree_nodes(trees, columns)
     # The prior is the class frequencies of the samples that the trees were grown on.
-    known = {"prior": roots.sum(axis=0) / roots.sum(), "n_samples": float(roots.sum(axis=1).mean())}
-    return assemble(nodes, counts, columns=columns, class_labels=class_labels, **known)
+    totals = {"prior": roots.sum(axis=0) / roots.sum(), "n_samples": float(roots.sum(axis=1).mean())}
+    return assemble(nodes, counts, columns=columns, class_labels=class_labels, **totals)
 
 
 class _Bounds(NamedTuple):
@@ -164,10 +164,10 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     trees = [_with_sets(tree, columns) for tree in trees]
     bounds = [_bounds(tree) for tree in trees]
     if columns.cuts is None:
-        return [_nodes(tree, _order_keys(own)) for tree, own in zip(trees, bounds, strict=True)], columns
+        return [_nodes(tree, _order_keys(part)) for tree, part in zip(trees, bounds, strict=True)], columns
     keys, cuts = _codes(_Bounds(*map(np.concatenate, zip(*bounds, strict=True))), columns)
-    parts = np.split(keys, np.cumsum([len(own.number) for own in bounds])[:-1])
-    nodes = [_nodes(tree, own) for tree, own in zip(trees, parts, strict=True)]
+    parts = np.split(keys, np.cumsum([len(part.number) for part in bounds])[:-1])
+    nodes = [_nodes(tree, part) for tree, part in zip(trees, parts, strict=True)]
     return nodes, dataclasses.replace(columns, cuts=cuts)
 
 
@@ -205,7 +205,7 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
 
 
 def _has_levels(columns: Columns) -> np.ndarray:
-    return np.array([own is not None for own in columns.levels or (None,) * columns.number], bool)
+    return np.array([level_list is not None for level_list in columns.levels or (None,) * columns.number], bool)
 
 
 def _bounds(tree: ComparingTree) -> _Bounds:
@@ -247,9 +247,9 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
     order = np.argsort(bounds.feature, kind="stable")
     tested, starts = np.unique(bounds.feature[order], return_index=True)
     for j, (start, end) in zip(tested.tolist(), pairwise([*starts, len(order)]), strict=True):
-        own = order[start:end]
-        own = own[is_cut[own]]
-        distinct, codes[own] = np.unique(number[own], return_inverse=True)
+        rows = order[start:end]
+        rows = rows[is_cut[rows]]
+        distinct, codes[rows] = np.unique(number[rows], return_inverse=True)
         if len(distinct) >= _MOST_CUTS:
             raise ValueError(f"the model has {len(distinct)} thresholds for column {j}; codes are exact up to 2**24.")
         if columns.levels is None or columns.levels[j] is None:
@@ -272,9 +272,9 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
     tests = {}
     for node in np.flatnonzero(is_set).tolist():
         n_bounds = 2 * len(tree.sets[node][0])
-        own = keys[at : at + n_bounds].reshape(-1, 2)
+        pairs = keys[at : at + n_bounds].reshape(-1, 2)
         at += n_bounds
-        upper = own[np.lexsort((own[:, 1], own[:, 0]))].ravel()
+        upper = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].ravel()
         goes_left = np.arange(n_bounds + 1) % 2 == (tree.compare[node] == IN_SET)
         tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
     return with_interval_tests(nodes, tests) if tests else nodes
@@ -291,7 +291,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 
     None where trees count for several outputs, or in another order.
     """
-    if any(len(own) != 1 for own in outputs):
+    if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
     order = np.concatenate(outputs)
     changes = np.flatnonzero(order != order[0])
@@ -305,7 +305,7 @@ def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outp
     """Return the values of trees that count for these outputs: one for each node, or one for each output."""
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
-    wide = [np.zeros((len(own), n_outputs)) for own in values]
-    for own, narrow, which in zip(wide, values, outputs, strict=True):
-        own[:, which] = narrow
+    wide = [np.zeros((len(array), n_outputs)) for array in values]
+    for array, narrow, which in zip(wide, values, outputs, strict=True):
+        array[:, which] = narrow
     return wide

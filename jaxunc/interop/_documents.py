@@ -95,12 +95,12 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
     try:
         # Both begin with a brace. In text a quote, a brace or white space follows; in UBJSON the length of a name.
         is_text = content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
-        found = json.loads(content) if is_text else _read_ubjson(content)
+        document = json.loads(content) if is_text else _read_ubjson(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"the {library} model is a {type(found).__name__} at its top; expected an object.")
-    return found
+    if not isinstance(document, dict):
+        raise ValueError(f"the {library} model is a {type(document).__name__} at its top; expected an object.")
+    return document
 
 
 def is_binary_xgboost(content: bytes) -> bool:
@@ -126,29 +126,29 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 def integer(document: Any, *path: str) -> int:
     """Return the integer at a path, which some libraries write as text."""
-    found = part(document, *path, kind=(int, str))
+    text = part(document, *path, kind=(int, str))
     try:
-        number = int(found)
+        number = int(text)
     except ValueError:
         number = _MOST
     if abs(number) >= _MOST:
-        raise ValueError(f"the model's {'.'.join(path)} is {str(found)[:60]!r}; expected an integer.")
+        raise ValueError(f"the model's {'.'.join(path)} is {str(text)[:60]!r}; expected an integer.")
     return number
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
     """Return a list of numbers as an array."""
-    found = part(document, name, kind=(list, np.ndarray))
+    array = part(document, name, kind=(list, np.ndarray))
     try:
         with np.errstate(all="ignore"):
-            wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
+            wide = np.asarray(array, np.float64 if np.dtype(dtype).kind == "f" else None)
     except (ValueError, TypeError, OverflowError):
         wide = np.zeros((0, 0))
     if wide.size == 0 and wide.ndim == 1:
         return np.zeros(0, dtype)
     whole = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
     if wide.ndim != 1 or not (np.dtype(dtype).kind == "f" or whole):
-        raise ValueError(f"the model's {name} is {found!r:.60}; expected a list of numbers.")
+        raise ValueError(f"the model's {name} is {array!r:.60}; expected a list of numbers.")
     with np.errstate(over="ignore"):
         return wide.astype(dtype)
 
@@ -156,10 +156,10 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
 def _read_ubjson(content: bytes) -> Any:
     """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's."""
     reader = _UbjsonReader(content)
-    found = reader.value(reader.marker(), 0)
+    content_read = reader.value(reader.marker(), 0)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the end")
-    return found
+    return content_read
 
 
 class _UbjsonReader:
@@ -177,9 +177,9 @@ class _UbjsonReader:
 
     def marker(self) -> bytes:
         """Return the next byte, of which "N" says nothing."""
-        while (found := self._take(1)) == b"N":
+        while (marker := self._take(1)) == b"N":
             pass
-        return found
+        return marker
 
     def _next_is(self, marker: bytes) -> bool:
         """Whether the next byte is the marker, which is then behind."""
@@ -230,19 +230,19 @@ class _UbjsonReader:
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
             return np.frombuffer(self._take(size * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
-        found: list[Any] = []
-        while len(found) != size and not (size is None and self._next_is(b"]")):
-            found.append(self.value(kind or self.marker(), depth + 1))
-        return found
+        entries: list[Any] = []
+        while len(entries) != size and not (size is None and self._next_is(b"]")):
+            entries.append(self.value(kind or self.marker(), depth + 1))
+        return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
         kind, size = self._head()
-        found, number = {}, 0
+        entries, number = {}, 0
         while number != size and not (size is None and self._next_is(b"}")):
             name = self._take(self._size()).decode()
-            found[name] = self.value(kind or self.marker(), depth + 1)
+            entries[name] = self.value(kind or self.marker(), depth + 1)
             number += 1
-        return found
+        return entries
 
 
 class UntestedVersionWarning(UserWarning):
@@ -262,8 +262,8 @@ def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
 
 def version_in(text: str) -> tuple[int, ...]:
     """Return the first version that a text names, of a few digits each; empty if there is none."""
-    found = re.search(r"\d{1,6}(?:\.\d{1,6}){0,3}", text)
-    return () if found is None else tuple(map(int, found[0].split(".")))
+    match = re.search(r"\d{1,6}(?:\.\d{1,6}){0,3}", text)
+    return () if match is None else tuple(map(int, match[0].split(".")))
 
 
 def _dotted(version: tuple[int, ...]) -> str:

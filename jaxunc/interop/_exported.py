@@ -36,24 +36,28 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
             "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."
         )
     parts = () if isinstance(model, AdditiveTrees) else model.parts if isinstance(model, OfSums) else (model,)
-    if not is_concrete(model if isinstance(model, AdditiveTrees) else [(one.forest, one.combiner) for one in parts]):
+    if not is_concrete(
+        model if isinstance(model, AdditiveTrees) else [(bound.forest, bound.combiner) for bound in parts]
+    ):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
-    for one in parts:
-        if one.forest.follows_forks:
+    for bound in parts:
+        if bound.forest.follows_forks:
             raise ValueError(
-                f"empty leaves of the mode {one.forest.empty_leaves!r} are followed by the host, which other libraries "
-                "do not. Bind forest.with_empty_leaves('parent') or 'zeros'."
+                f"empty leaves of the mode {bound.forest.empty_leaves!r} are followed by the host, which other "
+                "libraries do not. Bind forest.with_empty_leaves('parent') or 'zeros'."
             )
     return model
 
 
 def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
     """Return what is known of columns and classes, for JSON; levels by the number of their column."""
-    found: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
+    description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
-        known = [(str(j), own) for j, own in enumerate(columns.levels) if own is not None]
-        found["levels"] = {j: {"values": own.values, "missing_is_last": own.has_missing} for j, own in known}
-    return {name: own for name, own in found.items() if own is not None}
+        leveled = [(str(j), value) for j, value in enumerate(columns.levels) if value is not None]
+        description["levels"] = {
+            j: {"values": value.values, "missing_is_last": value.has_missing} for j, value in leveled
+        }
+    return {name: value for name, value in description.items() if value is not None}
 
 
 class PlainSet(NamedTuple):
@@ -106,8 +110,10 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     of_set, sets = _sets(trees, tests, wide=wide)
     number = np.zeros(child.shape, np.int64)
     number[tree, node] = np.arange(len(node)) - np.flatnonzero(node == 0)[tree]
-    own, left = number[tree, node], number[tree, child[tree, node]]
-    return PlainNodes(tree, node, own, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets)
+    node_number, left = number[tree, node], number[tree, child[tree, node]]
+    return PlainNodes(
+        tree, node, node_number, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets
+    )
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
@@ -117,11 +123,11 @@ def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarr
     value = largest_rounding_to(narrow) if wide else narrow.astype(np.float64)
     for j, cuts in enumerate(trees.columns.cuts or ()):
         if cuts is not None:
-            own = inner & (feature == j)
-            code = np.where(none_left, -1.0, narrow)[own]
-            none_left[own] = code < 0
+            rows = inner & (feature == j)
+            code = np.where(none_left, -1.0, narrow)[rows]
+            none_left[rows] = code < 0
             # Beyond the last cut every code goes left.
-            value[own] = np.append(cuts, np.inf)[np.clip(np.floor(code), 0, len(cuts)).astype(np.int64)]
+            value[rows] = np.append(cuts, np.inf)[np.clip(np.floor(code), 0, len(cuts)).astype(np.int64)]
     return np.where(none_left, -np.inf, value), inner & none_left
 
 
@@ -134,19 +140,19 @@ def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.nd
         return of_set, []
     feature = np.asarray(trees.feature)
     for test in tests:
-        own = test.intervals
+        intervals = test.intervals
         where = int(feature[test.tree, test.node])
-        known = (where, own.upper.tobytes(), bool(own.goes_left[0]), own.missing_left)
-        if known not in numbers:
-            numbers[known] = len(numbers)
-            sets[known] = _set(trees, where, test, wide=wide)
-        of_set[test.tree, test.node] = numbers[known]
+        key = (where, intervals.upper.tobytes(), bool(intervals.goes_left[0]), intervals.missing_left)
+        if key not in numbers:
+            numbers[key] = len(numbers)
+            sets[key] = _set(trees, where, test, wide=wide)
+        of_set[test.tree, test.node] = numbers[key]
     return of_set, list(sets.values())
 
 
 def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
-    own = test.intervals
-    key = np.asarray(own.upper, np.int64)
+    intervals = test.intervals
+    key = np.asarray(intervals.upper, np.int64)
     all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)
     upper, none = _numbers(trees, features, key, all_inner, wide=wide)
     cuts = None if trees.columns.cuts is None else trees.columns.cuts[feature]
@@ -159,9 +165,9 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
     has_more = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none[:-1])[: len(key)]
     is_piece = np.append(~none & has_more, not len(key) or upper[-1] < np.inf)
     upper, behind = np.append(upper, np.inf)[is_piece], np.append(behind, np.inf)[is_piece]
-    goes_left = np.asarray(own.goes_left, bool)[is_piece]
+    goes_left = np.asarray(intervals.goes_left, bool)[is_piece]
     last = np.append(goes_left[1:] != goes_left[:-1], False)
-    return PlainSet(feature, upper[last], behind[last], bool(goes_left[0]), own.missing_left)
+    return PlainSet(feature, upper[last], behind[last], bool(goes_left[0]), intervals.missing_left)
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
@@ -170,7 +176,7 @@ def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
         above = np.nextafter(narrow, np.float32(np.inf)).astype(np.float64)
     # The infinity lies where the next float would, for rounding.
     edge = np.where(np.isinf(above), 2.0**128, above)
-    own = np.where(np.isneginf(narrow), -(2.0**128), narrow.astype(np.float64))
-    middle = own / 2 + edge / 2
+    lower = np.where(np.isneginf(narrow), -(2.0**128), narrow.astype(np.float64))
+    middle = lower / 2 + edge / 2
     is_even = narrow.view(np.int32) % 2 == 0
     return np.where(np.isposinf(narrow), np.inf, np.where(is_even, middle, np.nextafter(middle, -np.inf)))

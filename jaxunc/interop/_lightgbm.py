@@ -101,23 +101,25 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
     return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
 
 
-def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given: Sequence | None) -> AdditiveTrees:
-    header = found.header
+def _of_text(
+    model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
+) -> AdditiveTrees:
+    header = model.header
     version = version_in(text(header, "version"))
     if version < (2,):
         raise ValueError(f"the model's version is {header['version']!r:.20}; from_lightgbm reads v2 and later.")
     warn_if_newer("LightGBM", version)
-    trained_with = found.parameters.get("objective", "custom")
+    trained_with = model.parameters.get("objective", "custom")
     if "objective" not in header and trained_with not in _OWN:
         raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
     n_outputs = integer(header, "num_tree_per_iteration" if "num_tree_per_iteration" in header else "num_class")
     name, scale = _objective(header, n_outputs)
-    n_trees = len(found.trees)
+    n_trees = len(model.trees)
     if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
         raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
-    columns = columns_of(found, given)
+    columns = columns_of(model, category_columns)
     scale /= n_trees // n_outputs if "average_output" in header else 1
-    trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(found.trees)]
+    trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(model.trees)]
     more = {"class_labels": _labels(name, n_outputs, classes, is_classifier), "averaged": "average_output" in header}
     return ensemble_of(trees, columns, np.zeros(n_outputs), _LINKS[name], trees_per_stage=n_outputs, **more)
 
@@ -126,19 +128,19 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
     """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
     name, *settings = header.get("objective", "").split() or [""]
     name = _OLD_NAMES.get(name, name)
-    known = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
+    parameters = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
-    if name not in _LINKS or not set(known) <= allowed.get(name, set()):
+    if name not in _LINKS or not set(parameters) <= allowed.get(name, set()):
         raise ValueError(
             f"the model's objective is {' '.join([name, *settings])!r:.60}; from_lightgbm imports "
             f"{', '.join(sorted(_LINKS)[1:])}, without reg_sqrt."
         )
-    expected = int(row(known, "num_class", np.int64, 1)[0]) if "num_class" in known else n_outputs
-    if (name.startswith("multiclass") and "num_class" not in known) or expected != n_outputs:
+    expected = int(row(parameters, "num_class", np.int64, 1)[0]) if "num_class" in parameters else n_outputs
+    if (name.startswith("multiclass") and "num_class" not in parameters) or expected != n_outputs:
         raise ValueError(f"the model's objective {name!r:.60} has other classes than the {n_outputs} outputs.")
     if name and not name.startswith("multiclass") and n_outputs != 1:
         raise ValueError(f"the model's objective {name!r:.60} has {n_outputs} trees in each iteration; expected one.")
-    scale = float(row(known, "sigmoid", np.float64, 1)[0]) if "sigmoid" in known else 1.0
+    scale = float(row(parameters, "sigmoid", np.float64, 1)[0]) if "sigmoid" in parameters else 1.0
     if not 0 < scale < np.inf:
         raise ValueError(f"the model's sigmoid is {scale}; expected a positive number.")
     return name, scale
@@ -166,20 +168,22 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     n_inner = n_leaves - 1
     names = ("decision_type", "split_feature", "left_child", "right_child")
     kind, feature, *children = (row(tree, f, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for f in names)
-    given = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
+    raw_threshold = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
     if np.any((kind < 0) | (kind >> 2 > _MISSING_NAN)):
         raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
     if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
     # What counts as 0 goes where 0 goes.
-    threshold = np.where(np.abs(given) <= _ZERO, np.where(given >= 0, _ZERO, _BELOW_ZERO), given)
+    threshold = np.where(
+        np.abs(raw_threshold) <= _ZERO, np.where(raw_threshold >= 0, _ZERO, _BELOW_ZERO), raw_threshold
+    )
     zero_left, default_left = threshold >= 0, (kind & _DEFAULT_LEFT) != 0
     missing_left = np.where(kind >> 2 == 0, zero_left, default_left)
     is_category = (kind & _CATEGORICAL) != 0
     without_zero = ~is_category & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)
     sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(without_zero).tolist()}
     if is_category.any():
-        sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), given)
+        sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), raw_threshold)
         missing_left = missing_left & ~is_category
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
     compare, none = np.where(is_category | without_zero, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)
@@ -196,7 +200,7 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([-np.inf, -_ZERO]), np.array([behind, _BEHIND_ZERO])
 
 
-def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray) -> dict:
+def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, thresholds: np.ndarray) -> dict:
     """The sets of nodes whose threshold is the number of a set, bits in words of 32."""
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
@@ -206,10 +210,10 @@ def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, giv
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
     sets = {}
     for i in places.tolist():
-        if given[i] not in range(n_sets):
-            raise ValueError(f"{what} tests set {given[i]} of {n_sets} sets of categories.")
-        own = words[ends[int(given[i])] : ends[int(given[i]) + 1]].astype("<u4")
-        codes = np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little"))
+        if thresholds[i] not in range(n_sets):
+            raise ValueError(f"{what} tests set {thresholds[i]} of {n_sets} sets of categories.")
+        bits = words[ends[int(thresholds[i])] : ends[int(thresholds[i]) + 1]].astype("<u4")
+        codes = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
         first, behind = set_of_codes(codes)
         # Numbers are truncated toward 0, so that those above -1 count as 0.
         sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), behind

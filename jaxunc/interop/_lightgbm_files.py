@@ -92,13 +92,15 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 def _check_end(header: dict[str, str], rest: bytes) -> None:
     """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
-    _, found, last = rest.partition(b"\nend of parameters")
-    if not (found or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
-        found = b"\npandas_categorical:" in rest
+    _, end_mark, last = rest.partition(b"\nend of parameters")
+    if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
+        end_mark = b"\npandas_categorical:" in rest
     last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL)
-    has_sets = any(known != "none" and not known.startswith("[") for known in header.get("feature_infos", "").split())
+    has_sets = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
     begins = b"\nparameters:" in rest
-    if (not found and (begins or has_sets)) or (last.strip() and not last.strip().startswith(b"pandas_categorical:")):
+    if (not end_mark and (begins or has_sets)) or (
+        last.strip() and not last.strip().startswith(b"pandas_categorical:")
+    ):
         raise ValueError(
             "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
         )
@@ -117,60 +119,73 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
     if name != b"pandas_categorical":
         return []
     try:
-        found = json.loads(document) or []
+        categories = json.loads(document) or []
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the LightGBM model's pandas_categorical is no JSON: {error}.") from error
-    if not isinstance(found, list) or not all(isinstance(values, list) for values in found):
-        raise ValueError(f"the LightGBM model's pandas_categorical is {found!r:.60}; expected lists of categories.")
-    return found
+    if not isinstance(categories, list) or not all(isinstance(values, list) for values in categories):
+        raise ValueError(
+            f"the LightGBM model's pandas_categorical is {categories!r:.60}; expected lists of categories."
+        )
+    return categories
 
 
-def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known."""
-    given = _listed(given)
-    names = tuple(text(found.header, "feature_names").split(" "))
-    n_features = integer(found.header, "max_feature_idx") + 1
+def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
+    """Return the columns of a model; ``category_columns`` had pandas' category type, None if that is not known."""
+    category_columns = _listed(category_columns)
+    names = tuple(text(model.header, "feature_names").split(" "))
+    n_features = integer(model.header, "max_feature_idx") + 1
     if len(names) != n_features:
         raise ValueError(f"the model has {len(names)} feature_names for {n_features} columns.")
     is_default = all(name == f"Column_{j}" for j, name in enumerate(names))
-    ranges = text(found.header, "feature_infos").split(" ")
+    ranges = text(model.header, "feature_infos").split(" ")
     if len(ranges) != n_features:
         raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
     # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
-    categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
-    words = found.parameters.get("categorical_feature", "").split(",")
+    categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
+    words = model.parameters.get("categorical_feature", "").split(",")
     listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
     levels: list[Levels | None] = [None] * n_features
-    if found.pandas_categorical:
-        facts = _Facts(names, ranges, sorted(listed), _tested(found, n_features), found.pandas_categorical)
-        places = _found(facts) if given is None else _checked(facts, given)
-        for j, values in zip(places, found.pandas_categorical, strict=True):
+    if model.pandas_categorical:
+        facts = _Facts(names, ranges, sorted(listed), _tested(model, n_features), model.pandas_categorical)
+        places = _infer_columns(facts) if category_columns is None else _place_columns(facts, category_columns)
+        for j, values in zip(places, model.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
-    elif given:
-        raise ValueError(f"category_columns={given!r:.60}, but the model was not fitted to a frame with categories.")
+    elif category_columns:
+        raise ValueError(
+            f"category_columns={category_columns!r:.60}, but the model was not fitted to a frame with categories."
+        )
     nominal = tuple(j in listed or levels[j] is not None for j in range(n_features))
-    known = None if is_default else names, nominal, tuple(levels) if any(own is not None for own in levels) else None
-    cuts = tuple(() if own is None else None for own in levels)
-    return Columns(n_features, *known, cuts=cuts, spaces_are_underlines=not is_default)
+    has_levels = any(values is not None for values in levels)
+    cuts = tuple(() if values is None else None for values in levels)
+    return Columns(
+        n_features,
+        None if is_default else names,
+        nominal,
+        tuple(levels) if has_levels else None,
+        cuts=cuts,
+        spaces_are_underlines=not is_default,
+    )
 
 
-def _listed(given: Any) -> list[int | str] | None:
+def _listed(names: Any) -> list[int | str] | None:
     """The names and positions that the user gives; a ValueError for a single name, a TypeError for anything else."""
-    if given is None:
+    if names is None:
         return None
-    if isinstance(given, str):
-        raise ValueError(f"category_columns=({given!r:.60}) must be a list; pass [{given!r:.60}].")
-    check_collection("category_columns", given, "names or positions of columns in a list")
-    if odd := [one for one in given if isinstance(one, bool) or not isinstance(one, str | int | np.integer)]:
+    if isinstance(names, str):
+        raise ValueError(f"category_columns=({names!r:.60}) must be a list; pass [{names!r:.60}].")
+    check_collection("category_columns", names, "names or positions of columns in a list")
+    if odd := [
+        column for column in names if isinstance(column, bool) or not isinstance(column, str | int | np.integer)
+    ]:
         raise TypeError(
-            f"category_columns={given!r:.60} holds {odd[0]!r:.60}, a {type(odd[0]).__name__}; pass names or positions "
+            f"category_columns={names!r:.60} holds {odd[0]!r:.60}, a {type(odd[0]).__name__}; pass names or positions "
             "of columns."
         )
-    return list(given)
+    return list(names)
 
 
 class _Facts(NamedTuple):
-    """The columns of a frame, as far as the file tells them."""
+    """What the file tells of a frame's columns."""
 
     names: tuple[str, ...]
     ranges: list[str]  # what values each column had in training
@@ -180,24 +195,32 @@ class _Facts(NamedTuple):
     categories: list[list[Any]]  # those of pandas' category columns, in the order of columns
 
 
-def _tested(found: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
+def _tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
     tested = np.zeros(n_features, bool)
-    for tree in found.trees:
+    for tree in model.trees:
         if integer(tree, "num_leaves") > 1:
-            own = row(tree, "split_feature", np.int64)
-            tested[own[(own >= 0) & (own < n_features)]] = True
+            features = row(tree, "split_feature", np.int64)
+            tested[features[(features >= 0) & (features < n_features)]] = True
     return tested
 
 
-def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
-    """The places of the columns that the user names."""
+def _place_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
+    """Return the positions of the columns that the user names."""
     names, n_expected = facts.names, len(facts.categories)
-    known = [one.replace(" ", "_") if isinstance(one, str) and one not in names else one for one in given]
-    unknown = [one for one in known if (one not in names if isinstance(one, str) else not 0 <= one < len(names))]
-    places = set() if unknown else {names.index(one) if isinstance(one, str) else int(one) for one in known}
-    if unknown or not len(given) == len(places) == n_expected:
+    spelled = [
+        column.replace(" ", "_") if isinstance(column, str) and column not in names else column for column in columns
+    ]
+    unknown = [
+        column
+        for column in spelled
+        if (column not in names if isinstance(column, str) else not 0 <= column < len(names))
+    ]
+    places = (
+        set() if unknown else {names.index(column) if isinstance(column, str) else int(column) for column in spelled}
+    )
+    if unknown or not len(columns) == len(places) == n_expected:
         raise ValueError(
-            f"category_columns={given!r:.60} must be the names or positions of the {n_expected} columns that had "
+            f"category_columns={columns!r:.60} must be the names or positions of the {n_expected} columns that had "
             "pandas' category type."
         )
     for j, values in zip(sorted(places), facts.categories, strict=True):
@@ -209,10 +232,10 @@ def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
     return sorted(places)
 
 
-def _found(facts: _Facts) -> list[int]:
-    """The category columns where the file names them, or any other choice would refuse its frame."""
+def _infer_columns(facts: _Facts) -> list[int]:
+    """Return the positions of the category columns, where no other choice fits the file."""
     lengths = {len(values): np.array([]) for values in facts.categories}
-    by_length = {n: np.array([_fits(known, n) for known in facts.ranges], bool) for n in lengths}
+    by_length = {n: np.array([_fits(info, n) for info in facts.ranges], bool) for n in lengths}
     fits = np.stack([by_length[len(values)] for values in facts.categories])
     listed = np.array(facts.listed, np.int64)
     if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
@@ -232,12 +255,12 @@ def _found(facts: _Facts) -> list[int]:
     return places.tolist()
 
 
-def _fits(known: str, n_categories: int) -> bool:
-    """Whether the values of a column may be the codes of so many categories."""
-    if known == "none":
+def _fits(info: str, n_categories: int) -> bool:
+    """Whether the values of a column may be the codes of ``n_categories`` categories."""
+    if info == "none":
         return True
     try:
-        values = [float(word) for word in known.strip("[]").split(":")]
+        values = [float(word) for word in info.strip("[]").split(":")]
     except ValueError:
         return False
     return all(value.is_integer() and -1 <= value < n_categories for value in values)
@@ -258,8 +281,8 @@ def _is_number(word: str) -> bool:
 def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
     """The first columns that take all lists in their order, None if there are none."""
     places, start = [], 0
-    for own in fits:
-        free = np.flatnonzero(own[start:])
+    for row in fits:
+        free = np.flatnonzero(row[start:])
         if not len(free):
             return None
         places.append(start + int(free[0]))

@@ -100,8 +100,8 @@ def _check_labels(model: Any, members: Members) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             try:
-                found = np.asarray(model.apply(rows))[:, t] if is_forest else np.asarray(estimator.apply(rows))
-                agrees = np.array_equal(found, estimator.tree_.apply(codes))
+                leaves = np.asarray(model.apply(rows))[:, t] if is_forest else np.asarray(estimator.apply(rows))
+                agrees = np.array_equal(leaves, estimator.tree_.apply(codes))
             except (ValueError, TypeError, IndexError, AttributeError):
                 agrees = False
         if not agrees:
@@ -122,8 +122,8 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     for j in range(codes.shape[1]):
         if j in labels:
             codes[:, j] = rng.permutation(np.arange(n_rows) % max(1, len(labels[j])))
-        elif len(own := threshold[(feature == j) & np.isfinite(threshold)]):
-            codes[:, j] = rng.choice(own, n_rows) + rng.integers(-1, 2, n_rows)
+        elif len(thresholds := threshold[(feature == j) & np.isfinite(threshold)]):
+            codes[:, j] = rng.choice(thresholds, n_rows) + rng.integers(-1, 2, n_rows)
     rows = codes.astype(object)
     for j, values in labels.items():
         of_code = np.empty(max(1, len(values)), object)
@@ -138,12 +138,12 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
     inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
     # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
     kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
-    found = tree.threshold == -np.inf
+    tests_set = tree.threshold == -np.inf
     if kinds is not None:
-        found = found | (np.asarray(kinds) != 0)
+        tests_set = tests_set | (np.asarray(kinds) != 0)
     if nominal is not None:
-        found = found | np.asarray(nominal)[np.where(inner, tested, 0)]
-    nodes = np.flatnonzero(found & inner)
+        tests_set = tests_set | np.asarray(nominal)[np.where(inner, tested, 0)]
+    nodes = np.flatnonzero(tests_set & inner)
     if not len(nodes):
         return nodes
     by_hash = nodes[np.asarray(kinds)[nodes] == _HASH] if kinds is not None else nodes[:0]
@@ -186,26 +186,29 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
 
     A code that does not come to a node goes where missing values go. The paths behind the nodes become known.
     """
-    found: dict[int, np.ndarray] = {}
+    goes_left_of: dict[int, np.ndarray] = {}
     here: dict[int, np.ndarray] = {}
     missing_left = np.asarray(tree.missing_go_to_left) != 0
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     for level in _levels(nodes, paths, labels, most):
         for node in level:
-            here[node] = _codes_at(node, paths, left, here, found, len(labels[int(paths.feature[node])]))
+            here[node] = _codes_at(node, paths, left, here, goes_left_of, len(labels[int(paths.feature[node])]))
         sizes = [len(here[node]) for node in level]
-        asked = np.repeat(level, sizes)
-        rows = paths.reaching(asked)
-        rows[np.arange(len(asked)), paths.feature[asked]] = np.concatenate([here[node] for node in level])
-        goes_left = _child_towards(tree.apply(rows), asked, paths.parent) == left[asked]
+        nodes_asked = np.repeat(level, sizes)
+        rows = paths.reaching(nodes_asked)
+        rows[np.arange(len(nodes_asked)), paths.feature[nodes_asked]] = np.concatenate([here[node] for node in level])
+        goes_left = _child_towards(tree.apply(rows), nodes_asked, paths.parent) == left[nodes_asked]
         for node, is_left in zip(level, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
-            found[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
-            found[node][here[node]] = is_left
+            goes_left_of[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
+            goes_left_of[node][here[node]] = is_left
             for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
                 paths.value[child] = codes[0] if len(codes) else np.nan
-    place, table = np.full(len(left), -1), np.zeros((len(found), max(map(len, found.values()), default=0)), bool)
-    for i, (node, own) in enumerate(found.items()):
-        place[node], table[i, : len(own)] = i, own
+    place, table = (
+        np.full(len(left), -1),
+        np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool),
+    )
+    for i, (node, codes_left) in enumerate(goes_left_of.items()):
+        place[node], table[i, : len(codes_left)] = i, codes_left
     return CodesLeft(place, table)
 
 
@@ -215,9 +218,9 @@ def _levels(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterato
     while (further := above >= 0).any():
         depth, above = depth + further, np.where(further, paths.parent[above], -1)
     size = max(1, most // (paths.n_features * max(map(len, labels.values()), default=1)))
-    for one in np.unique(depth):
-        own = nodes[depth == one].tolist()
-        yield from (own[start : start + size] for start in range(0, len(own), size))
+    for level in np.unique(depth):
+        in_level = nodes[depth == level].tolist()
+        yield from (in_level[start : start + size] for start in range(0, len(in_level), size))
 
 
 def _codes_at(
@@ -225,7 +228,7 @@ def _codes_at(
     paths: Any,
     left: np.ndarray,
     here: Mapping[int, np.ndarray],
-    found: Mapping[int, np.ndarray],
+    goes_left_of: Mapping[int, np.ndarray],
     number: int,
 ) -> np.ndarray:
     """Return the codes that come to a node: those that the last test of its column sends there."""
@@ -234,7 +237,7 @@ def _codes_at(
         child, above = above, int(paths.parent[above])
     if above < 0:
         return np.arange(number)
-    return here[above][found[above][here[above]] == (left[above] == child)]
+    return here[above][goes_left_of[above][here[above]] == (left[above] == child)]
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -256,13 +259,13 @@ def with_sets(
     """Return the tree with sets of the columns' codes at these nodes, given where its own codes go."""
     compare, sets, places = tree.compare.copy(), {}, {}
     for feature, values in labels.items():
-        own, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
-        known = columns.levels[column] if columns.levels is not None else None
-        places[column] = np.array([own.get(value, -1) for value in (known.values if known else ())], np.int64)
+        code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
+        levels = columns.levels[column] if columns.levels is not None else None
+        places[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
     for node in np.flatnonzero(codes.place >= 0).tolist():
-        own = codes.table[codes.place[node]]
+        goes_left = codes.table[codes.place[node]]
         place, missing_left = places[int(tree.feature[node])], bool(tree.missing_left[node])
         # What is no category of the tree's goes where missing values go: the set holds those of the other side.
         compare[node] = NOT_IN_SET if missing_left else IN_SET
-        sets[node] = set_of_codes(np.flatnonzero((place >= 0) & (own[place] != missing_left)))
+        sets[node] = set_of_codes(np.flatnonzero((place >= 0) & (goes_left[place] != missing_left)))
     return tree._replace(compare=compare, sets=sets)

@@ -128,25 +128,25 @@ def grown_leaves(model: Any) -> GrownLeaves:
         )
     if members[0].tree_.value.shape[1] > 1:
         raise ValueError(f"model predicts {members[0].tree_.value.shape[1]} numbers; fit one model for each.")
-    given = [member.tree_ for member in members]
-    warn_if_missing_is_lost(model, given)
+    trees = [member.tree_ for member in members]
+    warn_if_missing_is_lost(model, trees)
     kept = getattr(model, "estimators_features_", [None] * len(members))
     columns = columns_of(model, list(zip(members, kept, strict=True)))
     # Leaves hold their own numbers, which float32 has up to 2^24, to tell where each one went.
-    numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in given]
+    numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
     made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
     whole = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
     place = np.asarray(whole.values)[:, :, 0].astype(np.int64)
-    parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in given]
-    each = [np.stack([part[i][own] for part, own in zip(parts, place, strict=True)]) for i in range(3)]
+    parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
+    each = [np.stack([part[i][order] for part, order in zip(parts, place, strict=True)]) for i in range(3)]
     return GrownLeaves(whole.trees, *each)
 
 
 def _boosted(model: Any) -> AdditiveTrees:
     is_classifier = isinstance(model, GradientBoostingClassifier)
-    known = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
-    if model.loss not in known:
-        raise ValueError(f"model's loss is {model.loss!r}; known are {', '.join(known)}. Upgrade jaxunc.")
+    losses = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
+    if model.loss not in losses:
+        raise ValueError(f"model's loss is {model.loss!r}; known are {', '.join(losses)}. Upgrade jaxunc.")
     members = np.asarray(model.estimators_)
     n_outputs = members.shape[1]
     # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
@@ -175,8 +175,8 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         raw = model.decision_function(anyone) if hasattr(model, "classes_") else model.predict(anyone)
-    own = [[member.tree_.value[member.tree_.apply(anyone)[0], 0, 0] for member in stage] for stage in members]
-    return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(own, axis=0)
+    leaves = [[member.tree_.value[member.tree_.apply(anyone)[0], 0, 0] for member in stage] for stage in members]
+    return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(leaves, axis=0)
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
@@ -192,10 +192,10 @@ def _of_histograms(model: Any) -> AdditiveTrees:
     base = np.asarray(model._baseline_prediction, np.float64).ravel()
     if any(len(stage) != len(base) for stage in model._predictors):
         raise ValueError(f"{_another_form()} (iterations of other than {len(base)} trees).")
-    given = [tree for stage in model._predictors for tree in stage]
-    if not given:
+    stage_trees = [tree for stage in model._predictors for tree in stage]
+    if not stage_trees:
         raise ValueError("the model has no trees.")
-    trees = [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(given)]
+    trees = [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(stage_trees)]
     labels = getattr(model, "classes_", None)
     classes = None if labels is None else tuple(np.asarray(labels).tolist())
     if classes is not None and len(classes) != max(2, len(base)):
@@ -221,35 +221,35 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
         raise ValueError(f"{_another_form()} (categories of {len(categories)} columns).")
     order = np.argsort(~is_categorical, kind="stable")
     levels: list[Levels | None] = [None] * number
-    for j, known in zip(order[: len(categories)].tolist(), categories, strict=True):
-        values = np.asarray(known).tolist()
+    for j, values_of in zip(order[: len(categories)].tolist(), categories, strict=True):
+        values = np.asarray(values_of).tolist()
         # NaN, always the last, is a category of the encoder's, and none of the trees'.
         has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
         levels[j] = Levels(tuple(values[:-1] if has_nan else values), has_missing=False)
-    cuts = tuple(() if own is None else None for own in levels)
+    cuts = tuple(() if level_list is None else None for level_list in levels)
     return Columns(number, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), order
 
 
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
-    given = tree.nodes
-    if absent := [name for name in _FIELDS if name not in (given.dtype.names or ())]:
+    nodes = tree.nodes
+    if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
         raise ValueError(f"{_another_form()} (nodes without {', '.join(absent)}).")
-    is_leaf = given["is_leaf"] != 0
-    left, right = (np.where(is_leaf, -1, given[side].astype(np.int64)) for side in ("left", "right"))
-    feature = np.where(is_leaf, 0, given["feature_idx"].astype(np.int64))
+    is_leaf = nodes["is_leaf"] != 0
+    left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    feature = np.where(is_leaf, 0, nodes["feature_idx"].astype(np.int64))
     if feature.min() < 0 or feature.max() >= columns.number:
         raise ValueError(f"{what} tests column {feature.max()} of {columns.number}.")
-    feature, missing_left = order[feature], given["missing_go_to_left"] != 0
+    feature, missing_left = order[feature], nodes["missing_go_to_left"] != 0
     compare, sets = np.full(len(feature), AT_MOST), {}
-    for i in np.flatnonzero(~is_leaf & (given["is_categorical"] != 0)).tolist():
+    for i in np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)).tolist():
         levels = (columns.levels or (None,) * columns.number)[feature[i]]
-        if levels is None or given["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
+        if levels is None or nodes["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
             raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
-        words = np.asarray(tree.raw_left_cat_bitsets[given["bitset_idx"][i]], "<u4")
+        words = np.asarray(tree.raw_left_cat_bitsets[nodes["bitset_idx"][i]], "<u4")
         goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
         # What is no category goes where missing values go: the set holds the categories of the other side.
         compare[i] = NOT_IN_SET if missing_left[i] else IN_SET
         sets[i] = set_of_codes(np.flatnonzero(goes_left != missing_left[i]))
     return ComparingTree(
-        feature, compare, given["num_threshold"].copy(), left, right, missing_left, sets, given["value"][:, None]
+        feature, compare, nodes["num_threshold"].copy(), left, right, missing_left, sets, nodes["value"][:, None]
     )

@@ -102,10 +102,10 @@ def to_treelite(model: Any) -> Any:
         model = ju.to_treelite(ju.bind(forest, ju.Mean()))
         treelite.gtil.predict(model, X.astype(np.float64))[:, 0]  # the probabilities
     """
-    given, model = model, asked_model(model)
+    model_given, model = model, asked_model(model)
     if isinstance(model, OfSums):
         raise TypeError(
-            f"model is a {type(given).__name__}, and treelite has one sum a model: how sure a number is goes by "
+            f"model is a {type(model_given).__name__}, and treelite has one sum a model: how sure a number is goes by "
             "ju.to_onnx, and its mean here by ju.to_treelite(ju.from_any(forest))."
         )
     try:
@@ -195,8 +195,8 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
             if node.leaf is None:
                 _add_test(builder, node)
             else:
-                own = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
-                builder.leaf(own if shape != (1, 1) else own[0])
+                leaf_value = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
+                builder.leaf(leaf_value if shape != (1, 1) else leaf_value[0])
             builder.end_node()
         builder.end_tree()
     return builder.commit()
@@ -212,15 +212,15 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
     builder.categorical_test(category_list=node.categories, category_list_right_child=is_right, **common)
 
 
-class _Known(NamedTuple):
-    """The range of a number that the tests above leave open: above one key, not above another, perhaps missing."""
+class _Range(NamedTuple):
+    """The range of a number by the tests above: above one key, not above another, perhaps missing."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
     may_be_missing: bool = True
 
 
-class _Asked(NamedTuple):
+class _TestedIntervals(NamedTuple):
     """The intervals that a node tells apart, among the numbers that come to it."""
 
     upper: np.ndarray
@@ -265,14 +265,14 @@ class _Unfolded:
         """Return the nodes, or raise a ValueError if they are more than that."""
         made, todo, number = [], [(0, self._start, {})], 1
         while todo:
-            key, at, known = todo.pop()
-            at = self._decided(at, known)
+            key, at, ranges = todo.pop()
+            at = self._skip_decided(at, ranges)
             if not self._nodes.inner[at]:
                 made.append((key, TreeliteNode(leaf=at)))
                 continue
-            test, children = self._test(at, known)
+            test, children = self._test(at, ranges)
             made.append((key, test._replace(left=number)))
-            todo += [(number + i, child, own) for i, (child, own) in enumerate(children)]
+            todo += [(number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
             number += 2
             if number > most:
                 raise ValueError(
@@ -281,7 +281,7 @@ class _Unfolded:
                 )
         return made
 
-    def _asked(self, at: int, own: _Known) -> _Asked:
+    def _intervals_of(self, at: int, bounds: _Range) -> _TestedIntervals:
         nodes = self._nodes
         if (k := int(nodes.of_set[at])) >= 0:
             upper, behind, goes_left = nodes.sets[k].upper, nodes.sets[k].behind, nodes.sets[k].goes_left
@@ -290,68 +290,70 @@ class _Unfolded:
             upper, goes_left = nodes.value[at : at + 1], np.array([True, False])
             keys, missing_left = _keys(upper) - nodes.none_left[at], bool(nodes.missing_left[at])
             behind = np.full(1, np.nan)
-        inside = (keys > own.low) & (keys < own.high)
-        first = np.count_nonzero(keys <= own.low)
+        inside = (keys > bounds.low) & (keys < bounds.high)
+        first = np.count_nonzero(keys <= bounds.low)
         goes_left = goes_left[first : first + np.count_nonzero(inside) + 1]
-        return _Asked(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
+        return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
-    def _own(self, at: int, known: dict[int, _Known]) -> _Known | None:
+    def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
         """Return the range of the number that a node tests; None at leaves, and where a comparison stays as it is."""
         feature = int(self._nodes.feature[at])
-        if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in known):
+        if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
             return None
-        return known.get(feature, _Known())
+        return ranges.get(feature, _Range())
 
-    def _decided(self, at: int, known: dict[int, _Known]) -> int:
-        """The first node behind those tests whose answer is known."""
-        while (own := self._own(at, known)) is not None:
-            asked = self._asked(at, own)
-            sides = set(asked.goes_left.tolist()) if own.low < own.high else set()
-            sides |= {asked.missing_left} if own.may_be_missing else set()
+    def _skip_decided(self, at: int, ranges: dict[int, _Range]) -> int:
+        """Return the first node whose test is not decided by those above."""
+        while (bounds := self._range_of(at, ranges)) is not None:
+            intervals = self._intervals_of(at, bounds)
+            sides = set(intervals.goes_left.tolist()) if bounds.low < bounds.high else set()
+            sides |= {intervals.missing_left} if bounds.may_be_missing else set()
             if len(sides) > 1:
                 break
             at = self._child(at, sides.pop())
         return at
 
-    def _test(self, at: int, known: dict[int, _Known]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Known]]]]:
-        """A test of two sides, and for both the node that follows and what is known there."""
+    def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
+        """Return a test of two sides, and for both the node that follows and the ranges of numbers there."""
         feature = int(self._nodes.feature[at])
-        if (own := self._own(at, known)) is None:
-            return _plain(self._nodes, at), [(self._child(at, left), known) for left in (True, False)]
-        asked = self._asked(at, own)
-        keys, goes_left, missing_left = asked.keys, asked.goes_left, asked.missing_left
+        if (bounds := self._range_of(at, ranges)) is None:
+            return _plain(self._nodes, at), [(self._child(at, left), ranges) for left in (True, False)]
+        intervals = self._intervals_of(at, bounds)
+        keys, goes_left, missing_left = intervals.keys, intervals.goes_left, intervals.missing_left
         ends = [self._child(at, True), self._child(at, False)]
         if not len(keys):  # missing values alone go to the other side
             ends = ends if goes_left[0] else ends[::-1]
             node = TreeliteNode(feature=feature, value=np.inf)
-            sides = own._replace(may_be_missing=False), own._replace(low=own.high)
-        elif len(keys) > 1 and (listed := self._categories(at, asked, own)) is not None:
+            sides = bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)
+        elif len(keys) > 1 and (listed := self._categories(at, intervals, bounds)) is not None:
             node = TreeliteNode(feature=feature, missing_left=missing_left, categories=listed[0], listed_left=listed[1])
-            missing = own.may_be_missing
-            sides = [own._replace(may_be_missing=missing and missing_left == left) for left in (True, False)]
+            missing = bounds.may_be_missing
+            sides = [bounds._replace(may_be_missing=missing and missing_left == left) for left in (True, False)]
         else:
             ends = [at, at]
-            cut, value = self._cut(at, asked, own)
+            cut, value = self._cut(at, intervals, bounds)
             none_left, to_left = cut < _keys(np.array(value)), missing_left in goes_left[: 1 + np.sum(keys < cut)]
             node = TreeliteNode(feature=feature, value=value, none_left=bool(none_left), missing_left=bool(to_left))
-            below = own._replace(high=cut, may_be_missing=own.may_be_missing and to_left)
-            sides = below, own._replace(low=cut, may_be_missing=own.may_be_missing and not to_left)
-        return node, [(end, {**known, feature: side}) for end, side in zip(ends, sides, strict=True)]
+            below = bounds._replace(high=cut, may_be_missing=bounds.may_be_missing and to_left)
+            sides = below, bounds._replace(low=cut, may_be_missing=bounds.may_be_missing and not to_left)
+        return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
-    def _cut(self, at: int, asked: _Asked, own: _Known) -> tuple[int, float]:
+    def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
         """Where to cut numbers in two: at 0 if categories are above, else in the middle of the bounds."""
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         zero = int(_keys(np.array(below_zero)))
-        above = asked.keys > zero
-        if own.low < zero < own.high and 1 < np.count_nonzero(above) < len(above):
-            rest = asked._replace(behind=asked.behind[above], goes_left=asked.goes_left[np.count_nonzero(~above) :])
-            if self._categories(at, rest, own._replace(low=zero)) is not None:
+        above = intervals.keys > zero
+        if bounds.low < zero < bounds.high and 1 < np.count_nonzero(above) < len(above):
+            rest = intervals._replace(
+                behind=intervals.behind[above], goes_left=intervals.goes_left[np.count_nonzero(~above) :]
+            )
+            if self._categories(at, rest, bounds._replace(low=zero)) is not None:
                 return zero, below_zero
-        middle = len(asked.keys) // 2
-        return int(asked.keys[middle]), float(asked.upper[middle])
+        middle = len(intervals.keys) // 2
+        return int(intervals.keys[middle]), float(intervals.upper[middle])
 
     def _below_zero(self, feature: int) -> float:
         """The largest number below 0, as the column is compared."""
@@ -360,16 +362,16 @@ class _Unfolded:
             return float(np.nextafter(0.0, -1.0))
         return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
 
-    def _categories(self, at: int, asked: _Asked, own: _Known) -> tuple[list[int], bool] | None:
+    def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
         """The categories of one side, and whether it is the left one; None where the test is none of categories."""
         if (k := int(self._nodes.of_set[at])) < 0:
             return None
-        one, feature = self._nodes.sets[k], int(self._nodes.feature[at])
+        plain_set, feature = self._nodes.sets[k], int(self._nodes.feature[at])
         if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
-            return None if len(levels.values) > _MOST_LISTED else _of_codes(one, len(levels.values) + 1)
-        behind, goes_left = asked.behind, asked.goes_left
+            return None if len(levels.values) > _MOST_LISTED else _of_codes(plain_set, len(levels.values) + 1)
+        behind, goes_left = intervals.behind, intervals.goes_left
         whole = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
-        is_negative = own.low < int(_keys(np.array(self._below_zero(feature))))
+        is_negative = bounds.low < int(_keys(np.array(self._below_zero(feature))))
         if not whole or (is_negative and goes_left[0] != goes_left[-1]):
             return None
         listed = goes_left[:-1] != goes_left[-1]
@@ -380,7 +382,7 @@ class _Unfolded:
         return np.concatenate(parts).tolist(), not goes_left[-1]
 
 
-def _of_codes(one: PlainSet, number: int) -> tuple[list[int], bool]:
+def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
     """The codes that go where that of no level does not, and whether this is left."""
-    side = one.goes_left[np.searchsorted(one.behind, np.arange(-1, number), side="right")]
+    side = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
     return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]

@@ -125,22 +125,22 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     reader = _Reader(content)
     read, n_trees = reader.header()
     outputs = _outputs(read, n_trees)
-    given = [reader.tree(f"tree {t}", read, own) for t, own in enumerate(outputs)]
-    trees, statistics = [tree for tree, _ in given], [known for _, known in given]
+    read_trees = [reader.tree(f"tree {t}", read, array) for t, array in enumerate(outputs)]
+    trees, statistics = [tree for tree, _ in read_trees], [statistic for _, statistic in read_trees]
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
     # treelite takes what a sparse matrix does not store for missing.
     cuts = (None,) * read.num_feature if read.threshold_type.itemsize == 8 else None
     columns = Columns(read.num_feature, cuts=cuts, absent_is_missing=True)
     if (counts := _counts(read, trees, statistics)) is not None:
-        total = sum(float(own.sum()) for own in counts)
+        total = sum(float(array.sum()) for array in counts)
         if not total < _MOST_INSTANCES:
             raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
-        counted = [tree._replace(leaf_values=own) for tree, own in zip(trees, counts, strict=True)]
+        counted = [tree._replace(leaf_values=array) for tree, array in zip(trees, counts, strict=True)]
         return forest_of(counted, columns, tuple(range(read.n_outputs)))
     link, scale = _link(read)
     values = _summed(read, [tree.leaf_values for tree in trees], outputs)
-    trees = [tree._replace(leaf_values=own * scale) for tree, own in zip(trees, values, strict=True)]
+    trees = [tree._replace(leaf_values=array * scale) for tree, array in zip(trees, values, strict=True)]
     per_stage = trees_of_stage(outputs, read.n_outputs) or 1
     more = {"trees_per_stage": per_stage, "class_labels": _class_labels(read, link), "averaged": read.average}
     return ensemble_of(trees, columns, read.base_scores * scale, link, **more)
@@ -160,8 +160,8 @@ def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
     whole = np.arange(n_outputs).reshape(n_targets, -1)
-    own = zip(target.tolist(), of_class.tolist(), strict=True)
-    return [whole[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in own]
+    numbers = zip(target.tolist(), of_class.tolist(), strict=True)
+    return [whole[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in numbers]
 
 
 class _Reader:
@@ -216,7 +216,7 @@ class _Reader:
         self._no_more(what)
         self._no_more(what)
         ends = (*vectors[1:], *categories[1:])
-        if n_nodes < 1 or any(len(one) != n_nodes for one in (*arrays, *ends)):
+        if n_nodes < 1 or any(len(array) != n_nodes for array in (*arrays, *ends)):
             raise ValueError(f"{what} has {n_nodes} nodes, but arrays of other lengths.")
         for content, first, end in (vectors, categories):
             if np.any(first > end) or np.any(end > len(content)):
@@ -234,13 +234,13 @@ class _Reader:
             for node in np.flatnonzero(is_set).tolist()
         }
         values = _leaf_values(what, is_leaf, leaf_value, vectors, read, outputs)
-        left, right, feature = (one.astype(np.int64) for one in (left, right, feature))
+        left, right, feature = (array.astype(np.int64) for array in (left, right, feature))
         # float32 thresholds keep their value as float64.
         tree = ComparingTree(
             feature, compare, threshold.astype(np.float64), left, right, default_left.astype(bool), sets, values
         )
-        known = [n if len(n) == len(has) == n_nodes and has[is_leaf].all() else None for n, has in statistics[:2]]
-        return tree, _Statistics(*known)
+        counts = [n if len(n) == len(has) == n_nodes and has[is_leaf].all() else None for n, has in statistics[:2]]
+        return tree, _Statistics(*counts)
 
     def _take(self, size: int) -> memoryview:
         if self.at + size > len(self._content):
@@ -267,8 +267,8 @@ class _Reader:
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers whose integer parts are these; treelite knows none above the largest."""
     largest = _LARGEST_CATEGORY[itemsize]
-    known = categories[categories <= largest]
-    return known, np.where(known == largest, np.nextafter(known, np.inf), known + 1)
+    categories = categories[categories <= largest]
+    return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
 
 
 def _leaf_values(
@@ -278,17 +278,17 @@ def _leaf_values(
     content, first, end = vectors
     size = (end - first).astype(np.int64)[is_leaf]
     if not size.any():
-        own = single[:, None]
+        values = single[:, None]
     else:
         if np.any(size != len(outputs)) or len(outputs) != np.prod(read.leaf_shape.astype(np.int64)):
             raise ValueError(
                 f"{what} has leaves of {sorted(set(size.tolist()))[:3]} values for {len(outputs)} outputs."
             )
-        own = np.zeros((len(is_leaf), len(outputs)), content.dtype)
-        own[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
-    if own.shape[1] != len(outputs):
+        values = np.zeros((len(is_leaf), len(outputs)), content.dtype)
+        values[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
+    if values.shape[1] != len(outputs):
         raise ValueError(f"{what} has leaves of one value for {len(outputs)} outputs.")
-    return own.astype(np.float64)
+    return values.astype(np.float64)
 
 
 def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]) -> list[np.ndarray] | None:
@@ -300,24 +300,24 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
     if np.any(read.target_id >= 0) or np.any(read.class_id >= 0):
         return None
     tolerance = 1e-9 if read.leaf_type.itemsize == 8 else 1e-6
-    found = []
-    for tree, known in zip(trees, statistics, strict=True):
+    counts = []
+    for tree, statistic in zip(trees, statistics, strict=True):
         leaf, shares = tree.left < 0, tree.leaf_values
-        size = known.sum_hess if known.sum_hess is not None else known.data_count
+        size = statistic.sum_hess if statistic.sum_hess is not None else statistic.data_count
         if size is None or not np.all(np.isfinite(size[leaf]) & (size[leaf] > 0)):
             return None
         if np.any(~(shares[leaf] >= 0)) or np.any(~(np.abs(shares[leaf].sum(axis=1) - 1) <= tolerance * n_classes)):
             return None
         size = np.where(leaf, size, 0).astype(np.float64)
-        own = shares * size[:, None]
+        tree_counts = shares * size[:, None]
         # float64 shares of weights are exact, as scikit-learn's are. Others must be counts.
-        near = np.abs(own - np.rint(own)) <= tolerance * np.maximum(size, 1)[:, None]
+        near = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(size, 1)[:, None]
         if near.all():
-            own = np.rint(own)
-        elif known.sum_hess is None or read.leaf_type.itemsize < 8:
+            tree_counts = np.rint(tree_counts)
+        elif statistic.sum_hess is None or read.leaf_type.itemsize < 8:
             return None
-        found.append(snap_to_integers(own, size))
-    return found
+        counts.append(snap_to_integers(tree_counts, size))
+    return counts
 
 
 def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -326,7 +326,7 @@ def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndar
     if read.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
     factor = number if read.average else np.ones(read.n_outputs)
-    values = [own / factor[which] for own, which in zip(values, outputs, strict=True)]
+    values = [array / factor[which] for array, which in zip(values, outputs, strict=True)]
     return laid_out(values, outputs, read.n_outputs)
 
 

@@ -154,14 +154,14 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     n_outputs = max(1, n_classes, n_targets)
     model = part(booster, "model") if name == "gbtree" else part(booster, "gbtree", "model")
     columns = _columns(learner, model, n_features, version)
-    given = part(model, "trees", kind=list)
-    if not given:
+    documents = part(model, "trees", kind=list)
+    if not documents:
         raise ValueError("the model has no trees.")
     if objective == "reg:expectileerror" and n_outputs > 1:
         raise ValueError("the model has several expectiles, whose trees add differences; fit a model for each.")
     if objective == "reg:quantileerror" and n_outputs > 1 and version >= _SORTED:
         raise ValueError("the model has several quantiles, which XGBoost sorts from 3.4 on; fit a model for each.")
-    trees = [_tree(f"tree {t}", tree, columns, n_outputs) for t, tree in enumerate(given)]
+    trees = [_tree(f"tree {t}", tree, columns, n_outputs) for t, tree in enumerate(documents)]
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
     trees = _weighted(trees, booster if name == "dart" else model)
@@ -193,10 +193,10 @@ def _attributes(learner: dict) -> dict:
     """Return what a file says of a model besides its trees; before XGBoost 2.0 estimators wrote theirs into a text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
-        own = json.loads(attributes.get("scikit_learn", "{}"))
+        of_estimator = json.loads(attributes.get("scikit_learn", "{}"))
     except (ValueError, TypeError, RecursionError):
-        own = {}
-    return {**(own if isinstance(own, dict) else {}), **attributes}
+        of_estimator = {}
+    return {**(of_estimator if isinstance(of_estimator, dict) else {}), **attributes}
 
 
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
@@ -231,17 +231,17 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
     """Return the number added to the sums: the base score as the link would have made it."""
     text = part(params, "base_score", kind=(str, int, float))
     try:
-        given = np.array([float(one) for one in str(text).strip("[]").split(",")], np.float32)
+        scores = np.array([float(word) for word in str(text).strip("[]").split(",")], np.float32)
     except ValueError:
         raise ValueError(f"the model's base_score is {text!r:.60}; expected numbers.") from None
-    if len(given) not in (1, n_outputs):
-        raise ValueError(f"the model's base_score has {len(given)} numbers for {n_outputs} outputs.")
+    if len(scores) not in (1, n_outputs):
+        raise ValueError(f"the model's base_score has {len(scores)} numbers for {n_outputs} outputs.")
     with np.errstate(divide="ignore", invalid="ignore"):
         if _LINKS[objective] == "logistic" or (objective == "binary:logitraw" and () < version < _MARGINS):
-            given = -np.log(np.float32(1) / given - np.float32(1))
+            scores = -np.log(np.float32(1) / scores - np.float32(1))
         elif _LINKS[objective] == "exp":
-            given = np.log(given)
-    return np.broadcast_to(given, (n_outputs,))
+            scores = np.log(scores)
+    return np.broadcast_to(scores, (n_outputs,))
 
 
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
@@ -249,10 +249,10 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
     names = learner.get("feature_names") or None
     kinds = learner.get("feature_types") or None
     # Nothing is made of columns that a few bytes claim.
-    for name, given in (("feature_names", names), ("feature_types", kinds)):
-        is_list = isinstance(given, list) and len(given) == n_features and all(isinstance(one, str) for one in given)
-        if given is not None and not is_list:
-            raise ValueError(f"the model's {name} are {given!r:.60}; expected {n_features} strings.")
+    for name, texts in (("feature_names", names), ("feature_types", kinds)):
+        is_list = isinstance(texts, list) and len(texts) == n_features and all(isinstance(text, str) for text in texts)
+        if texts is not None and not is_list:
+            raise ValueError(f"the model's {name} are {texts!r:.60}; expected {n_features} strings.")
     nominal = tuple(kind == "c" for kind in kinds or ())
     names = None if names is None else tuple(names)
     if not any(nominal):
@@ -263,19 +263,19 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
     """The categories of training, in the order of their codes, where the model was fitted to a frame with them."""
-    known = model.get("cats")
-    if not isinstance(known, dict) or not known.get("enc"):
+    categories = model.get("cats")
+    if not isinstance(categories, dict) or not categories.get("enc"):
         return None
-    encoded = part(known, "enc", kind=list)
+    encoded = part(categories, "enc", kind=list)
     if len(encoded) != len(nominal):
         raise ValueError(f"the model has categories for {len(encoded)} columns of {len(nominal)}.")
     each = enumerate(zip(encoded, nominal, strict=True))
-    return tuple(_column_levels(j, own, cut) if is_nominal else None for j, (own, is_nominal) in each)
+    return tuple(_column_levels(j, entry, cut) if is_nominal else None for j, (entry, is_nominal) in each)
 
 
 def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
     if not isinstance(encoded, dict) or "offsets" not in encoded:
-        found = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
+        values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
         ends = numbers(encoded, "offsets", np.int64)
         # Strings as bytes, one behind the other.
@@ -283,13 +283,13 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
         if len(ends) and (ends[0] != 0 or ends[-1] != len(text) or np.any(np.diff(ends) < 0)):
             raise ValueError("the model's categories have ends that are no parts of their text.")
         try:
-            found = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
+            values = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
                 "alone. Fit the model with XGBoost 3.4 or later, or with other words."
             ) from error
-    return Levels(found, has_missing=True) if found else None
+    return Levels(values, has_missing=True) if values else None
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
@@ -298,7 +298,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
     missing_left = numbers(tree, "default_left", np.int64) != 0
     kind = numbers(tree, "split_type", np.int64) if "split_type" in tree else np.zeros(len(left), np.int64)
-    if any(len(one) != len(left) for one in (right, feature, split, missing_left, kind)):
+    if any(len(array) != len(left) for array in (right, feature, split, missing_left, kind)):
         raise ValueError(f"{what} has {len(left)} nodes, but arrays of other lengths.")
     values = split[:, None]
     if (width := integer(tree, "tree_param", "size_leaf_vector")) > 1:
@@ -312,8 +312,8 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
         j = int(feature[node])
         levels = columns.levels[j] if columns.levels is not None and 0 <= j < columns.number else None
         # Where missing values have a code of their own, that goes where they go.
-        own = [] if levels is None or missing_left[node] else [len(levels.values)]
-        sets[node] = set_of_codes(np.union1d(codes, own))
+        missing_code = [] if levels is None or missing_left[node] else [len(levels.values)]
+        sets[node] = set_of_codes(np.union1d(codes, missing_code))
     compare = np.where(is_set, NOT_IN_SET, BELOW)
     return ComparingTree(feature, compare, split.astype(np.float64), left, right, missing_left, sets, values)
 

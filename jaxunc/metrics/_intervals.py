@@ -143,8 +143,8 @@ def _square(p, clip):
 def _log(p, clip):
     if clip is None:
         tiny, infinite = jnp.finfo(p.dtype).tiny, jnp.inf
-        one, none = p < tiny, 1 - p < tiny
-        return jnp.where(one, infinite, 0.0) - floored_log(p), jnp.where(none, infinite, 0.0) - _log_of_rest(p)
+        is_one, none = p < tiny, 1 - p < tiny
+        return jnp.where(is_one, infinite, 0.0) - floored_log(p), jnp.where(none, infinite, 0.0) - _log_of_rest(p)
     least, most = -jnp.log1p(-jnp.asarray(clip, p.dtype)), -jnp.log(jnp.asarray(clip, p.dtype))
     return jnp.clip(-floored_log(p), least, most), jnp.clip(-_log_of_rest(p), least, most)
 
@@ -170,13 +170,13 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
     place = jnp.cumsum(first, dtype=jnp.int32) - 1
-    lower, upper = given = tuple(end[order] for end in interval)
+    lower, upper = sorted_ends = tuple(end[order] for end in interval)
     ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), place, n, indices_are_sorted=True)
     zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), place, n, indices_are_sorted=True)
     here = ones + zeros > 0
     # Of the leaf: its instances have the same ends.
-    lower, upper = (jnp.zeros(n, end.dtype).at[place].set(end, indices_are_sorted=True) for end in given)
-    shared = jnp.all((lower[place] == given[0]) & (upper[place] == given[1]))
+    lower, upper = (jnp.zeros(n, end.dtype).at[place].set(end, indices_are_sorted=True) for end in sorted_ends)
+    shared = jnp.all((lower[place] == sorted_ends[0]) & (upper[place] == sorted_ends[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
     def of(p):
@@ -291,12 +291,12 @@ def _checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
 
 def _of_class_one(lower, upper):
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
-    own, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
+    of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
     rounding = 2 * max((float(jnp.finfo(dtype).eps) for dtype in dtypes), default=0.0)
     both = (
-        xp.where(other[0] > own[0] + rounding, other[0], own[0]),
-        xp.where(other[1] < own[1] - rounding, other[1], own[1]),
+        xp.where(other[0] > of_one[0] + rounding, other[0], of_one[0]),
+        xp.where(other[1] < of_one[1] - rounding, other[1], of_one[1]),
     )
     if is_concrete(both) and (apart := np.asarray(both[0] - both[1])).max(initial=0) > 1e-6:
         row = int(np.argmax(apart))

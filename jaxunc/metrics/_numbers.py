@@ -186,8 +186,10 @@ def crps(
     if shares.shape != values.shape:
         raise ValueError(f"probs has shape {shares.shape}; expected {values.shape}, one for each of the values.")
     if is_concrete(shares):
-        given = np.asarray(shares)
-        if not ((given >= 0).all() and (np.abs(given.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
+        values_of_shares = np.asarray(shares)
+        if not (
+            (values_of_shares >= 0).all() and (np.abs(values_of_shares.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()
+        ):
             raise ValueError("probs must be >= 0 and add to 1 in each row.")
     return _crps(apart, jnp.asarray(shares, apart.dtype))
 

@@ -137,7 +137,7 @@ class InstanceShards(NamedTuple):
 
     def collected(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
         """Return the answers of all parts for this process's instances, in their order."""
-        return jax.tree.map(lambda *found: jax.device_put(self._joined(parts, found)), *answers)
+        return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._joined(parts, parts_of_leaf)), *answers)
 
     def fetched(self, answer: PyTree) -> PyTree:
         """Fetch an answer's rows of this process, ``[places rows …]``; a number for all instances stays as it is."""
@@ -207,9 +207,9 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
         return _in_front(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
 
     axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
-    found = jax.eval_shape(finish, combiner, one)
-    return _shard_map(of_device, grid, (P(), axes(merged)), axes(found))(combiner, merged)
+    of_device_shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
+    answer = jax.eval_shape(finish, combiner, of_device_shapes)
+    return _shard_map(of_device, grid, (P(), axes(merged)), axes(answer))(combiner, merged)
 
 
 @jit(static_argnums=(0, 2))

@@ -126,20 +126,20 @@ class Call(NamedTuple):
 
 def digest(*arrays: np.ndarray | None) -> int:
     """Return a checksum of arrays, below 2³¹."""
-    found = 0
+    checksum = 0
     for array in arrays:
-        found = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, found)
-    return found >> 1
+        checksum = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, checksum)
+    return checksum >> 1
 
 
-def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
+def calls_of_all(grid: Grid, call: Call) -> dict[int, Call]:
     """Return the call of each process of the mesh; raises a ValueError in every process unless they fit together."""
     if grid.is_alone:
-        return {grid.me: own}
+        return {grid.me: call}
     sharding = grid.sharding(AXES)
-    rows = np.asarray([own], np.int32)
+    rows = np.asarray([call], np.int32)
     # A row for each device of the mesh; a process with several devices says the same with each.
-    sent = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
+    sent = jax.make_array_from_callback((grid.mesh.size, len(call)), sharding, lambda index: rows)
     received = np.asarray(_to_all(grid)(sent))
     senders = [process for row in grid.process_of for process in row]
     calls = {process: Call(*map(int, row)) for process, row in zip(senders, received, strict=True)}
@@ -160,11 +160,11 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
         return
     for name, say in (("masked", bool), ("readout", lambda place: READOUTS[place] or "answer")):
-        found = {process: say(getattr(call, name)) for process, call in calls.items()}
-        if len(set(found.values())) > 1:
+        values = {process: say(getattr(call, name)) for process, call in calls.items()}
+        if len(set(values.values())) > 1:
             what = {"masked": "whether there is a tree_mask", "readout": "which read-out is asked for"}[name]
             raise ValueError(
-                f"processes differ in {what}: {found}. All processes of the mesh make the same calls, in the same "
+                f"processes differ in {what}: {values}. All processes of the mesh make the same calls, in the same "
                 "order."
             )
     for first in calls:

@@ -113,7 +113,7 @@ def shard(bound: Any, mesh: Mesh) -> Any:
     True
     """
     if isinstance(bound, OfSums):
-        return bound.over(lambda one: shard(one, mesh))
+        return bound.over(lambda part: shard(part, mesh))
     if not isinstance(bound, BoundForest):
         more = " A vote that stops early is driven by the host." if type(bound).__name__ == "BoundVote" else ""
         raise TypeError(
@@ -220,8 +220,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
-            found, missing = encode_instances(X, forest.trees.columns)
-            values = np.asarray(found)
+            encoded, missing = encode_instances(X, forest.trees.columns)
+            values = np.asarray(encoded)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
         # Not raised yet: the others must hear of it first, else they would wait for this process without end.
@@ -229,8 +229,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             error = caught
         # Processes that share instances must have passed the same ones; a checksum tells without sending them.
         sums = digest(values, mask) if self._grid.spans else 0
-        own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
-        calls = calls_of_all(self._grid, own)
+        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
+        calls = calls_of_all(self._grid, call)
         if error is not None:
             raise error
         return values, mask, calls

@@ -12,15 +12,15 @@ from jaxunc.tables import NumbersLike
 from ._moments import checked_target
 
 POINTS = 33
-"""Number of quantiles that a bin keeps of its own values."""
+"""Number of quantiles of its values that a bin keeps."""
 ENTRIES = 2**21
 """Number of values of a distribution function that are held at a time."""
 TIED = 1e-9
-"""Part of a sum of weights that decides nothing: rounding, and rows that weigh next to nothing."""
+"""Share of a sum of weights that is taken for rounding."""
 
 
 class TargetBins(NamedTuple):
-    """Bins of a number, in order, and what is known of the values within each."""
+    """Bins of a number, in order, and the distribution of the values within each."""
 
     edges: np.ndarray
     """The least value of each bin but the first, ``[bins - 1]``: a value lies in the last bin whose edge it reaches."""
@@ -65,27 +65,27 @@ class TargetBins(NamedTuple):
             If a level lies outside [0, 1], or p has another shape or negative numbers. A row of NaN gives NaN.
         """
         shares, levels = self._shares(p), checked_levels(levels)
-        found = np.array(self.quantiles(shares, levels)).reshape(len(levels), len(shares)).T.copy()
-        found[~np.isfinite(shares.sum(axis=1))] = np.nan
-        return found
+        quantiles = np.array(self.quantiles(shares, levels)).reshape(len(levels), len(shares)).T.copy()
+        quantiles[~np.isfinite(shares.sum(axis=1))] = np.nan
+        return quantiles
 
     def quantiles(self, shares: Any, levels: np.ndarray, xp: Any = np) -> list[Any]:
         """Return `quantile` of each level, of ``shares [... bins]`` that are arrays of ``xp``: NumPy, or JAX's."""
-        above, found = xp.cumsum(shares, axis=-1), []
+        above, quantiles = xp.cumsum(shares, axis=-1), []
         above = above / above[..., -1:]
         for level in levels:
-            # The first bin up to which there is so much, and at 0 the first that has any.
+            # The first bin up to which the distribution reaches the level, and at 0 the first with a probability.
             bin_ = xp.minimum(xp.sum((above < level) | (above <= 0), axis=-1, keepdims=True), self.n_bins - 1)
             has, up_to = (xp.take_along_axis(each, bin_, axis=-1)[..., 0] for each in (shares, above))
-            own = has / xp.sum(shares, axis=-1)
-            within = (level - (up_to - own)) / xp.where(own > 0, own, 1)
+            mass = has / xp.sum(shares, axis=-1)
+            within = (level - (up_to - mass)) / xp.where(mass > 0, mass, 1)
             place = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
             at = xp.minimum(xp.floor(place), POINTS - 2)
             first = bin_[..., 0] * POINTS + at.astype(np.int64)
             low, high = (xp.take(xp.asarray(self.table.ravel()), first + more, mode="clip") for more in (0, 1))
             # One product, and none where both are equal: an atom's quantile is its value to the bit.
-            found.append(low + (high - low) * (place - at))
-        return found
+            quantiles.append(low + (high - low) * (place - at))
+        return quantiles
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
         """Return the probability ``[instances]`` of values up to y, a number for each row of p ``[instances bins]``."""
@@ -110,11 +110,11 @@ class TargetBins(NamedTuple):
         """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
-        found, step = np.empty(len(target)), max(ENTRIES // self.table.size, 1)
+        scores, step = np.empty(len(target)), max(ENTRIES // self.table.size, 1)
         for start in range(0, len(target), step):
             part = slice(start, start + step)
-            found[part] = self._crps(shares[part], target[part])
-        return found
+            scores[part] = self._crps(shares[part], target[part])
+        return scores
 
     def _crps(self, shares: np.ndarray, target: np.ndarray) -> np.ndarray:
         shares = shares / shares.sum(axis=1, keepdims=True)
@@ -126,8 +126,7 @@ class TargetBins(NamedTuple):
         low, high, a, b = x[:-1], x[1:], f[:, :-1], f[:, 1:]
         cut = np.clip(y, low, high)
         middle = a + (b - a) * (cut - low) / np.where(high > low, high - low, 1)
-        square = lambda width, u, v: width * (u * u + u * v + v * v) / 3
-        inside = square(cut - low, a, middle) + square(high - cut, 1 - middle, 1 - b)
+        inside = _square(cut - low, a, middle) + _square(high - cut, 1 - middle, 1 - b)
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
@@ -138,6 +137,11 @@ class TargetBins(NamedTuple):
         if (shares < 0).any() or (shares.sum(axis=1) == 0).any():
             raise ValueError("p has a row with negative numbers or none above 0; pass probabilities of the bins.")
         return shares
+
+
+def _square(width: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the integral, over a width, of the square of a line from u to v."""
+    return width * (u * u + u * v + v * v) / 3
 
 
 def check_bins(bins: TargetBins) -> None:
@@ -158,31 +162,32 @@ def check_bins(bins: TargetBins) -> None:
 
 
 def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
-    """Return levels of quantiles ``[levels]``; a ValueError for such outside [0, 1]."""
+    """Return levels of quantiles ``[levels]``; raises a ValueError for levels outside [0, 1]."""
     check_numbers(name, levels)
-    found = np.atleast_1d(np.asarray(levels, np.float64))
-    if found.ndim != 1 or np.asarray(levels).dtype == bool or not ((found >= 0) & (found <= 1)).all():
+    numbers = np.atleast_1d(np.asarray(levels, np.float64))
+    if numbers.ndim != 1 or np.asarray(levels).dtype == bool or not ((numbers >= 0) & (numbers <= 1)).all():
         raise ValueError(f"{name}={np.asarray(levels).tolist()!r:.80} must be numbers in [0, 1], such as [0.05, 0.95].")
-    return found
+    return numbers
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return quantiles ``[levels]`` of values in ascending order, each of which comes as often as it weighs (> 0).
+    """Return quantiles ``[levels]`` of values in ascending order, each repeated as often as it weighs (> 0).
 
-    They are NumPy's, of the values so repeated: a mean over one row. Where all weigh less than 1, the heaviest is one.
+    They are NumPy's, of the repeated values: each is a mean over one row. Where all weigh less than 1, the heaviest
+    counts as a row.
     """
     if (weight == 1).all():
         return np.quantile(values, levels)
     unit, up_to = one_row(weight), np.cumsum(weight)
     below = np.r_[0, up_to[:-1]]
-    found = np.empty(len(levels))
+    quantiles = np.empty(len(levels))
     for i, start in enumerate(levels * (up_to[-1] - unit)):
         first = min(int(np.searchsorted(up_to, start, side="right")), len(values) - 1)
         part = slice(first, max(int(np.searchsorted(below, start + unit)), first + 1))
         share = np.maximum(np.minimum(up_to[part], start + unit) - np.maximum(below[part], start), 0)
         apart = values[part] - values[first]  # an atom's quantile is its value to the bit
-        found[i] = values[first] + share @ apart / (share.sum() or 1)
-    return found
+        quantiles[i] = values[first] + share @ apart / (share.sum() or 1)
+    return quantiles
 
 
 def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None) -> TargetBins:
@@ -213,7 +218,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     Raises
     ------
     ValueError, TypeError
-        If y is empty, not ``[instances]``, masked, or holds what is no finite number; if n_bins < 2. If weights are
+        If y is empty, not ``[instances]``, masked, or holds other than finite numbers; if n_bins < 2. If weights are
         negative, not finite, of another length, or all 0.
 
     Notes
@@ -263,6 +268,6 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     order, ends = np.argsort(position, kind="stable"), np.cumsum(np.bincount(code[position]))[:-1]
     inside = [(values[position[rows]], weight[rows]) for rows in np.split(order, ends)]
     levels = np.linspace(0, 1, POINTS)
-    table = np.stack([np.maximum.accumulate(weighted_quantiles(*own, levels)) for own in inside])
-    means = np.array([np.average(own, weights=times) for own, times in inside])
+    table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in inside])
+    means = np.array([np.average(part, weights=times) for part, times in inside])
     return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))

@@ -1,7 +1,7 @@
-"""Laws of a number: from what a forest says of a row to the quantiles of its target.
+"""Laws of a number: methods that make the quantiles of a target from a forest's answer.
 
-A law reads `Moments` and the quantiles of the leaves' own targets (`TargetBins`), and is fitted by rows whose answers
-do not know their targets: out of bag, or held out.
+A law reads `Moments` and the quantiles of the targets in the leaves (`TargetBins`). It is fitted by rows that the
+answers were made without: out of bag, or held out.
 """
 
 import math
@@ -27,61 +27,61 @@ SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
 FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
-"""Parts of the mean squared residual that may be added to the variances. The largest of equal ones is taken: where no
-row has a spread out of bag, new ones, of more trees, may have."""
+"""Shares of the mean squared residual that may be added to the variances. Of equally good ones the largest is taken:
+new rows are answered by more trees than rows out of bag, and variances that are 0 out of bag may be positive there."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
-"""Part of the leaves' whole spread that is added where nothing is learned."""
+"""Share of the leaves' whole variance that is added where nothing is learned."""
 SHARE = 1e-12
-"""What rounding alone makes of a rank: 100 · .07 is 7.000000000000001."""
+"""Relative rounding error of a rank: 100 · .07 is 7.000000000000001."""
 
 
 class NumberLaw(NamedTuple):
     r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
 
     m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
-    residuals (y - m)/s of the rows that fitted it; b the quantiles of the leaves' own targets.
+    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves.
     """
 
     weight: float
-    """w in [0, 1]: how far the residuals are believed."""
+    """w in [0, 1]: the weight of the quantiles by residuals."""
     added: float
-    """What is added to the variance of each row, in squared units of the target."""
+    """Number that is added to the variance of each row, in squared units of the target."""
     least: float
-    """The least s: leaves without spread would divide by nothing."""
+    """Smallest s, so that no residual is divided by 0."""
     residuals: np.ndarray
     """z in ascending order."""
     is_by_rank: bool
     """Whether quantiles of z are taken at the ranks of conformal prediction."""
     weights: np.ndarray = np.zeros(0)
-    """How often each z counts; none where all count alike."""
+    """How often each z counts; empty where all count alike."""
 
-    def spread(self, moments: Moments, xp: Any = np) -> Any:
+    def deviation(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
         return xp.maximum(xp.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
-    def quantile(self, moments: Moments | None, levels: np.ndarray, own: Any, xp: Any = np) -> Any:
-        """Return quantiles ``[instances levels]``; a weight of 1 needs no ``own`` ones, of the leaves, 0 no moments.
+    def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
+        """Return quantiles ``[instances levels]``; a weight of 1 needs no quantiles of the leaves, 0 no moments.
 
-        Raises a ValueError, by ranks, for levels that need more rows than fitted the law. ``xp`` is NumPy or JAX's.
+        Raises a ValueError for ranks that need more rows than fitted the law. ``xp`` is NumPy, or JAX's.
         """
-        if own is not None and self.weight == 0:
-            return own
+        if leaf_quantiles is not None and self.weight == 0:
+            return leaf_quantiles
         assert moments is not None
         weights = self.weights if len(self.weights) else np.ones(len(self.residuals))
         if self.is_by_rank:
             z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
         else:
             z = weighted_quantiles(self.residuals, weights, levels)
-        apart = self.spread(moments, xp)[..., None] * z
+        apart = self.deviation(moments, xp)[..., None] * z
         by_residuals = moments.mean[..., None] + apart
         if self.is_by_rank:
             # A target whose residual ties with z is held: m + s ((y - m)/s) differs from y by rounding.
             rounding = 2 * float(xp.finfo(by_residuals.dtype).eps) * (abs(by_residuals) + abs(apart))
             by_residuals = by_residuals + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
-        if own is None or self.weight == 1:
+        if leaf_quantiles is None or self.weight == 1:
             return by_residuals
-        return self.weight * by_residuals + (1 - self.weight) * own
+        return self.weight * by_residuals + (1 - self.weight) * leaf_quantiles
 
 
 LEAVES_ALONE = NumberLaw(0.0, 0.0, 1.0, np.zeros(0), False)
@@ -103,11 +103,11 @@ def check_law(law: NumberLaw) -> None:
 
 
 class NumberAnswer(eqx.Module):
-    """What a forest says of numbers: arrays ``[instances]``, and as columns of files."""
+    """A forest's answer with numbers: arrays ``[instances]``, and columns of files."""
 
     moments: Moments
     interval: np.ndarray | None
-    """Its ends ``[instances 2]``; None if not asked for."""
+    """The interval's ends ``[instances 2]``; None if not asked for."""
     quantiles: np.ndarray | None
     """``[instances levels]``; None if not asked for."""
     levels: tuple[float, ...] = eqx.field(static=True)
@@ -132,10 +132,10 @@ def quantile_name(level: float) -> str:
 
 
 class BoundLaw:
-    """A forest that answers with numbers and how sure they are: moments, bins, their counts in leaves, and a law.
+    """A forest that answers with a number's distribution: moments, bins, their counts in leaves, and a law.
 
-    ``forest`` has these counts, None where there is one bin. ``asked`` are the coverage of intervals and the levels of
-    quantiles that `answer` has; None has none.
+    ``forest`` has these counts; None where there is one bin. ``asked`` are the coverage of the intervals and the levels
+    of the quantiles that `answer` returns; it returns none where they are None.
     """
 
     def __init__(self, moments: LeafMoments, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE):
@@ -149,16 +149,16 @@ class BoundLaw:
         return self.moments.bound.columns
 
     def asking(self, coverage: float | None, quantiles: Sequence[float] | None) -> "BoundLaw":
-        """Return the same that answers other questions; raises what `checked_levels` and `interval_levels` do."""
+        """Return the same with other intervals and quantiles; raises what `checked_levels` and `interval_levels` do."""
         if coverage is not None:
             interval_levels(coverage)
         levels = None if quantiles is None else tuple(checked_levels(quantiles, "quantiles").tolist())
         names = [quantile_name(level) for level in levels or ()]
         if len(set(names)) < len(names):
             raise ValueError(f"quantiles={list(levels or ())} names a level twice; name each once.")
-        found = object.__new__(BoundLaw)
-        vars(found).update(vars(self) | {"asked": (coverage, levels)})
-        return found
+        law = object.__new__(BoundLaw)
+        vars(law).update(vars(self) | {"asked": (coverage, levels)})
+        return law
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -167,43 +167,43 @@ class BoundLaw:
 
     def over(self, place: Callable[[Any], Any]) -> "BoundLaw":
         """Return the same of the bound forests that ``place`` makes of these."""
-        found = object.__new__(BoundLaw)
-        own = None if self.own is None else place(self.own)
-        vars(found).update(vars(self) | {"moments": self.moments.over(place), "own": own})
-        return found
+        law = object.__new__(BoundLaw)
+        bin_shares = None if self.own is None else place(self.own)
+        vars(law).update(vars(self) | {"moments": self.moments.over(place), "own": bin_shares})
+        return law
 
-    def of_sums(self, stat: Any, own: Any = None) -> dict[str, Any]:
-        """Return the columns of `answer` for one instance from what all trees said, as `LeafMoments.of_sums` does."""
-        found = self.moments.of_sums(stat)
-        (coverage, asked), levels = self.asked, self._levels()
-        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, asked or ())]
-        p = jnp.ones(1) if own is None else self.own.combiner.finish(own).probability.astype(float)
+    def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
+        """Return the columns of `answer` for one instance from the merged statistics, as `LeafMoments.of_sums` does."""
+        columns = self.moments.of_sums(stat)
+        (coverage, further_levels), levels = self.asked, self._levels()
+        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, further_levels or ())]
+        p = jnp.ones(1) if bin_stat is None else self.own.combiner.finish(bin_stat).probability.astype(float)
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
-        moments = Moments(found["mean"], found["aleatoric"], found["epistemic"])
+        moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
         quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
-        return found | {name: quantiles[i] for i, name in enumerate(names)}
+        return columns | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
         if moments is None and self.law.weight > 0:
             moments = self.moments.answer(X)
-        own = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
-        return self.law.quantile(moments, levels, own)
+        leaf_quantiles = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
+        return self.law.quantile(moments, levels, leaf_quantiles)
 
     def _shares(self, X: Any) -> np.ndarray:
-        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
+        """Return the probabilities of the bins by the leaves ``[instances bins]``."""
         if self.own is None:
             return np.ones((len(self.moments.answer(X).mean), 1))
         return np.asarray(self.own.probability(X))
 
     def answer(self, X: Any) -> NumberAnswer:
-        """Return what is asked, for instances ``[instances features]``."""
+        """Return moments, and the interval and quantiles that are asked for, of instances ``[instances features]``."""
         (coverage, quantiles), levels = self.asked, self._levels()
         moments = self.moments.answer(X)
-        found = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
-        interval = None if coverage is None else found[:, :2]
-        asked = None if quantiles is None else found[:, len(levels) - len(quantiles) :]
-        return NumberAnswer(moments, interval, asked, quantiles or ())
+        values = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
+        interval = None if coverage is None else values[:, :2]
+        at_levels = None if quantiles is None else values[:, len(levels) - len(quantiles) :]
+        return NumberAnswer(moments, interval, at_levels, quantiles or ())
 
     def _levels(self) -> np.ndarray:
         """Return the levels that `answer` asks for: the ends of the interval, then quantiles."""
@@ -219,9 +219,9 @@ class BoundLaw:
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """Return the residual up to which, or from which on, a new one lies as often as the level says, in expectation.
+    """Return the residual at the conformal rank of a level, rounded outwards.
 
-    The new one weighs as much as `one_row`.
+    The residual of a new row weighs as much as `one_row`.
     """
     n, upper = len(residuals), level >= 0.5
     unit, up_to = one_row(weights), np.cumsum(weights)
@@ -247,13 +247,13 @@ def fit_law(
     law: str,
     moments: Moments,
     y: np.ndarray,
-    own: Any,
+    leaf_quantiles: Any,
     spread: float,
     *,
     score: str = "interval_score",
     sample_weight: np.ndarray | None = None,
 ) -> NumberLaw:
-    """Return the law that suits rows best which the forest's answers do not know.
+    """Return the law that suits rows best whose targets the forest's answers were made without.
 
     Parameters
     ----------
@@ -261,48 +261,48 @@ def fit_law(
         ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
         ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank.
     moments, y
-        What the forest says of the rows without their targets, and these, ``[rows]``.
-    own
-        A function from levels to the quantiles ``[rows levels]`` of the leaves' own targets without the rows'.
+        The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
+    leaf_quantiles
+        A function from levels to the quantiles ``[rows levels]`` of the targets in the leaves, without the row's own.
     spread
-        The whole variance of what leaves hold (`LeafMoments.spread`), of which a fixed floor is a part.
+        The whole variance of the targets in the leaves (`LeafMoments.spread`), of which a fixed floor is a share.
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     sample_weight
-        How often the rows count ``[rows]``, ≥ 0, in ranks, too; default 1. Equal ones are none.
+        How often the rows count ``[rows]``, ≥ 0, in ranks, too; default 1. Equal weights count as 1.
     """
     if sample_weight is None or not np.any(sample_weight != sample_weight[:1]):
         sample_weight = None
     apart = y - moments.mean
     error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
 
-    def with_(weight: float, added: float) -> NumberLaw:
-        # Of what leaves hold alone: rows that are ranked have no part in what they are divided by.
-        least = 1e-6 * (math.sqrt(spread) or 1.0)
-        found = NumberLaw(weight, added, least, np.zeros(0), law == "conformal")
-        residuals, weights = _in_order(apart / found.spread(moments), sample_weight)
-        return found._replace(residuals=residuals, weights=weights)
+    def make_law(weight: float, added: float) -> NumberLaw:
+        # By the leaves alone: rows that are ranked must not decide what they are divided by.
+        min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
+        candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
+        residuals, weights = _in_order(apart / candidate.deviation(moments), sample_weight)
+        return candidate._replace(residuals=residuals, weights=weights)
 
     if law == "conformal":
-        return with_(1.0, FIXED_FLOOR * spread)
+        return make_law(1.0, FIXED_FLOOR * spread)
     if law == "bins":
-        return with_(0.0, 0.0)
+        return make_law(0.0, 0.0)
     levels = np.array(LEVELS[score])
-    weights, of_leaves = (WEIGHTS, own(levels)) if law == "learned" else ((1.0,), np.zeros(()))
-    best, least = with_(1.0, 0.0), math.inf
+    weights, of_leaves = (WEIGHTS, leaf_quantiles(levels)) if law == "learned" else ((1.0,), np.zeros(()))
+    best, smallest = make_law(1.0, 0.0), math.inf
     for floor in FLOORS:
-        one = with_(1.0, floor * error)
-        by_residuals = one.quantile(moments, levels, None)
+        candidate = make_law(1.0, floor * error)
+        by_residuals = candidate.quantile(moments, levels, None)
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
             loss = _pinball(blend, y, levels, sample_weight)
-            if loss < least * (1 - 1e-9):
-                best, least = one._replace(weight=weight), loss
+            if loss < smallest * (1 - 1e-9):
+                best, smallest = candidate._replace(weight=weight), loss
     return best
 
 
 def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return residuals that weigh something, in ascending order, and their weights; none of equal ones."""
+    """Return residuals of positive weight, in ascending order, and their weights; empty if all are equal."""
     order = np.argsort(residuals, kind="stable")
     if weight is None:
         return residuals[order], np.zeros(0)
@@ -312,7 +312,7 @@ def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndar
 
 
 def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the pinball loss; of the two ends of intervals it is their interval score, but for a factor."""
+    """Return the mean pinball loss; at the two ends of an interval it is proportional to the interval score."""
     apart = y[:, None] - quantiles
     return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))
 

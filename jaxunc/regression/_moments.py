@@ -1,4 +1,4 @@
-"""Means and variances of what leaves hold: the prediction of a forest, and its doubt of two kinds.
+"""Means and variances of leaves: the prediction of a forest, and its aleatoric and epistemic variance.
 
 `LeafMoments` puts two numbers for each leaf in the place of class counts and binds them to a combiner of its own, so
 that masks, missing values and chunks are those of every bound forest.
@@ -26,27 +26,27 @@ from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
 VARIANCES = ("squared_error", "friedman_mse")
 """Criteria of scikit-learn whose impurity is the variance."""
 SMALLEST = 1e-150
-"""The least number, and one over the largest, by which targets may be squared."""
+"""Smallest size of a target other than 0 whose square is a number; its reciprocal is the largest."""
 LOST = 1e-4
-"""Share of what leaves differ by, beyond which rounding would be seen."""
+"""Largest share that rounding may have of the difference between two leaves."""
 AGREED, LOST_BY_SQUARES = 2.0**-40, 2.0**-27
-"""Share of the mean square below which a variance is rounding, 2^-40: of float64 sums some 2^12 roundings. And the
-relative error of a mean that is the root of summed squares, 2^-27: half of float64's digits are lost."""
+"""Two relative errors. A variance below 2^-40 of the mean square is rounding, as of sums of some 2^12 terms. And the
+root of summed squares is off by 2^-27 of a mean: half of float64's digits are lost."""
 
 
 class Moments(NamedTuple):
-    """What a forest says of a number: float64 arrays ``[instances]``, NaN where no tree counts."""
+    """A forest's answer for a number: float64 arrays ``[instances]``, NaN where no tree counts."""
 
     mean: np.ndarray
     """The mean of the leaves' means: the prediction."""
     aleatoric: np.ndarray
-    """The mean of the leaves' variances: what would remain if more data were known."""
+    """The mean of the leaves' variances, which more data would not reduce."""
     epistemic: np.ndarray
-    """The variance of the leaves' means, over the number of trees: what the trees disagree by."""
+    """The variance of the leaves' means, over the number of trees: their disagreement."""
 
     @property
     def std(self) -> np.ndarray:
-        """The standard deviation of all leaves' contents together: √(aleatoric + epistemic)."""
+        """The standard deviation of a target from the leaf of a random tree: √(aleatoric + epistemic)."""
         return np.sqrt(self.aleatoric + self.epistemic)
 
 
@@ -67,16 +67,16 @@ class MomentSums(Combiner[Any]):
         """Return the sums, which are divided in double precision: `in_doubles`."""
         return stat
 
-    def in_doubles(self, found: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, of sums of float64 as `finish` has them."""
-        (high, low), ((square, more), rest), number = found["mean"], found["square"], found["number"]
+    def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
+        """Return mean, mean variance and variance of the means, from sums in float64 as `finish` returns them."""
+        (high, low), ((square, more), rest), number = sums["mean"], sums["square"], sums["number"]
         mean, square = (high + low) / number, (square + (more + rest)) / number
         apart = square - mean**2
-        # Of trees that agree, what rounding has left.
-        return mean, found["variance"] / number, xp.where(apart < AGREED * square, 0.0, apart)
+        # Where trees agree, the difference is rounding.
+        return mean, sums["variance"] / number, xp.where(apart < AGREED * square, 0.0, apart)
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return the same of an instance in programs of 64 bits."""
+        """Return the same as `in_doubles`, for one instance in programs of 64 bits."""
         return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
 
 
@@ -114,15 +114,15 @@ class MomentsByTree(Combiner[Any]):
         shares = (safe_divide(part, number, jnp.nan) for part in (high, low, stat["variance"], squares))
         return about, *shares
 
-    def in_doubles(self, found: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, of what `finish` returns."""
-        about, shift, rest, aleatoric, epistemic = found
+    def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Return mean, mean variance and variance of the means, from what `finish` returns."""
+        about, shift, rest, aleatoric, epistemic = parts
         return about + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return the same of an instance's leaves in programs of 64 bits."""
-        own, rest = (part.astype(float) for part in stat["mean"])
-        means = own + rest
+        """Return the same as `in_doubles`, for one instance's leaves in programs of 64 bits."""
+        high, rest = (part.astype(float) for part in stat["mean"])
+        means = high + rest
         apart = means - means[0]
         middle = jnp.mean(apart)
         return means[0] + middle, stat["variance"].astype(float) / len(means), jnp.mean((apart - middle) ** 2)
@@ -190,11 +190,11 @@ class LeafMoments:
     bound: BoundForest
     """The leaves' numbers in place of counts."""
     centre: float
-    """What is taken off the means."""
+    """The number that is subtracted from the means."""
     scale: float
-    """A power of two by which they are divided."""
+    """The power of two by which they are then divided."""
     spread: float
-    """The variance of a row's target in the mean over leaves, and of the leaves' means: of all that is held."""
+    """The whole variance of the targets in leaves: the mean of their variances, and the variance of their means."""
 
     def __init__(
         self,
@@ -206,24 +206,24 @@ class LeafMoments:
         shrinkage: float = 0.0,
     ):
         check_within("shrinkage", shrinkage, "[0, inf)", ", in rows")
-        trees, mean, held, why = leaf_means(model)
+        trees, mean, row_moments, why = leaf_means(model)
         if (X is None) != (y is None):
             raise ValueError("X and y are given together or not at all; pass both.")
         if X is None and weight is not None:
             raise ValueError("weight is read with the rows X and y alone; pass these, or leave weight out.")
         if X is not None:
-            size, variance = _counted(trees, X, y, weight)
-        elif held is None:
+            size, variance = _count_rows(trees, X, y, weight)
+        elif row_moments is None:
             raise ValueError(f"{why} Pass the rows X and y to be counted in its leaves.")
         else:
-            size, variance = held
+            size, variance = row_moments
         is_leaf = np.asarray(trees.is_leaf)
         typical = np.average(variance[is_leaf], weights=size[is_leaf]) if size[is_leaf].any() else 0.0
         shrunk = size + float(shrinkage)
         variance = np.where(shrunk > 0, (size * variance + shrinkage * typical) / np.maximum(shrunk, 1e-300), typical)
         low, high = mean[is_leaf].min(), mean[is_leaf].max()
         self.centre = float(low + (high - low) / 2)
-        # A leaf that weighs less than a row of those that grew it is a part of one.
+        # A leaf that weighs less than one of the rows that grew it counts as that share of a row.
         part = np.minimum(size[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
         middle = np.average(mean[is_leaf], weights=part)
         self.spread = float(typical + np.average((mean[is_leaf] - middle) ** 2, weights=part))
@@ -235,32 +235,34 @@ class LeafMoments:
         if _is_lost(trees, offset, np.maximum(np.abs(rest), LOST_BY_SQUARES * np.abs(offset))):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
-        self.bound = _bound(trees, table)
+        self.bound = _bind_table(trees, table)
 
     @classmethod
-    def of(cls, kept: "LeafTable") -> "LeafMoments":
-        """Return the moments that were kept so; a ValueError for what does not belong together."""
-        trees, table = check_trees(kept.trees), np.asarray(kept.table)
+    def of(cls, leaves: "LeafTable") -> "LeafMoments":
+        """Return the moments of a table that `kept` returned; raises a ValueError for one that is not sound."""
+        trees, table = check_trees(leaves.trees), np.asarray(leaves.table)
         if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
             raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
         if len(table) != trees.n_trees * trees.n_nodes:
             raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
-        # In units of the scale, which no mean or spread exceeds.
+        # In units of the scale, which no mean or variance exceeds.
         if not ((np.abs(table) <= 1) & (table >= [-1, 0, -1][: table.shape[1]])).all():
             raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
-        if not (np.isfinite([kept.centre, kept.scale, kept.spread]).all() and kept.scale > 0 and kept.spread >= 0):
-            raise ValueError(f"centre={kept.centre}, scale={kept.scale} or spread={kept.spread} is out of range.")
+        if not (
+            np.isfinite([leaves.centre, leaves.scale, leaves.spread]).all() and leaves.scale > 0 and leaves.spread >= 0
+        ):
+            raise ValueError(f"centre={leaves.centre}, scale={leaves.scale} or spread={leaves.spread} is out of range.")
         made = object.__new__(cls)
-        made.centre, made.scale, made.spread = float(kept.centre), float(kept.scale), float(kept.spread)
-        made.bound = _bound(trees, kept.table)
+        made.centre, made.scale, made.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
+        made.bound = _bind_table(trees, leaves.table)
         return made
 
     @property
     def kept(self) -> "LeafTable":
-        """What `of` makes the same of."""
+        """The table from which `of` makes the same moments."""
         forest = self.bound.forest
-        own = slice(3 if isinstance(self.bound.combiner, MomentsByTree) else 2)
-        return LeafTable(forest.trees, forest.count_table[:, own], self.centre, self.scale, self.spread)
+        columns = slice(3 if isinstance(self.bound.combiner, MomentsByTree) else 2)
+        return LeafTable(forest.trees, forest.count_table[:, columns], self.centre, self.scale, self.spread)
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Moments:
         """Return mean, aleatoric and epistemic variance of each instance.
@@ -278,17 +280,17 @@ class LeafMoments:
                 "X or tree_mask is traced: what is said of numbers is put together in float64 on the host. Ask outside "
                 "of jit, grad and vmap; or trace what it is made of, moments.bound.answer(X)."
             )
-        found = jax.tree.map(lambda part: np.asarray(part, np.float64), self.bound.answer(X, tree_mask=tree_mask))
+        sums = jax.tree.map(lambda part: np.asarray(part, np.float64), self.bound.answer(X, tree_mask=tree_mask))
         combiner: Any = self.bound.combiner
-        with np.errstate(invalid="ignore"):  # of rows without a tree
-            return self._scaled(*combiner.in_doubles(found))
+        with np.errstate(invalid="ignore"):  # rows without a tree
+            return self._scaled(*combiner.in_doubles(sums))
 
     def _scaled(self, mean: Any, aleatoric: Any, epistemic: Any) -> Moments:
         return Moments(self.centre + self.scale * mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
     @property
     def parts(self) -> tuple[BoundForest]:
-        """The one bound forest: what `to_onnx` and `shard` ask for."""
+        """The bound forest, for `to_onnx` and `shard`."""
         return (self.bound,)
 
     def over(self, place: Callable[[Any], Any]) -> "LeafMoments":
@@ -298,17 +300,17 @@ class LeafMoments:
         return made
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
-        """Return the answer for one instance from what all trees said: in programs of 64 bits, exactly."""
+        """Return the answer for one instance from the merged statistics, exactly, in programs of 64 bits."""
         combiner: Any = self.bound.combiner
-        found = self._scaled(*combiner.of_one(stat))
-        std = jnp.sqrt(found.aleatoric + found.epistemic)
-        return {"mean": found.mean, "std": std, "aleatoric": found.aleatoric, "epistemic": found.epistemic}
+        moments = self._scaled(*combiner.of_one(stat))
+        std = jnp.sqrt(moments.aleatoric + moments.epistemic)
+        return {"mean": moments.mean, "std": std, "aleatoric": moments.aleatoric, "epistemic": moments.epistemic}
 
 
 class LeafTable(NamedTuple):
-    """What `LeafMoments` are made of: a row for each node with its mean and variance, less centre, by scale.
+    """The numbers of `LeafMoments`: a row for each node with its mean and variance, less the centre, by the scale.
 
-    A third column, the rest of the mean, says that they are merged by `MomentsByTree`.
+    With a third column, the rest of the mean, they are merged by `MomentsByTree`.
     """
 
     trees: Trees
@@ -318,7 +320,7 @@ class LeafTable(NamedTuple):
     spread: float
 
 
-def _bound(trees: Trees, table: Array | np.ndarray) -> BoundForest:
+def _bind_table(trees: Trees, table: Array | np.ndarray) -> BoundForest:
     combiner, table = MomentsByTree(), jnp.asarray(table, jnp.result_type(float))
     if table.shape[1] == 2:
         square = np.asarray(table[:, 0], np.float64) ** 2
@@ -340,43 +342,43 @@ def _bound(trees: Trees, table: Array | np.ndarray) -> BoundForest:
 
 
 class LeafMeans(NamedTuple):
-    """What a forest answers in its leaves, and what it keeps of their rows; arrays ``[trees nodes]`` of float64."""
+    """The means of a forest's leaves, and the variances that it keeps of their rows: float64 ``[trees nodes]``."""
 
     trees: Trees
     mean: np.ndarray
     held: tuple[np.ndarray, np.ndarray] | None
     """Weight and variance of the rows; None where it keeps none."""
     why: str = ""
-    """Why not."""
+    """The reason why it keeps none."""
 
 
 def leaf_means(model: Any) -> LeafMeans:
-    """Return the leaves of a forest that predicts a number, or what this has returned; raises as `LeafMoments` does."""
+    """Return the leaves of a forest that predicts a number, or those that are given; raises as `LeafMoments` does."""
     if isinstance(model, LeafMeans):
         return model
     name = type(model).__name__
     is_grown = hasattr(model, "estimators_features_") or hasattr(model, "criterion")
     if library_of(model) == "sklearn" and is_grown and not (hasattr(model, "loss") or hasattr(model, "classes_")):
-        return _grown(model, name)
-    found = from_any(model)
-    if isinstance(found, Forest) or found.class_labels is not None:
+        return _read_grown_leaves(model, name)
+    ensemble = from_any(model)
+    if isinstance(ensemble, Forest) or ensemble.class_labels is not None:
         raise TypeError(f"model is a {name} of classes; pass one that predicts numbers.")
-    if found.n_outputs > 1:
-        raise ValueError(f"model predicts {found.n_outputs} numbers; fit one model for each.")
-    if not found.is_forest:
+    if ensemble.n_outputs > 1:
+        raise ValueError(f"model predicts {ensemble.n_outputs} numbers; fit one model for each.")
+    if not ensemble.is_forest:
         raise ValueError(
-            f"model is a {name} whose {found.n_trees // found.trees_per_stage} stages of trees correct each other: "
-            "their leaves hold corrections, and no targets. Grow a forest (scikit-learn's RandomForestRegressor, "
-            "XGBoost's XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
+            f"model is a {name} whose {ensemble.n_trees // ensemble.trees_per_stage} stages of trees correct each "
+            "other: their leaves hold corrections, and no targets. Grow a forest (scikit-learn's "
+            "RandomForestRegressor, XGBoost's XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
             "jaxunc.additive.virtual_uncertainty."
         )
-    if found.link != "identity":
-        raise ValueError(f"model is a {name} whose sums go through {found.link!r}: its leaves hold no targets.")
-    mean = np.asarray(found.values, np.float64)[:, :, 0] * found.n_trees + float(np.asarray(found.base)[0])
-    return LeafMeans(found.trees, mean, None, f"model is a {name}, whose leaves hold no variances.")
+    if ensemble.link != "identity":
+        raise ValueError(f"model is a {name} whose sums go through {ensemble.link!r}: its leaves hold no targets.")
+    mean = np.asarray(ensemble.values, np.float64)[:, :, 0] * ensemble.n_trees + float(np.asarray(ensemble.base)[0])
+    return LeafMeans(ensemble.trees, mean, None, f"model is a {name}, whose leaves hold no variances.")
 
 
-def _grown(model: Any, name: str) -> LeafMeans:
+def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
     # Here, since it takes scikit-learn.
     from jaxunc.interop import grown_leaves
 
@@ -387,14 +389,14 @@ def _grown(model: Any, name: str) -> LeafMeans:
         why = f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
         return LeafMeans(trees, mean, None, why)
     eps = float(np.finfo(np.float64).eps)
-    # Of variances, which are differences of squares that were summed in float64.
+    # The errors of variances, which are differences of squares that were summed in float64.
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
     apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
-    known = max(float(np.mean(variance[is_leaf])), apart)
+    reference = max(float(np.mean(variance[is_leaf])), apart)
     # Means of one leaf tell constant targets from those whose variances are lost, where trees have bags to differ by.
     has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
     untold = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
-    lost_by_all = rounding[is_leaf].max() > LOST * known and (untold or apart > (8 * eps * largest) ** 2)
+    lost_by_all = rounding[is_leaf].max() > LOST * reference and (untold or apart > (8 * eps * largest) ** 2)
     if lost_by_all or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
         why = (
             f"model is a {name} of targets up to {largest:.6g} that differ by so little, if at all, that the variances "
@@ -405,22 +407,22 @@ def _grown(model: Any, name: str) -> LeafMeans:
 
 
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
-    """Return targets as float64 ``[instances]``; a ValueError or TypeError for what are no finite numbers.
+    """Return targets as float64 ``[instances]``; raises a ValueError or TypeError for other than finite numbers.
 
-    ``squared``: such that the squares of their differences are numbers, too.
+    ``squared``: the squares of their differences must be finite, too.
     """
     refuse_masked(name, y)
-    given = np.asarray(y)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.ndim != 1:
-        raise ValueError(f"{name} has shape {given.shape}; pass one number for each instance: one model a target.")
-    if given.dtype.kind in "cmM":
-        raise TypeError(f"{name} holds {given.dtype}, which are no numbers; pass real ones.")
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}; pass one number for each instance: one model a target.")
+    if array.dtype.kind in "cmM":
+        raise TypeError(f"{name} holds {array.dtype}, which are no numbers; pass real ones.")
     try:
-        numbers = given.astype(np.float64)
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} holds {given.dtype} that are no numbers: {error}.") from error
+        raise TypeError(f"{name} holds {array.dtype} that are no numbers: {error}.") from error
     if len(numbers) != n:
         raise ValueError(f"{name} has {len(numbers)} numbers for {n} instances; pass one for each.")
     if not np.isfinite(numbers).all():
@@ -439,17 +441,17 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
     if weight is None:
         return np.ones((n, 1))
     check_numbers("weight", weight)
-    given = np.asarray(weight, np.float64)
-    given = given[:, None] if given.ndim == 1 else given
-    if given.shape not in ((n, 1), (n, n_trees)) or not (np.isfinite(given).all() and (given >= 0).all()):
+    numbers = np.asarray(weight, np.float64)
+    numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+    if numbers.shape not in ((n, 1), (n, n_trees)) or not (np.isfinite(numbers).all() and (numbers >= 0).all()):
         raise ValueError(
             f"weight has shape {np.shape(weight)}; pass finite numbers >= 0, ({n},) of each instance or "
             f"{(n, n_trees)} of each in each tree."
         )
-    return given
+    return numbers
 
 
-def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
+def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
@@ -457,22 +459,25 @@ def _counted(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.
     target = target - (target[weighs].mean() if (weighs := weights.any(axis=1)).any() else 0)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
     for t, leaf in enumerate(leaves.T):
-        own = weights[:, min(t, weights.shape[1] - 1)]
-        size[t] = np.bincount(leaf, own, trees.n_nodes)
+        tree_weight = weights[:, min(t, weights.shape[1] - 1)]
+        size[t] = np.bincount(leaf, tree_weight, trees.n_nodes)
         divided = np.where(size[t] > 0, size[t], 1)
-        mean = np.bincount(leaf, own * target, trees.n_nodes) / divided
-        variance[t] = np.bincount(leaf, own * (target - mean[leaf]) ** 2, trees.n_nodes) / divided
+        mean = np.bincount(leaf, tree_weight * target, trees.n_nodes) / divided
+        variance[t] = np.bincount(leaf, tree_weight * (target - mean[leaf]) ** 2, trees.n_nodes) / divided
     if not size.any():
         raise ValueError("no instance has a positive weight; there is nothing to count.")
     return size, variance
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Whether errors are a part of what one in a hundred leaves differs by from the leaf beside it."""
+    """Whether errors are a sizeable share of the difference between one in a hundred leaves and its sibling."""
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
-    both = lambda a: [np.take_along_axis(a, side, axis=1) for side in (left, right)]
+
+    def both(array: np.ndarray) -> list[np.ndarray]:
+        return [np.take_along_axis(array, side, axis=1) for side in (left, right)]
+
     pairs = ~is_leaf & np.logical_and(*both(is_leaf))
     gap, size = np.abs(np.subtract(*both(mean)))[pairs], np.abs(both(mean)[0])[pairs]
     lost = np.abs(np.stack(both(error))).max(axis=0)[pairs] > LOST * gap

@@ -221,9 +221,9 @@ def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]
     >>> print(mass(jnp.array([0.0, 1.0])).round(4))
     [0.     0.     0.6667 0.3333]
     """
-    found = support(counts, prior)
-    against, favour = jnp.maximum(-found.preference, 0.0), jnp.maximum(found.preference, 0.0)
-    return jnp.stack([jnp.zeros_like(favour), against, favour, jnp.exp(found.log_ignorance)], axis=-1)
+    values = support(counts, prior)
+    against, favour = jnp.maximum(-values.preference, 0.0), jnp.maximum(values.preference, 0.0)
+    return jnp.stack([jnp.zeros_like(favour), against, favour, jnp.exp(values.log_ignorance)], axis=-1)
 
 
 class Support(NamedTuple):

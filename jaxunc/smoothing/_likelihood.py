@@ -112,8 +112,8 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
     def equations(r, t):
         """Evaluate F = r - h(α) + h(κ) - gap and its slopes, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
-        (gap, own), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
-        return r - gap + whole_gap - log_gap, 1 + own, own - whole
+        (gap, slope), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
+        return r - gap + whole_gap - log_gap, 1 + slope, slope - whole
 
     return equations
 

@@ -108,19 +108,19 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     def improve(best: _Best) -> _Best:
         # The crossing of this number of each tree; trees that have fewer take no part.
         here = present & (order == best.number + 1)
-        one = here.any(axis=0)
+        takes_part = here.any(axis=0)
         t, low, high = (add_up(xp.where(here, end, 0), 0) for end in (crossings.start, *crossings[3:]))
         r = add_up(xp.where(here[..., None], crossings.r, 0), 0)
         # Many distinct counts: first with the few values put together, then the last steps with all of them.
         if is_large:
-            r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
-        r, t, converged = find_root(equations, mean, t, one, xp, r, (low, high))
+            r, t, _ = find_root(beforehand, mean, t, takes_part, xp, r, (low, high))
+        r, t, converged = find_root(equations, mean, t, takes_part, xp, r, (low, high))
         alpha = mean * xp.exp(r + t[..., None])
         if xp is np:
             gain = gain_of(alpha) if is_open else xp.zeros_like(t)
         else:
             gain = lax.cond(is_open, gain_of, lambda _: xp.zeros_like(t), alpha)
-        better = one & (gain > best.gain)
+        better = takes_part & (gain > best.gain)
         alpha = xp.where(better[..., None], alpha, best.alpha)
         pairs = (gain, best.gain), (converged, best.converged)
         return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))

@@ -126,9 +126,11 @@ def smooth_forest(
     table, forks = forest.count_table, forest.trees.forks
     fork_counts = forest.fork_counts
     if forks is not None:
-        own = counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
-        own = jnp.asarray(own)[: forks.number]
-        fork_counts = own.astype(float_dtype(own, alpha)) + by_node[forks.tree, 0]
+        of_forks = (
+            counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
+        )
+        of_forks = jnp.asarray(of_forks)[: forks.number]
+        fork_counts = of_forks.astype(float_dtype(of_forks, alpha)) + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
         # Traced: every node keeps a row of its own, since distinct rows cannot be told.
         counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
@@ -163,8 +165,8 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
         # Leaves that are all alike lose nothing by a prior of infinite weight; only others are a reason to warn.
         alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
         status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
-    for one, outcome in _OUTCOMES.items():
-        if number := int(np.sum(status == one)):
+    for kind, outcome in _OUTCOMES.items():
+        if number := int(np.sum(status == kind)):
             warn(
                 f"{number} of {len(status)} fitted priors {outcome}. Take another method, or larger leaves.",
                 PriorWarning,

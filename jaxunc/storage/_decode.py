@@ -62,9 +62,9 @@ class Decoder:
     """A maker of values from nodes; with ``estimator``, which makes that of the file, of an estimator what answers."""
 
     def __init__(
-        self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], estimator: Callable[[], Any] | None = None
+        self, arrays: Mapping[str, np.ndarray], trusted: Iterable[Any], estimator: Callable[[], Any] | None = None
     ):
-        self._arrays, self._given, self._estimator_of_file = arrays, tuple(given), estimator
+        self._arrays, self._given, self._estimator_of_file = arrays, tuple(trusted), estimator
         self._on_device: dict[str, Any] = {}
         self._unchecked: list[Trees] = []
 
@@ -184,8 +184,11 @@ class Decoder:
 
     def _vote(self, node: Any, depth: int) -> Any:
         settings = self.value(node["settings"], depth)
-        known = {"max_trees", "criterion", "population", "prior"}
-        if not isinstance(settings, dict) or set(settings) not in (known | {"confidence"}, known | {"disagreement"}):
+        settings_names = {"max_trees", "criterion", "population", "prior"}
+        if not isinstance(settings, dict) or set(settings) not in (
+            settings_names | {"confidence"},
+            settings_names | {"disagreement"},
+        ):
             raise _no_node(node)
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.voting import bind_vote
@@ -285,10 +288,10 @@ def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
     n = len(labels) if isinstance(labels, tuple) else 0
     if n == 0 or fields["further"] or getattr(table, "ndim", 0) != 2 or table.shape[1] != 2 * n:
         return fields
-    own, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
+    forks_of_forest, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
     code: Any = fields.get("code")
     further = {"oob": CountSet(table[:, n:], code, others)}
-    return fields | {"count_table": table[:, :n], "fork_counts": own, "further": further}
+    return fields | {"count_table": table[:, :n], "fork_counts": forks_of_forest, "further": further}
 
 
 def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:
@@ -318,7 +321,7 @@ def _check_combiner(combiner: Combiner) -> None:
         return  # its parts were checked by themselves
     # The constructor checks values; equal structures and shapes say that it would have made these very fields.
     again = type(combiner)(**arguments)
-    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (combiner, again)]
+    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(rule)] for rule in (combiner, again)]
     if jax.tree.structure(combiner) != jax.tree.structure(again) or shapes[0] != shapes[1]:
         raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")
 
@@ -328,9 +331,9 @@ def _suits(value: Any, hint: Any) -> bool:
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin is Literal:
-        return any(value == one and type(value) is type(one) for one in inner)
+        return any(value == option and type(value) is type(option) for option in inner)
     if origin in (Union, types.UnionType):
-        return any(_suits(value, one) for one in inner)
+        return any(_suits(value, option) for option in inner)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
@@ -406,7 +409,7 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
     if names is not None and names.shape != (number,):
         raise broken(name, "feature_names_in_")
     if (types := fitted.get("_raw_types")) is not None and (
-        len(types) != number or not all(isinstance(one, str) for one in types)
+        len(types) != number or not all(isinstance(raw_type, str) for raw_type in types)
     ):
         raise broken(name, "_raw_types")
     if not _is_calibration(fitted.get("calibration_"), len(classes)):
@@ -448,8 +451,8 @@ def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
         return False
-    own, position, *weight = kept.T
-    sound = (own >= 0) & (own <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
+    probability, position, *weight = kept.T
+    sound = (probability >= 0) & (probability <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
     return bool(np.all(sound) and all(np.all((part > 0) & np.isfinite(part)) for part in weight))
 
 

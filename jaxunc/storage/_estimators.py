@@ -51,8 +51,13 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     if steps and getattr(value, "_steps", ()):
         fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
     if isinstance(value.bound_, BoundSample):
-        own, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
-        sample = {"columns": own.columns, "labels": labels, "label": own.label, "values": values_of(own)}
+        sample_set, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
+        sample = {
+            "columns": sample_set.columns,
+            "labels": labels,
+            "label": sample_set.label,
+            "values": values_of(sample_set),
+        }
         fitted["sample"] = sample
     return {"params": params, "fitted": fitted}
 
@@ -74,10 +79,10 @@ def _last_of(model: Any) -> str:
     return whole.steps[-1][0] if isinstance(whole, Pipeline) else "forest"
 
 
-def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], given: Iterable[Any] = ()) -> Any:
+def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
     """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together.
 
-    ``given`` are types that the transformers of a pipeline may have, beside scikit-learn's.
+    ``trusted`` are types that the transformers of a pipeline may have, beside scikit-learn's.
     """
     params = {FORMER_PARAMETERS.get(key, key): part for key, part in params.items()}
     if params.get("counts") in list(FORMER_VALUES):
@@ -89,12 +94,14 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], given: I
     model = make(**params)
     if name not in ESTIMATORS:
         return model
-    steps, last = _transformers.read(fitted.pop("transformers"), given) if "transformers" in fitted else ([], "")
+    steps, last = _transformers.read(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
     if steps:
         model._steps = steps
     refit(model, name, fitted)
     if steps and model.estimator is not None:
-        model.estimator = Pipeline([*((step, clone(one, safe=False)) for step, one in steps), (last, model.estimator)])
+        model.estimator = Pipeline(
+            [*((step, clone(transformer, safe=False)) for step, transformer in steps), (last, model.estimator)]
+        )
     return model
 
 
@@ -132,8 +139,8 @@ def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
         now = model._choices()
         if not isinstance(chosen, dict) or set(chosen) != set(now):
             raise broken(name, "choices")
-        if own := {key: value for key, value in chosen.items() if key in model.get_params(deep=False)}:
-            type(model)(**own)._check_parameters()
+        if parameters := {key: value for key, value in chosen.items() if key in model.get_params(deep=False)}:
+            type(model)(**parameters)._check_parameters()
         elif not all(isinstance(value, bool) for value in chosen.values()):
             raise broken(name, "choices")
     except (TypeError, ValueError, AttributeError) as error:

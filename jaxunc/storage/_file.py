@@ -210,8 +210,8 @@ def describe(path: str | Path) -> Description:
         raw = fitted.get("feature_names_in_")
         number, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
     if _kind(root) == REGRESSOR:  # its classes are bins of a number
-        own = fitted.get("feature_names_in_")
-        names, labels = names or _entries(own.get("labels") if isinstance(own, dict) else None), None
+        labelled = fitted.get("feature_names_in_")
+        names, labels = names or _entries(labelled.get("labels") if isinstance(labelled, dict) else None), None
     params = root.get("params")
     plain = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
     return Description(
@@ -245,8 +245,8 @@ def _within(node: Any, depth: int) -> Iterator[dict]:
 
 
 def _fields(nodes: list[dict], name: str) -> dict[str, Any]:
-    found = next((node["fields"] for node in nodes if node.get("class") == name and "fields" in node), {})
-    return found if isinstance(found, dict) else {}
+    fields = next((node["fields"] for node in nodes if node.get("class") == name and "fields" in node), {})
+    return fields if isinstance(fields, dict) else {}
 
 
 def _entries(node: Any) -> tuple | None:

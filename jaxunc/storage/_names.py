@@ -41,8 +41,8 @@ def classes() -> dict[str, type]:
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
     numbers = (regression.LeafMoments, regression.NumberLaw, regression.TargetBins)
-    known = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
-    return known | {former: known[now] for former, now in FORMER_CLASSES.items()}
+    class_of = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
+    return class_of | {former: class_of[now] for former, now in FORMER_CLASSES.items()}
 
 
 @lru_cache(1)
@@ -50,17 +50,17 @@ def scorer_names() -> dict[str, Callable]:
     return scorers.FUNCTIONS_OF_COUNTS
 
 
-def name_of(part: Any, known: dict[str, Any]) -> str:
+def name_of(part: Any, names: dict[str, Any]) -> str:
     """Return the name of a class or a function, ``module:name`` for the user's own; a TypeError if it has none."""
-    if known.get(getattr(part, "__name__", "")) is part:
+    if names.get(getattr(part, "__name__", "")) is part:
         return part.__name__
-    own = own_name(part)
-    if not own or "<" in own:
+    name = own_name(part)
+    if not name or "<" in name:
         raise TypeError(
             f"{part!r} has no name by which it could be found again; define it at the top of a module, and pass it to "
             "jaxunc.load(path, known=[...])."
         )
-    return own
+    return name
 
 
 def own_name(part: Any) -> str:
@@ -69,11 +69,11 @@ def own_name(part: Any) -> str:
     return f"{module}:{name}" if module and name else ""
 
 
-def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> Any:
+def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) -> Any:
     """Return the class or function of that name: the library's, or one of those that the caller trusts."""
-    if isinstance(name, str) and name in known:
-        return known[name]
-    for part in given:
+    if isinstance(name, str) and name in names:
+        return names[name]
+    for part in trusted:
         if own_name(part) == name:
             return part
     shown = repr(name)[:100]

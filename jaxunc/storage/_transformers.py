@@ -40,11 +40,11 @@ def written(steps: Steps, last: str) -> dict[str, Any]:
             f"the pipeline holds {unnamed[0]}, which has no name by which it could be found again: define it at the "
             "top of a module. Or keep the whole estimator by pickle or joblib, for those who trust its file."
         )
-    said = tuple(f"{name}: {type(step).__name__}" for name, step in steps)
-    return {"skops": np.frombuffer(content, np.uint8), "steps": said, "last": last, "types": types}
+    descriptions = tuple(f"{name}: {type(step).__name__}" for name, step in steps)
+    return {"skops": np.frombuffer(content, np.uint8), "steps": descriptions, "last": last, "types": types}
 
 
-def read(parts: Any, given: Iterable[Any]) -> tuple[Steps, str]:
+def read(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
     """Return the transformers, and the name of the last step; a ValueError for types that nobody trusts, and damage."""
     kinds: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
     if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in kinds.items()):
@@ -52,9 +52,9 @@ def read(parts: Any, given: Iterable[Any]) -> tuple[Steps, str]:
     reader, content = _skops(), parts["skops"].astype(np.uint8, casting="equiv").tobytes()
     try:
         _check_size(content)
-        own = [own_name(part).replace(":", ".") for part in given]
+        trusted_names = [own_name(part).replace(":", ".") for part in trusted]
         types = reader.get_untrusted_types(data=content)
-        if foreign := [name for name in types if name not in (*TRUSTED, *own)]:
+        if foreign := [name for name in types if name not in (*TRUSTED, *trusted_names)]:
             names = [name.rpartition(".")[2] for name in foreign[:3]]
             raise ValueError(
                 f"the file's pipeline holds types that are not scikit-learn's: {', '.join(foreign[:5])}. If you trust "
@@ -66,7 +66,7 @@ def read(parts: Any, given: Iterable[Any]) -> tuple[Steps, str]:
         raise
     except Exception as error:  # whatever the bytes make of the reader
         raise ValueError(f"the file's pipeline is damaged: {type(error).__name__}: {str(error)[:200]}") from error
-    pairs = isinstance(steps, list) and all(isinstance(one, tuple) and len(one) == 2 for one in steps)
+    pairs = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
     if not pairs or not steps or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps):
         raise ValueError("the file's pipeline holds no transformers.")
     return steps, parts["last"]
@@ -76,13 +76,13 @@ def _check_size(content: bytes) -> None:
     """Raise a ValueError for an archive that takes more memory than its own size, as hostile ones do."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
-    if sum(one.file_size for one in members) > len(content) or any(one.compress_type for one in members):
+    if sum(member.file_size for member in members) > len(content) or any(member.compress_type for member in members):
         raise ValueError("the file's pipeline is damaged: its parts are larger than the file.")
 
 
 def _skops() -> Any:
     try:
-        package, found = importlib.import_module("skops"), importlib.import_module("skops.io")
+        package, reader = importlib.import_module("skops"), importlib.import_module("skops.io")
     except ImportError as error:
         raise TypeError(
             "a pipeline's transformers are kept in a file by skops, which is not installed: pip install 'skops>=0.13'. "
@@ -94,4 +94,4 @@ def _skops() -> Any:
             f"skops {package.__version__} reads types that were not checked; files of pipelines need 0.13 or later: "
             "pip install -U skops."
         )
-    return found
+    return reader

@@ -15,7 +15,7 @@ from jaxunc.decisions import plain_costs
 from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
-from ._frames import opened_batch
+from ._frames import open_batch
 from ._scoring import Named, Scoring, check_lists, check_outputs, load_model, plain_levels
 from ._sources import DataChunk, Wanted, state_of
 from ._stream import answered, checked_wanted, encoded_rows
@@ -26,7 +26,7 @@ class BatchPredictor:
 
     What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
     once for all its scorers and threads, and keeps it until the file is another one. JAX starts no device before that.
-    A file that is gone while the model is loaded is no reason to stop: the loaded model goes on answering.
+    If the file is deleted while the model is loaded, the loaded model goes on answering.
 
     Parameters
     ----------
@@ -95,12 +95,12 @@ class BatchPredictor:
         wanted = checked_wanted(scoring, self.features, self.keep)
         if isinstance(batch, pa.RecordBatch):
             table = self(pa.Table.from_batches([batch])).combine_chunks()
-            chunks = [one.chunk(0) if one.num_chunks else pa.array([], one.type) for one in table.columns]
+            chunks = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
             chunk = split(laid_out(batch, wanted, "the batch"), wanted, "the batch")
             return answered(chunk.kept, _answers(scoring, wanted, chunk))
-        table, beside = opened_batch(batch, wanted)
+        table, beside = open_batch(batch, wanted)
         chunk = DataChunk(table, table.select([]), "the batch", 0)
         return beside(pa.table(_answers(scoring, wanted, chunk)))
 
@@ -121,14 +121,14 @@ class BatchPredictor:
         import pandas as pd
 
         empty = self.schema.empty_table().to_pandas()
-        kept = pd.DataFrame({name: pd.Series([], dtype=object) for name in self.keep})
-        return pd.concat([kept, empty], axis=1)
+        empty_columns = pd.DataFrame({name: pd.Series([], dtype=object) for name in self.keep})
+        return pd.concat([empty_columns, empty], axis=1)
 
     @property
     def ddl(self) -> str:
         """The answers' columns as Spark's texts for a schema; kept columns, as texts, come before them."""
-        kept = [f"`{name}` string" for name in self.keep]
-        return ", ".join([*kept, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
+        fields = [f"`{name}` string" for name in self.keep]
+        return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
     def __repr__(self) -> str:
         return f"BatchPredictor({self.path!r}, outputs={self._settings[1]})"
@@ -146,11 +146,11 @@ def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
 
 def _loaded(path: str, outputs: tuple[str, ...] | None, how: str, known: tuple) -> Scoring:
     place = _places(path, outputs, how, known)
-    if (kept := _kept(place, path)) is not None:
-        return kept
+    if (scoring := _kept(place, path)) is not None:
+        return scoring
     with _Loading.lock:
-        if (kept := _kept(place, path)) is not None:  # another thread has loaded it meanwhile
-            return kept
+        if (scoring := _kept(place, path)) is not None:  # another thread has loaded it meanwhile
+            return scoring
         place.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = state_of(path)

@@ -112,7 +112,7 @@ def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_ce
 
 
 def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the same rows, so many at a time, and fewer where the types of columns change."""
+    """Yield tables of ``rows`` rows each, and shorter ones where the types of columns change."""
     waiting, number = [], 0
     for table in tables:
         if waiting and not waiting[0].schema.equals(table.schema):
@@ -166,8 +166,8 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
         names = opened.schema.names
         places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         number = opened.num_record_batches
-        if (found := _written_batches(raw, size)) not in (number, None):
-            raise UnreadableError(f"its end names {number} batches of rows, and there are {found}")
+        if (n_batches := _written_batches(raw, size)) not in (number, None):
+            raise UnreadableError(f"its end names {number} batches of rows, and there are {n_batches}")
         if size <= LARGEST_BATCH * max(number, 1):
             # Of a file that is mapped, pages that another process cuts off would end this one by a signal.
             opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
@@ -232,7 +232,7 @@ def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
 
 
 def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield copies of so many rows each of a file whose batches are too large to be read at once."""
+    """Yield copies of ``n_rows`` rows each of a file whose batches are too large to be read at once."""
     with open(file, "rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array that lies in it
         _check_whole(stream, size)
@@ -269,4 +269,4 @@ def _arrow_schema(file: Path) -> pa.Schema:
 
 
 def _are_paths(source: Any) -> bool:
-    return isinstance(source, list | tuple) and bool(source) and all(isinstance(one, str | Path) for one in source)
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(path, str | Path) for path in source)

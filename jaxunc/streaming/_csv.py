@@ -1,4 +1,4 @@
-"""Text files as tables of Arrow: each column as the model knows it, or as what all its cells are.
+"""Text files as tables of Arrow: columns have the types of the model, or else one that fits all their cells.
 
 The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. How numbers
 are written is a question to the whole file (`_notation`). Cells that Arrow does not understand are read here: by
@@ -46,7 +46,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
 def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
-    """Read a whole file, each column as what all its cells are; raises a ValueError or an error of Arrow.
+    """Read a whole file, each column in a type that fits all its cells; raises a ValueError or an error of Arrow.
 
     ``wish`` has the marks of numbers that are asked for. The notation of the file is returned, too.
     """
@@ -56,7 +56,7 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     evidence = Evidence(dialect.names, _words(MISSING_WORDS), wish)
     blocks = []
     for block in _blocks_of(file, dialect):
-        blocks.append(_parsed(block, dialect, types, ()))
+        blocks.append(_parse(block, dialect, types, ()))
         _look_at(block, dialect, evidence, MISSING_WORDS)
     notation = evidence.notation(file, dialect.separator)
     if not blocks:
@@ -174,11 +174,11 @@ class NumberReader:
 
     def __call__(self, cells: Any) -> Any:
         """Return the numbers of a part; raises an UnreadableError that names the first cell that holds none."""
-        known = known_cells(cells, self._missing)
-        numbers = self.floats(known)
+        words = known_cells(cells, self._missing)
+        numbers = self.floats(words)
         if numbers is None:
             # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
-            row = next(i for i in range(len(known)) if self.floats(known.slice(i, 1)) is None)
+            row = next(i for i in range(len(words)) if self.floats(words.slice(i, 1)) is None)
             raise UnreadableError(
                 f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
                 f"the model's column holds {_EXPECTED[self._kind]}"
@@ -187,9 +187,9 @@ class NumberReader:
         self._n_read += len(cells)
         return numbers
 
-    def floats(self, known: Any) -> Any:
+    def floats(self, cells: Any) -> Any:
         """Return the numbers of cells, null where missing; None if one holds none."""
-        words = plainly(known if self._kind == "number" else _booleans_as_digits(known), self._notation)
+        words = plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
         if words is None:
             return None
         try:
@@ -203,17 +203,17 @@ class NumberReader:
 
 
 def typed(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
-    """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
+    """Return a whole column in the first type that fits all its cells: bools, integers, floats, or strings as they are.
 
     Missing words are null, columns without other cells numbers. Numbers are written in the notation of the file.
     """
-    known = known_cells(cells, _words(missing_words))
+    stripped = known_cells(cells, _words(missing_words))
     # Each value once: columns of few values, as bools are, take a few comparisons.
-    distinct = compute.drop_null(compute.unique(known))
+    distinct = compute.drop_null(compute.unique(stripped))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
-        true = compute.is_in(known, value_set=_words(TRUE_WORDS))
-        return compute.if_else(compute.is_null(known), pa.scalar(None, pa.bool_()), true)
-    words = plainly(known, notation)
+        true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
+        return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), true)
+    words = plainly(stripped, notation)
     if words is not None and notation.thousands is not None:
         distinct = compute.drop_null(compute.unique(words))
     if words is not None and len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
@@ -223,7 +223,7 @@ def typed(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
     if words is not None:
         with suppress(pa.ArrowInvalid):
             return words.cast(pa.float64())
-    return compute.if_else(compute.is_null(known), pa.scalar(None, _TEXT), cells)
+    return compute.if_else(compute.is_null(stripped), pa.scalar(None, _TEXT), cells)
 
 
 def _words(words: Sequence[str]) -> pa.Array:
@@ -232,8 +232,8 @@ def _words(words: Sequence[str]) -> pa.Array:
 
 def _booleans_as_digits(words: Any) -> Any:
     for digit, same in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
-        found = compute.is_in(words, value_set=_words(same))
-        words = compute.if_else(found, digit, words) if _any(found) else words
+        is_word = compute.is_in(words, value_set=_words(same))
+        words = compute.if_else(is_word, digit, words) if _any(is_word) else words
     return words
 
 
@@ -253,10 +253,12 @@ class _RowReader:
         self._dialect = read_dialect(file)
         self._features = wanted.names(self._dialect.names, str(file))
         levels = wanted.columns.levels or (None,) * len(self._features)
-        self._are_words = [own is not None and all(isinstance(one, str | bool) for one in own.values) for own in levels]
+        self._are_words = [
+            of is not None and all(isinstance(level, str | bool) for level in of.values) for of in levels
+        ]
 
     def quickly(self) -> Iterator[pa.Table]:
-        """Yield blocks whose numbers Arrow makes; an error of Arrow where a cell is no number to it."""
+        """Yield blocks whose numbers Arrow makes; raises its error for a cell that it does not read as a number."""
         notation = self._notation_by_bytes() or self._notation
         tell_other_notation(self._file, notation, self._usual)
         if notation.thousands is not None:
@@ -298,15 +300,15 @@ class _RowReader:
         evidence = Evidence(names, _words(self._missing_words), wish)
         for block in _blocks_of(self._file, self._dialect):
             _look_at(block, self._dialect, evidence, self._missing_words)
-        found = evidence.notation(self._file, self._dialect.separator, self._usual)
-        return found._replace(decimal=wish.decimal or found.decimal)
+        notation = evidence.notation(self._file, self._dialect.separator, self._usual)
+        return notation._replace(decimal=wish.decimal or notation.decimal)
 
     def _laid_out(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
         missing = self._missing_words
         named = enumerate(self._features)
         readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
         for text in _blocks_of(self._file, self._dialect):
-            block = _parsed(text, self._dialect, types, missing, decimal=notation.decimal)
+            block = _parse(text, self._dialect, types, missing, decimal=notation.decimal)
             columns = []
             for j, name in enumerate(self._features):
                 column = block.column(name)
@@ -329,24 +331,24 @@ class _RowReader:
         return self._wanted.columns.missing_words
 
     def _that_seem_boolean(self) -> set[str]:
-        """Names of columns that may hold both and hold bools in the first rows. It changes the speed, no answer."""
+        """Names of columns that may hold both and hold bools in the first rows: this changes the speed alone."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
             return set()
         for block in _blocks_of(self._file, self._dialect, PEEK_BYTES):
             with suppress(pa.ArrowInvalid):
-                schema = _parsed(block, self._dialect, {}, self._missing_words, names=names).schema
+                schema = _parse(block, self._dialect, {}, self._missing_words, names=names).schema
                 return {field.name for field in schema if pa.types.is_boolean(field.type)}
             break
         return set()
 
 
 def _blocks_of(file: Path, dialect: Dialect, size: int | None = None) -> Iterator[Block]:
-    one = len(dialect.names) == 1
-    return blocks_of(file, dialect.head, dialect.line, dialect.separator, size or BLOCK_BYTES, one_column=one)
+    is_one_column = len(dialect.names) == 1
+    return blocks_of(file, dialect.head, dialect.line, dialect.separator, size or BLOCK_BYTES, one_column=is_one_column)
 
 
-def _parsed(
+def _parse(
     block: Block,
     dialect: Dialect,
     types: dict,
@@ -355,7 +357,7 @@ def _parsed(
     names: Sequence[str] | None = None,
     decimal: str | None = None,
 ) -> pa.Table:
-    """The rows of a block, all of them; raises an error of Arrow, or an UnreadableError for a row of other length."""
+    """Return all rows of a block; raises an error of Arrow, or an UnreadableError for a row of other length."""
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(block.text)),
@@ -374,9 +376,9 @@ def _parsed(
         )
     except pa.ArrowInvalid as error:
         if ragged := _RAGGED.search(str(error)):
-            line, (expected, found) = block.line_of(int(ragged[1]) - 1), ragged.groups()[1:]
+            line, (expected, n_cells) = block.line_of(int(ragged[1]) - 1), ragged.groups()[1:]
             raise UnreadableError(
-                f"a row has {found} cells, but the first line has {expected} names (line {line})"
+                f"a row has {n_cells} cells, but the first line has {expected} names (line {line})"
             ) from error
         raise
     block.check(table.num_rows)
@@ -388,9 +390,9 @@ def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: 
     if not evidence.texts:
         return
     try:
-        table = _parsed(block, dialect, evidence.types, missing_words, decimal=evidence.decimal)
+        table = _parse(block, dialect, evidence.types, missing_words, decimal=evidence.decimal)
     except pa.ArrowInvalid:
-        table = _parsed(block, dialect, evidence.texts, missing_words)
+        table = _parse(block, dialect, evidence.texts, missing_words)
     evidence.add(table)
 
 

@@ -34,8 +34,8 @@ class Block(NamedTuple):
     def check(self, n_rows: int) -> None:
         """Raise an UnreadableError unless a parser found all rows."""
         whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
-        if n_rows != whole_lines and n_rows != (own := len(self.starts())):
-            raise UnreadableError(f"{n_rows} rows were read of the {own} in lines {self.line} to {self._last}")
+        if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
+            raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
 
     def line_of(self, row: int) -> int:
         """Return the number of the line in which a row starts."""
@@ -63,7 +63,7 @@ def opened(file: Path) -> Iterator[Any]:
 
 
 def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
-    """Yield all rows of a file, so many bytes at a time.
+    """Yield all rows of a file, in blocks of about ``size`` bytes.
 
     The first row begins in line ``line``, behind ``head`` bytes. With ``one_column`` an empty line may be a row. The
     bytes are read here and not by the parser, whose threads read ahead: one of them could outlive the file. Raises an
@@ -97,15 +97,15 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """A text and so many bytes behind it, or all that are left: one read may return fewer."""
+    """Return a text and the next ``size`` bytes, or all that are left: one read may return fewer."""
     at = len(text)
-    found = bytearray(at + size)
-    found[:at] = text
-    with memoryview(found) as view:
-        while at < len(found) and (number := stream.readinto(view[at:])):
+    buffer = bytearray(at + size)
+    buffer[:at] = text
+    with memoryview(buffer) as view:
+        while at < len(buffer) and (number := stream.readinto(view[at:])):
             at += number
-    del found[at:]
-    return found
+    del buffer[at:]
+    return buffer
 
 
 def _check_size(raw: Any) -> None:
@@ -166,8 +166,8 @@ def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is
     """Quoted cells as parsers find them; raises an UnreadableError where these swallow rows."""
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
-    found = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
-    starts, behind, is_closed = np.array(found, np.int64).reshape(-1, 3).T
+    cells = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
+    starts, behind, is_closed = np.array(cells, np.int64).reshape(-1, 3).T
     if is_last and not np.all(is_closed):
         raise _left_open(text, int(starts[-1]), line)
     closing = np.where(is_closed, behind - 1, len(text))

@@ -79,7 +79,7 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
     import pandas as pd  # of an extra, which streams do without
     from pandas.api import types
 
-    said = []
+    warnings = []
     for name in frame.columns:
         column = cast(pd.Series, frame[name]).dropna()
         if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
@@ -91,9 +91,11 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
         if (plain | like).mean() < 0.9:
             continue
         odd = words[~plain].unique().tolist()  # none where they stand in rows that are left out
-        held = f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
-        said.append(
-            f"{columns([name])} holds {held}, so it was read as text and ordered letter by letter. Leave cells empty "
-            "where a value is missing, and write numbers plainly (1234.5) and dates as 2024-12-31."
+        words_for = (
+            f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
         )
-    return tuple(said)
+        warnings.append(
+            f"{columns([name])} holds {words_for}, so it was read as text and ordered letter by letter. Leave cells "
+            "empty where a value is missing, and write numbers plainly (1234.5) and dates as 2024-12-31."
+        )
+    return tuple(warnings)

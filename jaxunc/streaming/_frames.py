@@ -1,4 +1,4 @@
-"""Batches in kinds of their own: their columns for a model, and its answers beside their kept columns as they are."""
+"""Batches of several types: their columns for a model, and its answers beside their kept columns as they are."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from ._in_memory import table_of_columns, table_of_frame
 from ._sources import Wanted
 
 Beside = Callable[[pa.Table], Any]
-"""What puts answers beside a batch's kept columns, in its own kind."""
+"""A function that puts answers beside a batch's kept columns, in the type of the batch."""
 
 
-def opened_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
-    """Return the columns of a batch that a model reads, and what puts its answers beside those that are kept.
+def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
+    """Return the columns of a batch that a model reads, and a function that puts its answers beside the kept ones.
 
-    Raises a TypeError for a batch that is no dictionary, nor a frame whose rows are at hand.
+    Raises a TypeError for a batch that is neither a dictionary nor a frame whose rows are at hand.
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
@@ -35,10 +35,12 @@ def opened_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
         return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_pandas, carried)
     import narwhals as nw
 
-    known = nw.from_native(batch, eager_only=True, pass_through=True)
-    if not isinstance(known, nw.DataFrame):
+    frame_of_narwhals = nw.from_native(batch, eager_only=True, pass_through=True)
+    if not isinstance(frame_of_narwhals, nw.DataFrame):
         raise _no_batch(batch)
-    return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_frame, batch, known, wanted.keep)
+    return table_of_frame(batch, frame, lambda _: (read, [])), partial(
+        _beside_frame, batch, frame_of_narwhals, wanted.keep
+    )
 
 
 def _no_batch(batch: Any) -> TypeError:
@@ -47,26 +49,26 @@ def _no_batch(batch: Any) -> TypeError:
     )
 
 
-def _beside_columns(kept: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
-    for name, column in kept.items():
+def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
+    for name, column in carried.items():
         if len(column) != answers.num_rows:
             raise ValueError(
                 f"the batch's column {name!r} has {len(column)} rows, and those of the model {answers.num_rows}; pass "
                 "one value for each row."
             )
-    return kept | {name: answers.column(name).to_numpy() for name in answers.schema.names}
+    return carried | {name: answers.column(name).to_numpy() for name in answers.schema.names}
 
 
-def _beside_pandas(kept: Any, answers: pa.Table) -> Any:
+def _beside_pandas(carried: Any, answers: pa.Table) -> Any:
     import pandas as pd
 
-    return pd.concat([kept, answers.to_pandas().set_axis(kept.index)], axis=1)
+    return pd.concat([carried, answers.to_pandas().set_axis(carried.index)], axis=1)
 
 
-def _beside_frame(batch: Any, known: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
+def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
     import narwhals as nw
 
-    whole = nw.from_arrow(answers, backend=known.implementation)
+    whole = nw.from_arrow(answers, backend=frame.implementation)
     if keep:
-        whole = nw.concat([known.select(*keep), whole], how="horizontal")
+        whole = nw.concat([frame.select(*keep), whole], how="horizontal")
     return whole if isinstance(batch, nw.DataFrame) else nw.to_native(whole)

@@ -49,8 +49,8 @@ def tables_of(source: Any, places: Places) -> Iterator[pa.Table]:
 
 def selected(table: pa.Table, places: Places) -> pa.Table:
     """Return the columns of a table that are read, then those that are carried along."""
-    read, kept = places(table.schema.names)
-    return table.select([*read, *kept])
+    read, carried = places(table.schema.names)
+    return table.select([*read, *carried])
 
 
 def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.Table:
@@ -77,41 +77,41 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 
 def table_of_frame(source: Any, frame: Any, places: Places) -> pa.Table:
     """Return the columns of a source that `as_frame` reads as ``frame``."""
-    read, kept = places(list(map(str, frame.columns)))
+    read, carried = places(list(map(str, frame.columns)))
     if is_pandas(frame):
-        return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, kept], exact=True))
+        return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
     # Of Python's objects in a frame of Polars, Arrow gets their places in memory, or ends the process (Polars 1.30).
     if not isinstance(source, Mapping) and "Object" not in map(str, getattr(source, "dtypes", ())):
         with suppress(*_FAULTS):
-            return pa.table(source).select([*read, *kept])  # in types of its own
-    held = source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True)
-    return _of_columns(columns := list(held), read, columns, kept)
+            return pa.table(source).select([*read, *carried])  # in types of its own
+    columns_by_name = source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True)
+    return _of_columns(columns := list(columns_by_name), read, columns, carried)
 
 
 def _of_array(source: Any, places: Places) -> pa.Table:
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # of a structured array, whose masked integers are floats there
-        read, kept = places(table.columns)
+        read, carried = places(table.columns)
         columns = list(zip(table.columns, table.parts, strict=True))
-        return _of_columns(columns, read, [(name, source[name]) for name in table.columns], kept)
+        return _of_columns(columns, read, [(name, source[name]) for name in table.columns], carried)
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # of JAX's, too, which Arrow does not read
     whole = source if isinstance(source, np.ma.MaskedArray) else array
-    read, kept = places([str(j) for j in range(array.shape[1])])
+    read, carried = places([str(j) for j in range(array.shape[1])])
     columns, originals = ([(str(j), of[:, j]) for j in range(array.shape[1])] for of in (array, whole))
-    return _of_columns(columns, read, originals, kept)
+    return _of_columns(columns, read, originals, carried)
 
 
-def _of_columns(columns: list, read: list[int], originals: list, kept: list[int]) -> pa.Table:
+def _of_columns(columns: list, read: list[int], originals: list, carried_places: list[int]) -> pa.Table:
     """Return columns ``(name, values)`` that are read, then those as they came that are carried along."""
-    carried = table_of_columns(dict(originals[j] for j in kept), exact=True)
+    carried = table_of_columns(dict(originals[j] for j in carried_places), exact=True)
     return _joined(table_of_columns(dict(columns[j] for j in read)), carried)
 
 
-def _joined(read: pa.Table, kept: pa.Table) -> pa.Table:
+def _joined(read: pa.Table, carried: pa.Table) -> pa.Table:
     """Return the columns of two tables, a name twice where a column that is read is carried along, too."""
-    return pa.Table.from_arrays([*read.columns, *kept.columns], schema=pa.schema([*read.schema, *kept.schema]))
+    return pa.Table.from_arrays([*read.columns, *carried.columns], schema=pa.schema([*read.schema, *carried.schema]))
 
 
 def _column(column: Any, name: str, exact: bool) -> Any:
@@ -125,10 +125,10 @@ def _column(column: Any, name: str, exact: bool) -> Any:
         if isinstance(column, pa.Array | pa.ChunkedArray):
             return column
         if _is_of_objects(column):
-            held = _of_objects(column, name)
-            if exact and pa.types.is_binary(held.type) and any(isinstance(value, str) for value in column):
+            array = _of_objects(column, name)
+            if exact and pa.types.is_binary(array.type) and any(isinstance(value, str) for value in column):
                 raise TypeError("texts and bytes are in it")
-            return held
+            return array
         # NaN stays NaN where it is carried along: NumPy has nothing else that is missing.
         return pa.array(column, from_pandas=not (exact and isinstance(column, np.ndarray)))
     except _FAULTS as error:
@@ -184,8 +184,8 @@ def arrow_numbers(array: np.ndarray) -> pa.Array:
     """Return the numbers or bools of a NumPy array; numbers are not copied if they are contiguous."""
     kind = pa.from_numpy_dtype(array.dtype)
     # Arrow has eight bools in a byte, the first in its lowest bit.
-    held = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
-    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(held)])
+    values = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
+    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(values)])
 
 
 def arrow_texts(words: Sequence[str]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""How the numbers of a text file are written: one `Notation` for all cells of all columns.
+"""The notation of the numbers in a text file: one `Notation` for all cells of all columns.
 
 An `Evidence` looks at every cell, block by block, and keeps which notations explain each column. `Evidence.notation`
 is the only one that explains all of them; where several read a cell differently, or none is left, it refuses.
@@ -64,7 +64,7 @@ class Notation(NamedTuple):
 
 
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
-    """Return the notation with the marks that a caller names; raises a ValueError for others."""
+    """Return the notation with the marks that a caller names; raises a ValueError for unknown marks."""
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
 
@@ -109,7 +109,7 @@ def known_cells(cells: Any, missing: pa.Array) -> Any:
 
 
 class _WrittenColumn:
-    """What the cells of a column say so far."""
+    """The evidence of a column's cells so far."""
 
     def __init__(self, notations: Sequence[Notation]):
         self.notations = list(notations)
@@ -120,7 +120,7 @@ class _WrittenColumn:
         """The first cell whose mark has two readings, by the mark."""
 
     def add(self, cells: Any) -> bool:
-        """Look at further cells; False if one is no number in any notation: then the column holds texts."""
+        """Look at further cells; return False if one is not a number in any notation: then the column holds texts."""
         # The first cells often show the decimal mark, and then the others are quickly seen to have it.
         parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
         return all(self._are_plain(part) or self._look_at(part) for part in parts)
@@ -150,7 +150,7 @@ class _WrittenColumn:
     @property
     def decimal(self) -> str | None:
         """The decimal mark, once a cell has shown it."""
-        left = {one.decimal for one in self.notations}
+        left = {notation.decimal for notation in self.notations}
         return left.pop() if len(left) == 1 and left <= self.marks else None
 
     def _are_plain(self, cells: Any) -> bool:
@@ -165,14 +165,14 @@ class _WrittenColumn:
 
 
 class Evidence:
-    """What the cells of all columns of a file say of its notation, block by block.
+    """The evidence of all cells of a file for its notation, block by block.
 
-    ``wish`` has the marks that are asked for. Columns with a cell that is no number in any notation say nothing.
+    ``wish`` has the marks that are asked for. Columns with a cell that is not a number in any notation say nothing.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
         self._missing = missing
-        self._all = [one for one in ALL if wish.allows(one)]
+        self._all = [notation for notation in ALL if wish.allows(notation)]
         self._columns = {name: _WrittenColumn(self._all) for name in names}
 
     @property
@@ -187,7 +187,7 @@ class Evidence:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The same, as floats where nothing new is to be learned of numbers with `decimal`."""
+        """The types of `texts`, but floats for columns that are known to be written with `decimal`."""
         decimal = self.decimal
         is_settled = lambda column: decimal is not None and column.decimal == decimal
         return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
@@ -206,24 +206,24 @@ class Evidence:
         columns = {name: column for name, column in self._columns.items() if column.marks}
         left = self._explaining(columns)
         if not left and usual != Notation():
-            is_allowed = [one for one in self._all if usual.decimal in (None, one.decimal)]
+            is_allowed = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
             readable = [column for column in columns.values() if set(is_allowed) & set(column.notations)]
             columns = dict(enumerate(readable))
-            left = [one for one in self._explaining(columns) if one in is_allowed]
+            left = [notation for notation in self._explaining(columns) if notation in is_allowed]
         if not left:
             raise self._at_odds(file)
         marks = set().union(*(column.marks for column in columns.values()))
         left = _told_by_separator(left, marks, separator)
-        if len({_roles(one, marks) for one in left}) > 1:
-            fitting = [one for one in left if usual.allows(one)] if usual != Notation() else []
-            if len({_roles(one, marks) for one in fitting}) != 1:
+        if len({_roles(notation, marks) for notation in left}) > 1:
+            fitting = [notation for notation in left if usual.allows(notation)] if usual != Notation() else []
+            if len({_roles(notation, marks) for notation in fitting}) != 1:
                 raise self._open(file, left)
             _tell_two_readings(file, self._with_two_readings(), fitting[0])
             left = fitting
         return _seen(left[0], marks)
 
     def _explaining(self, columns: dict[Any, _WrittenColumn]) -> list[Notation]:
-        return [one for one in self._all if all(one in column.notations for column in columns.values())]
+        return [notation for notation in self._all if all(notation in column.notations for column in columns.values())]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
         """Return a column, a cell of it and the mark in it that has two readings."""
@@ -233,7 +233,7 @@ class Evidence:
 
     def _open(self, file: Path, left: list[Notation]) -> ValueError:
         name, cell, mark = self._with_two_readings()
-        readings = " or ".join(one.reading(cell) for one in (Notation(mark), Notation(_other(mark), mark)))
+        readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
             f"{file}: {cell!r:.40} in column {name!r} is {readings}, and no cell of the file tells which. Pass "
             f"decimal={mark!r} for the first, thousands={mark!r} for the second."
@@ -242,23 +242,24 @@ class Evidence:
     def _at_odds(self, file: Path) -> ValueError:
         """Name two cells that no notation has both of."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
-        pairs = ((one, other) for i, one in enumerate(cells[:64]) for other in cells[i + 1 : 64])
-        is_at_odds = lambda one, other: not any(n.has(one[1]) and n.has(other[1]) for n in self._all)
-        one, other = next((pair for pair in pairs if is_at_odds(*pair)), (cells[0], cells[-1]))
-        first, second = (next(n for n in self._all if n.has(cell)) for _, cell in (one, other))
+        pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
+        at_odds = ((a, b) for a, b in pairs if not any(n.has(a[1]) and n.has(b[1]) for n in self._all))
+        pair = next(at_odds, (cells[0], cells[-1]))
+        first, second = (next(n for n in self._all if n.has(cell)) for _, cell in pair)
         which = "decimal" if first.decimal != second.decimal else "thousands"
         options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
-        said = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in (one, other))
+        places = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
+        cell = pair[0][1]
         return ValueError(
-            f"{file} writes numbers in two ways: {said}. {one[1]!r:.40} is {first.reading(one[1])} with {options[0]}, "
-            f"and {second.reading(one[1])} with {options[1]}. Write all numbers of a file in one way; or pass one of "
+            f"{file} writes numbers in two ways: {places}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
+            f"and {second.reading(cell)} with {options[1]}. Write all numbers of a file in one way; or pass one of "
             "these, and columns that are written otherwise are texts."
         )
 
 
 def _told_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
     """Leave the plain reading of points in a file that is separated by commas and has none in its cells."""
-    points = [one for one in left if one.decimal == "."]
+    points = [notation for notation in left if notation.decimal == "."]
     return points if points and separator == "," and "," not in marks else left
 
 

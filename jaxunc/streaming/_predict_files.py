@@ -46,7 +46,7 @@ class RunProgress(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of one part, read and encoded; without rows where the part ends."""
+    """Rows of a part, read and encoded; without rows it marks the end of the part."""
 
     file: int
     part: int
@@ -184,15 +184,15 @@ def _score(
                 seconds = time.perf_counter() - started
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            kept, blank = no_rows(run.files[0], wanted).kept, scoring.blank
-            writer(part_name(0, 0), 0, lambda: answered(kept, {name: column[:0] for name, column in blank.items()}))
+            carried, blank = no_rows(run.files[0], wanted).kept, scoring.blank
+            writer(part_name(0, 0), 0, lambda: answered(carried, {name: column[:0] for name, column in blank.items()}))
             writer(part_name(0, 0), 0, None)
 
 
-def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
+def _answers(scoring: Scoring, carried: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
     """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
-    return lambda: answered(kept, scoring.columns(answers))
+    return lambda: answered(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iterator[_Piece]:
@@ -216,10 +216,10 @@ def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iter
             yield _Piece(i, part, None, None)
 
 
-def _cast(kept: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
     if not types:
-        return kept
-    return kept.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in kept.schema]))
+        return carried
+    return carried.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in carried.schema]))
 
 
 def _rows_of(files: list[Path]) -> int | None:
@@ -247,7 +247,7 @@ class PartWriter:
             if make is not None:
                 table = _plain(make(), self._form)
                 if self._writer is None:
-                    self._writer, self._rows = self._opened(temporary, table.schema), 0
+                    self._writer, self._rows = self._open(temporary, table.schema), 0
                 self._writer.write_table(table)
                 self._rows += table.num_rows
                 return
@@ -258,16 +258,16 @@ class PartWriter:
             raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
         except OSError as error:
             left = "What is finished is kept: once there is room, the same command goes on from there"
-            said = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
-            raise OSError(error.errno, said) from error
+            message = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
+            raise OSError(error.errno, message) from error
         self._finished(whole, file, self._rows)
 
-    def _opened(self, path: Path, schema: pa.Schema) -> Any:
+    def _open(self, path: Path, schema: pa.Schema) -> Any:
         if self._form == "csv":
             return arrow_csv.CSVWriter(path, schema)
         # The entries of lists lie below their column.
         repeating = [field for field in schema if not pa.types.is_floating(field.type)]
-        leaves: Any = [one.name + ".list.element" * pa.types.is_list(one.type) for one in repeating]
+        leaves: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in repeating]
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
 
 
@@ -303,7 +303,7 @@ def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
     chunks = [
-        pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(words), ordered=kind.ordered)
-        for one in column.chunks
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(words), ordered=kind.ordered)
+        for chunk in column.chunks
     ]
     return pa.chunked_array(chunks, pa.dictionary(kind.index_type, words, kind.ordered))

@@ -57,34 +57,34 @@ class RawRows:
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._typed(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
-        for name, kind, held in zip(names, self._types, self._kinds, strict=True):
-            frame[name] = _as_held(frame[name], kind, held)
+        for name, kind, family_name in zip(names, self._types, self._kinds, strict=True):
+            frame[name] = _restore_type(frame[name], kind, family_name)
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
     def _typed(self, j: int, chunk: DataChunk) -> Any:
         """Return a column as a table of its own kind has it; words of a text file with null where they are missing."""
-        column, held = chunk.features.column(j), self._kinds[j]
+        column, family_name = chunk.features.column(j), self._kinds[j]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if not chunk.are_cells or held == "numbers":
+        if not chunk.are_cells or family_name == "numbers":
             return column
-        if held != "words":
-            what = "dates" if held == "dates" else "values of a type that fit was not shown"
+        if family_name != "words":
+            what = "dates" if family_name == "dates" else "values of a type that fit was not shown"
             raise TypeError(
                 f"column {chunk.features.schema.names[j]!r} held {what} when the pipeline was fitted, and text files "
                 "have no types. Pass Parquet or Arrow"
-                + ("." if held == "dates" else "; or fit(X, y) with rows, and save the model again.")
+                + ("." if family_name == "dates" else "; or fit(X, y) with rows, and save the model again.")
             )
-        known = compute.is_in(compute.utf8_trim_whitespace(column), value_set=arrow_texts(MISSING_WORDS))
-        return compute.if_else(known, pa.scalar(None, pa.string()), column)
+        is_missing = compute.is_in(compute.utf8_trim_whitespace(column), value_set=arrow_texts(MISSING_WORDS))
+        return compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
 
 
-def _as_held(column: Any, kind: str, held: str | None) -> Any:
+def _restore_type(column: Any, kind: str, family_name: str | None) -> Any:
     """Return a column of pandas in the type that it was fitted in, as far as its missing values allow."""
     # until pandas 3: it has None where later ones, and its reader of text files, have NaN
-    if held == "words":
+    if family_name == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column
-    if held != "numbers" or column.dtype.kind not in "iufb":
+    if family_name != "numbers" or column.dtype.kind not in "iufb":
         return column
     if kind.startswith("Float"):
         return column.astype(kind.lower())

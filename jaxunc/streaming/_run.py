@@ -67,17 +67,17 @@ class Run:
         except (FileExistsError, NotADirectoryError) as error:
             raise ValueError(f"the output {self.folder} is no folder, or lies in a file; choose a folder.") from error
         if not os.path.lexists(self.folder / MANIFEST):
-            found = sorted(file.name for file in self.folder.iterdir() if not file.name.startswith("."))
-            if found:
+            names = sorted(file.name for file in self.folder.iterdir() if not file.name.startswith("."))
+            if names:
                 raise ValueError(
-                    f"the output {self.folder} holds other files ({found[:3]}) and no {MANIFEST}; choose an empty "
+                    f"the output {self.folder} holds other files ({names[:3]}) and no {MANIFEST}; choose an empty "
                     "folder."
                 )
 
     def open(self) -> None:
-        """Find the parts that are finished; remove those of changed data, and what a run that was cut short has left.
+        """Find the finished parts; remove those of changed data, and files that an interrupted run has left.
 
-        Files that the manifest does not know come after those that it knows, which keep their places.
+        Files that the manifest lacks come after its own, which keep their places.
         """
         path = self.folder / MANIFEST
         if os.path.lexists(path):
@@ -89,9 +89,9 @@ class Run:
                 self._check_parts()
             except DamagedError as error:
                 raise ValueError(f"{path} is no manifest of jaxunc: {error}. Choose another folder.") from error
-            own = {part["name"] for part in self._parts}
+            names = {part["name"] for part in self._parts}
             for left in self.folder.iterdir():
-                if part_of(left.name) is not None and left.name not in own:
+                if part_of(left.name) is not None and left.name not in names:
                     left.unlink()
         for pattern in (".part-*", f".{MANIFEST}.*"):
             for left in self.folder.glob(pattern):
@@ -99,9 +99,9 @@ class Run:
         self._write(False)
 
     def _compared(self, manifest: dict[str, Any]) -> set[int]:
-        """Put the files in the manifest's order; return the places of those that are not what they were."""
+        """Put the files in the manifest's order; return the positions of those that have changed."""
         then, now = manifest["inputs"], self._identity["inputs"]
-        old, new = [one["name"] for one in then], [one["name"] for one in now]
+        old, new = [entry["name"] for entry in then], [entry["name"] for entry in now]
         other = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
         gone = sorted(set(old) - set(new))
         if old != new and (gone or len(set(old)) < len(old) or len(set(new)) < len(new)):
@@ -118,7 +118,7 @@ class Run:
             order = [place[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
             self.files = [self.files[i] for i in order]
             now = self._identity["inputs"] = [now[i] for i in order]
-        return {i for i, one in enumerate(then) if one != now[i]}
+        return {i for i, entry in enumerate(then) if entry != now[i]}
 
     def _is_there(self, part: dict[str, Any]) -> bool:
         path = self.folder / part["name"]
@@ -129,11 +129,11 @@ class Run:
         for part in self._parts:
             path = self.folder / part["name"]
             try:
-                found = rows_in(path)
+                n_rows = rows_in(path)
             except ValueError as error:
                 raise DamagedError(f"its part {part['name']!r} is damaged; delete that, and it is made anew") from error
-            if found != part["rows"]:
-                raise DamagedError(f"its part {part['name']!r} has {found} rows, and not {part['rows']}")
+            if n_rows != part["rows"]:
+                raise DamagedError(f"its part {part['name']!r} has {n_rows} rows, and not {part['rows']}")
             if path.suffix == ".parquet" and not self._kept:
                 types = types_as_written(parquet.read_schema(path))
                 self._kept = {name: (types[name], path) for name in self._identity["settings"]["keep"]}
@@ -164,11 +164,11 @@ class Run:
 
     def check_input(self, place: int) -> None:
         """Raise a ValueError if a file is not what it was when the run began."""
-        known = self._identity["inputs"][place]
-        if {"name": known["name"], **description_of(self.files[place])} != known:
+        description = self._identity["inputs"][place]
+        if {"name": description["name"], **description_of(self.files[place])} != description:
             raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
 
-    def types_to_write(self, place: int, kept: pa.Schema) -> dict[str, pa.DataType]:
+    def types_to_write(self, place: int, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Return the types of kept columns that differ in the width of their places alone from the first file's.
 
         Raises a ValueError if a file carries columns along of other types than the others do.
@@ -176,13 +176,13 @@ class Run:
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
         path, other = self.files[place], {}
-        for name, own in types_as_written(kept).items():
-            first, where = self._kept.setdefault(name, (own, path))
-            if own == first:
+        for name, kind in types_as_written(schema).items():
+            first, where = self._kept.setdefault(name, (kind, path))
+            if kind == first:
                 continue
-            if without_widths(own) != without_widths(first):
+            if without_widths(kind) != without_widths(first):
                 raise ValueError(
-                    f"{path} keeps {name!r} as {own}, and {where} as {first}: the parts would not fit together. Make "
+                    f"{path} keeps {name!r} as {kind}, and {where} as {first}: the parts would not fit together. Make "
                     "the types of that column the same in all files, or write file_format='csv'."
                 )
             other[name] = first
@@ -199,7 +199,7 @@ class Run:
         manifest = {**self._identity, "rows": self.rows, "complete": complete, "parts": parts}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         temporary = self.folder / f".{MANIFEST}.{os.getpid()}"
-        # Names of files may hold bytes that are no text; escaped, they are JSON.
+        # Names of files may hold bytes that are not text; escaped, they are JSON.
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, self.folder / MANIFEST)
         return manifest
@@ -207,12 +207,12 @@ class Run:
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Drop parts before which another of their file is missing."""
-    found, expected = [], Counter()
+    whole, expected = [], Counter()
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
         if part_of(part["name"]) == (part["file"], expected[part["file"]]):
             expected[part["file"]] += 1
-            found.append(part)
-    return found
+            whole.append(part)
+    return whole
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def identity_of(model: str | Path, source: Any, files: list[Path], settings: dic
 
 
 def description_of(path: Path) -> dict[str, int]:
-    """Return size and time of a file of the data, which differ once it was changed."""
+    """Return size and time of a data file, by which a change of it is seen."""
     status = path.stat()
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
@@ -266,14 +266,14 @@ def part_name(file: int, part: int) -> str:
 
 def part_of(name: str) -> tuple[int, int] | None:
     """Return the file and the number of a part by its name; None if no run gives such a name."""
-    found = _PART.fullmatch(name)
-    if found is None or part_name(int(found[1]), int(found[2])) != name.rpartition(".")[0]:
+    match = _PART.fullmatch(name)
+    if match is None or part_name(int(match[1]), int(match[2])) != name.rpartition(".")[0]:
         return None
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def is_plain_file(path: Path) -> bool:
-    """Return whether a file lies there itself: no link, folder or device."""
+    """Return whether a path is a file itself: not a link, a folder or a device."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -281,7 +281,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest of sound entries; a DamagedError for another, or for one too large for ``n_inputs`` files."""
+    """Return a manifest of sound entries; raises a DamagedError for others, and if it is too large for its files."""
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
@@ -302,10 +302,12 @@ def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
 
 
 def _check_inputs(inputs: list[Any]) -> None:
-    for one in inputs:
-        is_named = isinstance(one, dict) and one.keys() == {"name", "bytes", "modified"} and type(one["name"]) is str
-        if not is_named or type(one["modified"]) is not int or not _is_count(one["bytes"]):
-            raise DamagedError(f"its inputs hold {one!r:.80}, which is no file")
+    for entry in inputs:
+        is_named = (
+            isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"} and type(entry["name"]) is str
+        )
+        if not is_named or type(entry["modified"]) is not int or not _is_count(entry["bytes"]):
+            raise DamagedError(f"its inputs hold {entry!r:.80}, which is no file")
 
 
 def _check_parts(manifest: dict[str, Any]) -> None:
@@ -315,8 +317,8 @@ def _check_parts(manifest: dict[str, Any]) -> None:
         if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
             raise DamagedError(f"its parts hold {part!r:.80}, which is none")
         name = part["name"]
-        own = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
-        if own is None or type(part["file"]) is not int or own[0] != part["file"]:
+        numbers = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
+        if numbers is None or type(part["file"]) is not int or numbers[0] != part["file"]:
             raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
         if name in seen or part["file"] >= len(manifest["inputs"]):
             raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")

@@ -1,9 +1,8 @@
-"""Rows through a model into the columns of the outputs that are asked of it.
+"""Rows through a model into the columns of its outputs.
 
 `load_model` reads a model. A `Scoring` finds for each output who answers it (`answerers_of`): the model itself, or
-a combiner for what the model's own does not answer. Those combiners are bound together, so that rows go through the
-trees once. Columns of one row agree: sets and intervals are made of the probabilities beside them
-(`Consistent`, `Reported`).
+a combiner for other outputs. Those combiners are bound together, so that rows go through the trees once. Columns of one
+row agree: sets and intervals are made of the probabilities beside them (`Consistent`, `Reported`).
 """
 
 import dataclasses
@@ -99,8 +98,8 @@ class Scoring:
         self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99, **decisions: Any
     ):
         answering_model = answering(model)
-        held = "intervals" if isinstance(answering_model, BoundLaw) else "sets"
-        check_outputs(outputs, s, confidence, **decisions, held=held)
+        region = "intervals" if isinstance(answering_model, BoundLaw) else "sets"
+        check_outputs(outputs, s, confidence, **decisions, region=region)
         self.raw_rows: Callable[[DataChunk], Encoded] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
@@ -121,9 +120,9 @@ class Scoring:
             deciding = _deciding(model, self.labels, **decisions)
         names = self.columns_read.names if self.raw_rows is None else None
         self.answerers = answerers_of(answering_model, outputs, s, confidence, deciding, names)
-        self._models = {id(model): model for one in self.answerers for model in one.models}
+        self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
-        self.blank = self.columns([one.read(blank) for one in self.answerers])
+        self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
 
     @cached_property
     def takes_missing(self) -> bool:
@@ -144,44 +143,44 @@ class Scoring:
         """Return the answers for rows, which go through the trees of each bound model once."""
         # On the host, where later steps compile nothing.
         answers = {place: jax.tree.map(np.asarray, model.answer(rows)) for place, model in self._models.items()}
-        return [one.read(answers) for one in self.answerers]
+        return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
         """Return the columns of answers, in the order of `OUTPUTS`."""
-        found = {}
-        for one, answer in zip(self.answerers, answers, strict=True):
-            for output in one.outputs:
+        columns = {}
+        for answerer, answer in zip(self.answerers, answers, strict=True):
+            for output in answerer.outputs:
                 made = _rendered(answer.columns(output), self.labels)
-                found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}
-        order = sorted(found, key=lambda key: key[0])  # stable: classes stay in their order
-        return {name: found[place, name] for place, name in order}
+                columns |= {(OUTPUTS.index(output), answerer.prefix + name): array for name, array in made}
+        order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
+        return {name: columns[place, name] for place, name in order}
 
 
 class HowDecided(NamedTuple):
     """How decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
-    """The cost of each decision where a class is the truth, ``[classes classes]``; None where each error costs 1."""
+    """Cost of each decision by the true class, ``[classes classes]``; None where each error costs 1."""
     reject: float | None = None
     """The cost of a rejection; None for no rejections."""
-    least: np.ndarray | None = None
-    """The least probability with which each class is in a set; None for the sets that are worth most."""
+    thresholds: np.ndarray | None = None
+    """Smallest probability with which each class is in a set; None for the sets of largest utility."""
 
 
 def _deciding(
     model: Any, labels: tuple, costs: Any = None, reject: Any = None, coverage: Any = None, by_class: bool = False
 ) -> HowDecided:
     """Return how a model with these labels decides; raises a ValueError for what it cannot."""
-    least, kept = None, getattr(model, "calibration_", None)
+    thresholds, calibration = None, getattr(model, "calibration_", None)
     if coverage is not None:
-        if kept is None:
+        if calibration is None:
             raise ValueError(
                 f"coverage={coverage:g} needs rows that the model was not fitted to, and this {type(model).__name__} "
                 "keeps none. Save a CombinedForestClassifier with combiner='learned', or one that was fitted with "
                 "counts='oob' or 'held_out'."
             )
-        least = Calibration(kept).least(coverage, by_class, labels)
-    return HowDecided(cost_matrix(costs, labels), reject, least)
+        thresholds = Calibration(calibration).least(coverage, by_class, labels)
+    return HowDecided(cost_matrix(costs, labels), reject, thresholds)
 
 
 def plain_levels(quantiles: Any) -> list[float] | None:
@@ -205,13 +204,13 @@ def _numbers_asked(outputs: Sequence[str] | None, coverage: Any, quantiles: Any,
 
 
 def _asking(model: BoundLaw, outputs: tuple[str, ...], coverage: Any, quantiles: Any) -> BoundLaw:
-    """Return the model that answers these alone: a conformal law has not all of them."""
+    """Return the model that answers these outputs alone: a conformal law may lack others."""
     coverage = (0.9 if coverage is None else coverage) if "interval" in outputs else None
     return model.asking(coverage, (quantiles or QUANTILES) if "quantile" in outputs else None)
 
 
 def _check_asked_of_classes(outputs: Sequence[str] | None, coverage: Any, quantiles: Any) -> None:
-    """Raise a ValueError for what is asked of models of numbers alone, and for what changes nothing."""
+    """Raise a ValueError for settings of models of numbers, and for settings that change nothing."""
     if quantiles is not None:
         raise ValueError("quantiles are of models that predict numbers, and this one names classes; leave them out.")
     if coverage is not None and "set" not in (outputs or ()):
@@ -227,11 +226,11 @@ def check_outputs(
     coverage: Any = None,
     by_class: Any = False,
     quantiles: Any = None,
-    held: str = "sets or intervals",
+    region: str = "sets or intervals",
 ) -> None:
     """Raise a TypeError or a ValueError unless these are outputs and sound settings of them.
 
-    ``held`` is what holds the truth as often as the coverage says: a model that is not loaded yet may have either.
+    ``region`` is what holds the truth as often as the coverage says: a model that is not loaded yet may have either.
     """
     check_lists(outputs=outputs)
     if outputs is not None and not len(outputs):
@@ -244,7 +243,7 @@ def check_outputs(
     if reject is not None:
         check_within("reject", reject, "[0, inf)", ": what a rejection costs")
     if coverage is not None:
-        check_within("coverage", coverage, "(0, 1)", f": how often {held} are to hold the truth")
+        check_within("coverage", coverage, "(0, 1)", f": how often {region} are to hold the truth")
     check_coverage(0.9 if coverage is None else coverage, by_class)
     if plain_levels(quantiles) == []:
         raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
@@ -258,9 +257,9 @@ def check_outputs(
         raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 
 
-def check_lists(**given: Any) -> None:
+def check_lists(**lists: Any) -> None:
     """Raise a ValueError for one name in place of a list of names, a TypeError for anything else."""
-    for name, value in given.items():
+    for name, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
         if value is not None and not isinstance(value, Collection):
@@ -294,7 +293,7 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
 
 
 class Answerer(NamedTuple):
-    """A model, and which outputs are read from its answer."""
+    """A model, and the outputs that are read from its answer."""
 
     model: Answering
     outputs: tuple[str, ...]
@@ -303,9 +302,9 @@ class Answerer(NamedTuple):
     prefix: str = ""
     """Put before the names of columns."""
     beside: "Answerer | None" = None
-    """Another one, whose intervals are widened to the model's probabilities, or whose class a report's set holds."""
+    """Another answerer: its intervals are widened to the model's probabilities, or a report's set holds its class."""
     is_report: bool = False
-    """Whether it is a cautious report beside the model's own answer."""
+    """Whether it is a cautious report beside the answer of the model's own combiner."""
     deciding: HowDecided = HowDecided()
     """How decisions and sets are made of its probabilities."""
 
@@ -326,13 +325,13 @@ class Answerer(NamedTuple):
 
 def answering(model: Any) -> Answering:
     """Return the model that answers instances; raise a TypeError for anything else."""
-    found = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
-    if isinstance(model, type) or not isinstance(found, Answering):
+    bound = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
+    if isinstance(model, type) or not isinstance(bound, Answering):
         raise TypeError(
             f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or "
             "a fitted classifier or regressor of jaxunc."
         )
-    return found
+    return bound
 
 
 def answerers_of(
@@ -352,16 +351,16 @@ def answerers_of(
     combiner = getattr(model, "combiner", None)
     who = type(model if combiner is None else combiner).__name__
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
-    of_probabilities = {"decision", *("set",) * (deciding.least is not None)} & {*outputs}
+    of_probabilities = {"decision", *("set",) * (deciding.thresholds is not None)} & {*outputs}
     if of_probabilities and not any("probability" in names for names in parts.values()):
         raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
     derived = _derived(parts, has_counts=of_forest is not None)
-    own = [
+    direct = [
         (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
         for part, names in parts.items()
     ]
-    own = [(part, names) for part, names in own if names]
-    left = [name for name in outputs if not any(name in names for _, names in own)]
+    direct = [(part, names) for part, names in direct if names]
+    left = [name for name in outputs if not any(name in names for _, names in direct)]
     # The interval of the model's probability is the report's, widened to hold it.
     needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
     further = _further(needed, s) if of_forest is not None else {}
@@ -371,7 +370,7 @@ def answerers_of(
     if unanswered := {*left} - {name for _, names in further.values() for name in names} - {*voted, *explained}:
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _routed(model, own, further, left)
+    answerers = _routed(model, direct, further, left)
     if "set" in left:
         answerers = _with_class(answerers, model, parts)
     if voted and of_forest is not None:
@@ -381,7 +380,7 @@ def answerers_of(
         answerers.append(Answerer(bind_vote(of_forest.forest, confidence=confidence), voted))
     if explained and of_forest is not None:
         answerers.append(Answerer(Explaining(of_forest.forest, of_forest.combiner, column_names), explained))
-    return tuple(one._replace(deciding=deciding) for one in answerers)
+    return tuple(answerer._replace(deciding=deciding) for answerer in answerers)
 
 
 def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
@@ -401,20 +400,23 @@ def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
 
 
 def _routed(
-    model: Any, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+    model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
     combiners = {name: combiner for name, (combiner, _) in further.items()}
-    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
+    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
     if not combiners:
         return answerers
-    if model.combiner is not None and [part for part, _ in own] == [None]:  # of a forest, as there are combiners
+    if model.combiner is not None and [part for part, _ in direct] == [None]:  # of a forest, as there are combiners
         model = model.with_rule(Together(own=model.combiner, **combiners))
-        answerers = [Answerer(model, own[0][1], "own")]
+        answerers = [Answerer(model, direct[0][1], "own")]
     else:
         model = model.with_rule(Together(**combiners))
     report = Answerer(model, (), "cautious", is_report=True)
     made = "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left
-    answerers = [one._replace(beside=report) if made and "interval" in one.outputs else one for one in answerers]
+    answerers = [
+        answerer._replace(beside=report) if made and "interval" in answerer.outputs else answerer
+        for answerer in answerers
+    ]
     shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
     return answerers + [
         Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
@@ -426,25 +428,28 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
         return answerers
-    return [one._replace(beside=naming[0]) if one.is_report and "set" in one.outputs else one for one in answerers]
+    return [
+        answerer._replace(beside=naming[0]) if answerer.is_report and "set" in answerer.outputs else answerer
+        for answerer in answerers
+    ]
 
 
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
     """Return whether the setting ``s`` of `stream` changes the outputs: where a cautious report answers one."""
     answerers = answerers_of(answering(model), outputs, 1.0, 0.99)
-    return any(one.is_report or one.beside is not None for one in answerers)
+    return any(answerer.is_report or answerer.beside is not None for answerer in answerers)
 
 
 def _parts(answer: Any) -> Parts:
-    of = lambda one: tuple(getattr(one, "outputs", ()))
-    return {name: of(one) for name, one in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+    of = lambda part: tuple(getattr(part, "outputs", ()))
+    return {name: of(part) for name, part in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
 
 
 def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
-    found = {name for names in parts.values() for name in names} - {"score"}
-    if not found:
+    answered = {name for names in parts.values() for name in names} - {"score"}
+    if not answered:
         raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
-    return tuple(name for name in OUTPUTS if name in found)
+    return tuple(name for name in OUTPUTS if name in answered)
 
 
 class Consistent(NamedTuple):
@@ -457,8 +462,8 @@ class Consistent(NamedTuple):
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
-        costs, reject, least = self.deciding
-        promised = output == "set" and least is not None and "probability" in self.answer.outputs
+        costs, reject, thresholds = self.deciding
+        promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
         if output in self.answer.outputs and not promised:
             return self.answer.columns(output)
         probability = np.asarray(self.answer.columns("probability")["probability"])
@@ -468,7 +473,11 @@ class Consistent(NamedTuple):
         named = np.asarray(self.answer.columns("class")["class"])
         if output == "decision":
             return {output: decided(probability, named, costs, reject)}
-        return {output: best_sets(probability, named) if least is None else promised_sets(probability, named, least)}
+        return {
+            output: best_sets(probability, named)
+            if thresholds is None
+            else promised_sets(probability, named, thresholds)
+        }
 
 
 class Reported(NamedTuple):
@@ -510,8 +519,8 @@ class Explaining(OfForest):
     def answer(self, X: Any) -> Explained:
         """Return the shares for instances."""
         shares = explain(self.forest, self.combiner, X)
-        found = shares._replace(features=self._names or shares.features).columns()
-        return Explained(tuple(found.values()), tuple(found))
+        columns = shares._replace(features=self._names or shares.features).columns()
+        return Explained(tuple(columns.values()), tuple(columns))
 
     def blank_answer(self) -> Explained:
         """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""

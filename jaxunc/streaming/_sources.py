@@ -41,17 +41,17 @@ def format_of(path: Path) -> str | None:
     """Return ``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
     name = path.name.lower()
     endings = {"Parquet": PARQUET, "CSV": CSV, "Arrow": ARROW}
-    return next((found for found, own in endings.items() if name.endswith(own)), None)
+    return next((kind for kind, ends in endings.items() if name.endswith(ends)), None)
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
 
-    Names that start with a dot or an underscore are passed over, others that are no data with a warning. Raises a
+    Names that start with a dot or an underscore are passed over, other files without data with a warning. Raises a
     FileNotFoundError for what does not exist, a ValueError for data in other formats and for folders without data.
     """
     if not isinstance(source, str | Path):
-        return [file for one in source for file in data_files(one)]
+        return [file for path in source for file in data_files(path)]
     path = Path(source)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.{_sibling(path)} Pass {FORMATS}, or a folder of such files.")
@@ -89,8 +89,8 @@ def data_file(path: str | Path) -> Path:
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
     if not path.is_file() or format_of(path) is None:
-        found = f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" * path.is_dir() or "is a device"
-        raise ValueError(f"DATA={str(path)!r} {found}; expected {FORMATS}. Export the data as one of these.")
+        fault = f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" * path.is_dir() or "is a device"
+        raise ValueError(f"DATA={str(path)!r} {fault}; expected {FORMATS}. Export the data as one of these.")
     return path
 
 
@@ -108,7 +108,7 @@ class WholeReads(io.FileIO):
     """A file whose reads are whole: where Arrow reads some columns alone, it takes zeros for missing bytes."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return so many bytes, over as many reads as that takes; raises an UnreadableError if the file ends before."""
+        """Return ``size`` bytes, by as many reads as that takes; raises an UnreadableError if the file ends before."""
         first = super().read(size)
         if size is None or size < 0 or len(first) == size:
             return first
@@ -131,15 +131,15 @@ def unchanged(path: Path) -> Iterator[None]:
 
 def state_of(path: str | Path) -> tuple[int, ...]:
     """Return device, number, size and time of a file: they change where it is replaced or written to."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def is_same_file(one: str | Path, other: str | Path) -> bool:
+def is_same_file(path: str | Path, other: str | Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except OSError:  # one of them does not exist yet
-        return Path(one).resolve() == Path(other).resolve()
+        return Path(path).resolve() == Path(other).resolve()
 
 
 def is_within(path: str | Path, folder: str | Path) -> bool:
@@ -186,21 +186,21 @@ class Wanted(NamedTuple):
     notation: Notation = Notation()
     """The marks of numbers that are asked for of text files."""
 
-    def names(self, found: Sequence[str], where: str) -> tuple[str, ...]:
+    def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the data's columns that the model reads, in its order; raises a ValueError if some are missing."""
         try:
-            check_distinct(found)
+            check_distinct(names)
         except UnreadableError as error:
             raise ValueError(f"{where} cannot be read: {error}") from error
-        features = self.features or self._spelled(found, where)
+        features = self.features or self._spelled(names, where)
         needed = [*(features or ()), *self.keep]
-        if missing := [name for name in needed if name not in set(found)]:
+        if missing := [name for name in needed if name not in set(names)]:
             raise ValueError(
-                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{nearest(missing[0], found)} It has "
-                f"{list(found)[:10]}. Further columns and their order do not matter."
+                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{nearest(missing[0], names)} It has "
+                f"{list(names)[:10]}. Further columns and their order do not matter."
             )
         if features is None:
-            features = tuple(name for name in found if name not in set(self.keep) and not is_index(name))
+            features = tuple(name for name in names if name not in set(self.keep) and not is_index(name))
         if len(features) != self.columns.number:
             raise ValueError(
                 f"{where} has {len(features)} columns for the model's {self.columns.number}, which knows no names: "
@@ -208,18 +208,18 @@ class Wanted(NamedTuple):
             )
         return tuple(features)
 
-    def places(self, found: Sequence[str], where: str) -> tuple[list[int], list[int]]:
+    def places(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
         """Return where the columns lie that the model reads, and those that are carried along; raises as `names`."""
-        place = {name: j for j, name in enumerate(found)}
-        return [place[name] for name in self.names(found, where)], [place[name] for name in self.keep]
+        place = {name: j for j, name in enumerate(names)}
+        return [place[name] for name in self.names(names, where)], [place[name] for name in self.keep]
 
-    def _spelled(self, found: Sequence[str], where: str) -> tuple[str, ...] | None:
-        """The names that the model knows, as the data write them."""
-        known = self.columns.names
-        if known is None or not self.columns.spaces_are_underlines:
-            return known
-        names = spelled(found, self.columns, where)
-        return tuple(names.get(name, name) for name in known)
+    def _spelled(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
+        """Return the names that the model knows, as the data write them."""
+        names_of_model = self.columns.names
+        if names_of_model is None or not self.columns.spaces_are_underlines:
+            return names_of_model
+        names = spelled(names_of_data, self.columns, where)
+        return tuple(names.get(name, name) for name in names_of_model)
 
 
 def check_distinct(names: Sequence[str]) -> None:
@@ -230,7 +230,7 @@ def check_distinct(names: Sequence[str]) -> None:
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column is the index of a pandas frame that had no name: no part of its data."""
+    """Return whether a column is the unnamed index of a pandas frame, which is not part of its data."""
     return name.startswith("__index_level_") and name.endswith("__")
 
 

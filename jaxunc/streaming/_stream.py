@@ -155,17 +155,17 @@ def _check_features(features: list[str], columns: Columns) -> None:
     if twice := sorted({name for name in features if features.count(name) > 1}):
         raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
     if len(features) != columns.number:
-        known = f", {list(columns.names[:10])}" if columns.names else ""
+        names = f", {list(columns.names[:10])}" if columns.names else ""
         raise ValueError(
-            f"features={features[:10]} names {len(features)} columns, and the model reads {columns.number}{known}. "
+            f"features={features[:10]} names {len(features)} columns, and the model reads {columns.number}{names}. "
             "Name them all, in the order of training."
         )
 
 
 def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
     encoded = ((chunk.kept, encoded_rows(scoring, wanted, chunk)) for chunk in chunks)  # what was read is let go
-    for kept, rows in ahead(encoded):
-        yield answered(kept, scoring.columns(scoring.ask(rows)))
+    for carried, rows in ahead(encoded):
+        yield answered(carried, scoring.columns(scoring.ask(rows)))
 
 
 def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
@@ -180,10 +180,12 @@ def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     return rows
 
 
-def answered(kept: pa.Table, columns: Named) -> pa.Table:
+def answered(carried: pa.Table, columns: Named) -> pa.Table:
     """Return the kept columns, their fields as they are, and the answers as one table."""
     answers = pa.table(columns)
-    return pa.Table.from_arrays([*kept.columns, *answers.columns], schema=pa.schema([*kept.schema, *answers.schema]))
+    return pa.Table.from_arrays(
+        [*carried.columns, *answers.columns], schema=pa.schema([*carried.schema, *answers.schema])
+    )
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:

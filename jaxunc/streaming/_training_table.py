@@ -101,7 +101,7 @@ def labelled_table(
     if table.num_columns < 2:
         remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
-    table, said = known_rows(table, target)
+    table, note = known_rows(table, target)
     column = table.column(target)
     if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
         if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
@@ -114,7 +114,7 @@ def labelled_table(
                 f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are "
                 "to be told apart. Choose another column, or add rows of other classes."
             )
-    return table, said
+    return table, note
 
 
 SOME_CLASSES, MOST_CLASSES = 20, 100
@@ -122,17 +122,17 @@ SOME_CLASSES, MOST_CLASSES = 20, 100
 
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
-    """Return whether numbers of a target are a quantity, and no classes: fractions, or many different integers."""
+    """Return whether numbers of a target are a quantity, not classes: fractions, or many different integers."""
     return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
 
 
 def are_few(n_values: int, n_rows: int) -> bool:
-    """Return whether so many different values are taken for classes where they are integers."""
+    """Return whether ``n_values`` different integers are taken for classes."""
     return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """Return the rows whose target is known, and a note of how many are not; raises a ValueError if none is.
+    """Return the rows that have a target, and a note of how many lack one; raises a ValueError if all do.
 
     Whole floats become integers: a column of integers that has a gap is often kept as one of floats.
     """
@@ -140,10 +140,10 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     n_missing = compute.sum(missing).as_py()
     if n_missing == table.num_rows:
         raise ValueError(f"--target={target!r} is missing in all {n_missing} rows; choose another column.")
-    said = None
+    note = None
     if n_missing:
         first = compute.index(missing, True).as_py() + 1
-        said = (
+        note = (
             f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first} of the data) and are left "
             "out. If a text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the "
             "like), rename it."
@@ -167,7 +167,7 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
         # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
         if np.all(values == np.rint(values)):
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
-    return table, said
+    return table, note
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":

@@ -172,9 +172,9 @@ def same_moment(word: str) -> Any:
 
     A date is the moment at which it begins. Moments of different zones at the same time are the same.
     """
-    if not (found := _TEXT.fullmatch(word)):
+    if not (match := _TEXT.fullmatch(word)):
         return None
-    day, hour, minute, second, fraction, offset = found.groups()
+    day, hour, minute, second, fraction, offset = match.groups()
     fraction = (fraction or "").ljust(9, "0")
     try:
         moment = datetime.datetime.fromisoformat(f"{day} {hour or '00'}:{minute or '00'}:{second or '00'}")
@@ -190,10 +190,10 @@ def same_time(word: str) -> Any:
     """Return a key that words of one moment, or of one span of time, share; None for any other word."""
     if (moment := same_moment(word)) is not None:
         return moment
-    if found := _COUNT.fullmatch(word):
-        return int(found[1]) * _NANOSECONDS[found[2]]
-    if not (found := _SPAN.fullmatch(word)):
+    if match := _COUNT.fullmatch(word):
+        return int(match[1]) * _NANOSECONDS[match[2]]
+    if not (match := _SPAN.fullmatch(word)):
         return None
-    days, *time, fraction = found.groups()
+    days, *time, fraction = match.groups()
     whole = sum(int(part or 0) * size for part, size in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
     return whole * 10**9 + int((fraction or "").ljust(9, "0"))

@@ -82,11 +82,11 @@ class Columns:
         check_bool("spaces_are_underlines", self.spaces_are_underlines)
         check_marks(self.decimal, self.thousands)
         for name in ("names", "nominal", "levels", "boolean", "cuts"):
-            if (given := getattr(self, name)) is None:
+            if (entries := getattr(self, name)) is None:
                 continue
-            check_collection(name, given, "a tuple, an entry for each column")
-            if len(given) != self.number:
-                raise ValueError(f"{name} has {len(given)} entries for {self.number} columns; pass one for each.")
+            check_collection(name, entries, "a tuple, an entry for each column")
+            if len(entries) != self.number:
+                raise ValueError(f"{name} has {len(entries)} entries for {self.number} columns; pass one for each.")
         check_collection("missing_words", self.missing_words, "a tuple of strings, empty for none")
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
             raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
@@ -130,7 +130,7 @@ class Columns:
     def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
         """Return the columns at these places."""
         by_column = {name: getattr(self, name) for name in ("names", "nominal", "levels", "boolean", "cuts")}
-        parts = {name: own and tuple(own[j] for j in places.tolist()) for name, own in by_column.items()}
+        parts = {name: entries and tuple(entries[j] for j in places.tolist()) for name, entries in by_column.items()}
         return dataclasses.replace(self, number=len(places), **parts)
 
     @property
@@ -238,17 +238,17 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
         return kinds
     if isinstance(nominal, str) and nominal == "auto":
         return np.array([is_named(table, j) for j in range(n_features)], bool)
-    given = np.asarray(nominal)
-    if given.dtype == bool and given.shape == (n_features,):
-        return given
-    if given.ndim == 1:
-        distinct = len(set(given.tolist())) == len(given)  # else booleans written as 0 and 1
+    choice = np.asarray(nominal)
+    if choice.dtype == bool and choice.shape == (n_features,):
+        return choice
+    if choice.ndim == 1:
+        distinct = len(set(choice.tolist())) == len(choice)  # else booleans written as 0 and 1
         # Bools written as 0 and 1 would read as the positions 0 and 1; what is there twice is no list of positions.
-        if given.dtype.kind in "iu" and distinct and np.all((given >= 0) & (given < n_features)):
-            kinds[given] = True
+        if choice.dtype.kind in "iu" and distinct and np.all((choice >= 0) & (choice < n_features)):
+            kinds[choice] = True
             return kinds
-        if given.dtype.kind in "UO" and set(map(str, given)) <= set(names):
-            kinds[[names.index(str(name)) for name in given]] = True
+        if choice.dtype.kind in "UO" and set(map(str, choice)) <= set(names):
+            kinds[[names.index(str(name)) for name in choice]] = True
             return kinds
     columns = f"the columns {', '.join(names[:8])}" if names else f"{n_features} columns without names"
     raise ValueError(
@@ -317,6 +317,6 @@ class CutLookup:
 
 def check_cuts(j: int, cuts: Any) -> None:
     """Raise a ValueError unless cuts are finite numbers that rise."""
-    known = np.asarray(cuts, np.float64)
-    if known.ndim != 1 or not np.isfinite(known).all() or np.any(np.diff(known) <= 0):
+    numbers = np.asarray(cuts, np.float64)
+    if numbers.ndim != 1 or not np.isfinite(numbers).all() or np.any(np.diff(numbers) <= 0):
         raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")

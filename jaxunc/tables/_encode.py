@@ -137,7 +137,7 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
 
 def _with_codes(columns: Columns, data: Any) -> Any:
     lookups = enumerate(columns.lookups)
-    parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
+    parts = [lookup.traced_codes(data[:, j]) if isinstance(lookup, CutLookup) else data[:, j] for j, lookup in lookups]
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
@@ -239,7 +239,7 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
         except pa.ArrowNotImplementedError as error:
             raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
-    found = []
+    parts_of_codes = []
     for part in parts:
         words, place = part.dictionary.to_pylist(), part.indices
         if missing_words is not None:
@@ -251,8 +251,8 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
         place = place.fill_null(len(words)) if place.null_count else place
-        found.append(codes[_on_host(place).astype(np.int64)])
-    return np.concatenate(found) if found else np.zeros(0)
+        parts_of_codes.append(codes[_on_host(place).astype(np.int64)])
+    return np.concatenate(parts_of_codes) if parts_of_codes else np.zeros(0)
 
 
 def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
@@ -267,40 +267,47 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
         )
 
 
-def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
     """Raise a ValueError unless the names of columns are those that are known, in their order."""
-    known = columns.names
-    if known is None:
+    expected = columns.names
+    if expected is None:
         return
-    check_distinct_names(found, name)
-    if found == known or tuple(map(columns.as_known, found)) == known:
+    check_distinct_names(names_of_data, name)
+    if names_of_data == expected or tuple(map(columns.as_known, names_of_data)) == expected:
         return
-    names = spelled(found, columns, name)
-    given = {columns.as_known(c) for c in found}
-    absent, unknown = [c for c in known if c not in given], [c for c in found if columns.as_known(c) not in set(known)]
+    names = spelled(names_of_data, columns, name)
+    names_read = {columns.as_known(c) for c in names_of_data}
+    absent, unknown = (
+        [c for c in expected if c not in names_read],
+        [c for c in names_of_data if columns.as_known(c) not in set(expected)],
+    )
     if absent or unknown:
         raise ValueError(
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
             f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
-    own = [names[known_name] for known_name in known]
+    order_of_data = [names[known_name] for known_name in expected]
     # The data's own names where they have spaces for the model's underlines.
-    order = "list(model.columns.names)" if tuple(own) == known else f"{own[:10]}{', …' * (len(own) > 10)}"
+    order = (
+        "list(model.columns.names)"
+        if tuple(order_of_data) == expected
+        else f"{order_of_data[:10]}{', …' * (len(order_of_data) > 10)}"
+    )
     raise ValueError(
         f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
         "are known."
     )
 
 
-def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
+def spelled(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
     """Return how the data write each name that the model knows; a ValueError if it calls several of them alike."""
     written: dict[str, list[str]] = {}
-    for name in found:
+    for name in names_of_data:
         written.setdefault(columns.as_known(name), []).append(name)
     names = {name: written[name] for name in columns.names or () if name in written}
-    if several := [own for own in names.values() if len(own) > 1]:
+    if several := [spellings for spellings in names.values() if len(spellings) > 1]:
         raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
-    return {name: own[0] for name, own in names.items()}
+    return {name: spellings[0] for name, spellings in names.items()}
 
 
 class MergedValuesWarning(UserWarning):
@@ -314,7 +321,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     """
     if isinstance(X, Encoded):
         return
-    table, found = as_table(X, name), []
+    table, merged = as_table(X, name), []
     if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
         return
     step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
@@ -329,12 +336,12 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         n_values, n_left = (1 + np.count_nonzero(np.diff(part)) for part in (ascending, ascending.astype(np.float32)))
         if n_values - n_left > MOST_MERGED * n_values:
             which = repr(columns.names[j]) if columns.names else str(j)
-            found.append(f"{which} ({n_left} of {n_values} distinct values are left)")
-    if found:
-        more = f" and {len(found) - 5} more" * (len(found) > 5)
+            merged.append(f"{which} ({n_left} of {n_values} distinct values are left)")
+    if merged:
+        more = f" and {len(merged) - 5} more" * (len(merged) > 5)
         warn(
             "trees compare numbers as float32, which merges different values in "
-            f"{name}'s columns {', '.join(found[:5])}{more}. Subtract a column's mean or smallest value before, in "
+            f"{name}'s columns {', '.join(merged[:5])}{more}. Subtract a column's mean or smallest value before, in "
             "float64.",
             MergedValuesWarning,
         )

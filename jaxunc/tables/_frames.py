@@ -151,9 +151,9 @@ def is_named(table: Any, j: int) -> bool:
         return False
     if kind in "US":
         return True
-    found = kinds_of(values := _values(column))
-    if found & {"word", "several", "quantity"}:
-        return "quantity" not in found
+    kinds = kinds_of(values := _values(column))
+    if kinds & {"word", "several", "quantity"}:
+        return "quantity" not in kinds
     some_missing = any(map(is_missing, values))
     if is_pandas(table) and some_missing and _are_bools(values):
         return True
@@ -439,12 +439,12 @@ def as_labels(y: LabelsLike, name: str = "y") -> Any:
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
     """Return the classes of n labels, sorted, and each one's position; raises for fewer than two, or without order."""
-    known = as_labels(y, name)
-    if known.shape != (n,):
-        raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
-    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
+    labels = as_labels(y, name)
+    if labels.shape != (n,):
+        raise ValueError(f"{name} has shape {labels.shape}; pass one label per instance, shape ({n},).")
+    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
         raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(known)
+    classes, label = distinct_labels(labels)
     if len(classes) < 2:
         raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
     return tuple(classes.tolist()), label

@@ -113,11 +113,11 @@ class Lookup:
 
         Where either the column or the levels hold words, numbers are compared as words.
         """
-        known = getattr(column.dtype, "categories", None)
-        if known is None or len(known) > MOST_KEPT:
+        categories = getattr(column.dtype, "categories", None)
+        if categories is None or len(categories) > MOST_KEPT:
             return self._codes(*read_entries(column))
         # Of the same categories once, whatever rows have them.
-        of_categories = self._kept.get((known,), None, lambda: self._codes(*read_entries(known)))
+        of_categories = self._kept.get((categories,), None, lambda: self._codes(*read_entries(categories)))
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
     def _codes(self, values: np.ndarray | list[str], place: Int[np.ndarray, " instances"]) -> np.ndarray:
@@ -125,17 +125,17 @@ class Lookup:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
             words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
-            found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
-            if self._moments and (unseen := np.flatnonzero(found == UNSEEN).tolist()):
-                known = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
-                found[unseen] = [known[words[i]] for i in unseen]
+            codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+            if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
+                code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
+                codes[unseen] = [code_of[words[i]] for i in unseen]
             if self._bools is not None and _BoolWord in set(map(type, words)):
                 false, true = (self._index.get(word, UNSEEN) for word in self._bools)
                 is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
-                found = np.where(is_bool, [true if word == "True" else false for word in words], found)
+                codes = np.where(is_bool, [true if word == "True" else false for word in words], codes)
         else:
-            found = self._among_numbers(values)
-        return np.append(found, self._missing)[place]
+            codes = self._among_numbers(values)
+        return np.append(codes, self._missing)[place]
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
         """Read a cell of a text file: a level, whatever else it could mean, another word, or None if it is missing.
@@ -171,11 +171,11 @@ class Lookup:
     @cached_property
     def _moments(self) -> dict[Any, int]:
         """Levels that are moments or spans of time: how one is written depends on what carries it."""
-        found: dict[Any, int] = {}
+        codes: dict[Any, int] = {}
         for word, code in self._index.items():
             if (moment := same_time(word)) is not None:
-                found.setdefault(moment, code)
-        return found
+                codes.setdefault(moment, code)
+        return codes
 
     def _of_moment(self, word: str) -> int:
         """Return the level of the same time; of texts only whole days, since other texts may be other levels."""
@@ -185,17 +185,17 @@ class Lookup:
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        known = np.array(self._values)
-        order = np.argsort(known)
-        return known[order], order
+        values = np.array(self._values)
+        order = np.argsort(values)
+        return values[order], order
 
     def _among_numbers(self, values: np.ndarray) -> np.ndarray:
-        known, order = self._sorted
-        if not len(known):
+        levels, order = self._sorted
+        if not len(levels):
             return np.full(len(values), UNSEEN)
         # By bisection among sorted levels: no Python object is made of a value.
-        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
-        return np.where(known[place] == values, order[place], UNSEEN)
+        place = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
+        return np.where(levels[place] == values, order[place], UNSEEN)
 
 
 def read_entries(column: Any) -> Entries:
@@ -265,8 +265,8 @@ def _of_objects(values: list) -> Entries:
             )
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
-    known = itertools.compress(values, (~missing).tolist())
-    words = [value if type(value) is str else _word_of(value) for value in known]
+    present = itertools.compress(values, (~missing).tolist())
+    words = [value if type(value) is str else _word_of(value) for value in present]
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
 
 

@@ -43,9 +43,9 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
         for start in range(0, n, CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
             for j, part in enumerate(parts):
-                own = part[start : start + CACHED_ROWS]
+                piece = part[start : start + CACHED_ROWS]
                 # Frames become float64 first: large integers are rounded twice there, and here.
-                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
+                block[:, j] = piece.astype(np.float64) if piece.dtype.kind in "iu" else piece
     return values
 
 
@@ -288,6 +288,6 @@ def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
         return
     for j, lookup in enumerate(rows.columns.lookups):
         if lookup is not None and not lookup.may_be_numbers:
-            own = np.array([j])
-            if not np.all(np.isnan(rows.of(own, rows.columns.at(own).of_codes()).dense())):
+            position = np.array([j])
+            if not np.all(np.isnan(rows.of(position, rows.columns.at(position).of_codes()).dense())):
                 raise levels_are_words(rows.columns, j, name)

@@ -92,7 +92,7 @@ def transductive_certainty(
     ------
     TypeError, ValueError
         As `jaxunc.transduction.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
-        algorithm is dense and a feature is numeric, ``combiner`` is none, or ``progress`` no function.
+        algorithm is dense and a feature is numeric, ``combiner`` is not a `Combiner`, or ``progress`` not a function.
 
     Warns
     -----
@@ -160,8 +160,8 @@ def leave_one_out_certainty(
 
     Notes
     -----
-    Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
-    (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
+    Takes 1.5 to 3.4 times as long as `transductive_certainty` for as many instances (two to eleven classes), and much
+    less than n trainings. A sample has tables for each pair of a label and the class that is left out. Boundaries,
     thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
     Levels of nominal features are those of all instances.
 
@@ -205,7 +205,7 @@ def transductive_leaf_counts(
     X_train, y_train, X, nominal, candidates, min_samples_leaf
         See `transductive_certainty`.
     inductive
-        One more label, the last, is none at all: the leaf of x in the tree of the training set, x not counted.
+        Whether a last entry of the labels' axis has the leaf of x in the tree of the training set, x not counted.
     algorithm, progress
         See `transductive_certainty`.
 
@@ -232,7 +232,7 @@ def leave_one_out_leaf_counts(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
+    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label of the inserted instance.
 
     Errors and notes are those of `leave_one_out_certainty`.
 
@@ -241,7 +241,7 @@ def leave_one_out_leaf_counts(
     X, y, nominal, candidates, min_samples_leaf
         See `leave_one_out_certainty`.
     inductive
-        One more label, the last, is none at all: the leaf of the instance in the tree of the others.
+        Whether a last entry of the labels' axis has the leaf of the instance in the tree of the others.
     algorithm, progress
         See `leave_one_out_certainty`.
 
@@ -267,7 +267,7 @@ def label_average(
     counts
         Class counts of the leaf for each label.
     combiner
-        One with a probability; default: the mean of (n_c + 1)/(n + k).
+        A combiner with a probability; default: the mean of (n_c + 1)/(n + k).
 
     Returns
     -------
@@ -277,7 +277,7 @@ def label_average(
     Raises
     ------
     TypeError
-        If ``combiner`` is no `Combiner`.
+        If ``combiner`` is not a `Combiner`.
     ValueError
         If counts are negative or not finite, or have one class only.
 
@@ -292,8 +292,8 @@ def label_average(
     check_counts(counts)
     if combiner is not None:
         counts = np.asarray(counts)
-        found = over_rows(combiner.probability, counts.reshape(-1, *counts.shape[-2:]))
-        return found.reshape(*counts.shape[:-2], found.shape[-1])
+        probability = over_rows(combiner.probability, counts.reshape(-1, *counts.shape[-2:]))
+        return probability.reshape(*counts.shape[:-2], probability.shape[-1])
     smoothed = np.asarray(counts, np.float64) + 1
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
@@ -302,7 +302,7 @@ class LabelAverage(NamedTuple):
     """Class probabilities, and the class that they name."""
 
     probability: Float[np.ndarray, "instances classes"]
-    """The mean over the labels that an instance was given: `label_average`."""
+    """The mean over the labels with which an instance was inserted: `label_average`."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -373,32 +373,32 @@ def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> In
 
 
 def counts_of(
-    pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
+    pairs: Pairs, algorithm: str, store: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs; the grouped algorithm takes nodes that were kept, and keeps further ones."""
-    place = "host" if default_platform() == "cpu" else "accelerator"
+    """Return the leaf counts of all pairs; the grouped algorithm reads nodes from the store, and adds to it."""
+    device = "host" if default_platform() == "cpu" else "accelerator"
     if algorithm == "auto":
-        algorithm = chosen_algorithm(pairs, place)
+        algorithm = choose_algorithm(pairs, device)
     if algorithm == "dense":
         if len(pairs.sample.numeric):
             raise ValueError(
                 f"algorithm='dense' is for nominal features alone, and {len(pairs.sample.numeric)} of "
                 f"{pairs.sample.columns.number} are numeric; pass algorithm='auto', or name all of them in nominal."
             )
-        descend_dense(pairs, on_host=place == "host")
+        descend_dense(pairs, on_host=device == "host")
     elif algorithm == "nodes":
         descend_nodes(pairs)
     else:
-        descend_grouped(pairs, kept)
+        descend_grouped(pairs, store)
     return pairs.leaf_counts
 
 
-def chosen_algorithm(pairs: Pairs, place: str) -> str:
+def choose_algorithm(pairs: Pairs, device: str) -> str:
     """Return the algorithm that ``"auto"`` stands for, on the host or on an accelerator."""
-    if 0 < dense_work(pairs) <= MOST_WORK[place]:
+    if 0 < dense_work(pairs) <= MOST_WORK[device]:
         return "dense"
     is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES
-    return "nodes" if place == "accelerator" and is_worth else "grouped"
+    return "nodes" if device == "accelerator" and is_worth else "grouped"
 
 
 def _check_settings(candidates: str, min_samples_leaf: int, algorithm: str, progress: Any, inductive: bool) -> None:

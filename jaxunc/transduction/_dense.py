@@ -73,14 +73,13 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     for begin in range(0, pairs.n, few):
         block = np.arange(begin, min(begin + few, pairs.n))
         padded = np.pad(block, (0, 0 if on_host else few - len(block)), mode="edge")
-        instance, given = np.divmod(padded, pairs.n_labels)
+        instance, label_index = np.divmod(padded, pairs.n_labels)
         members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
         if pairs.is_own:
-            # Leave-one-out: the instance is in the sample until it is taken out, and comes back with the label that it
-            # is given.
+            # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
             members[np.arange(len(padded)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code
-        gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[given]
+        gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[label_index]
         follow(pairs, block, dense, DensePairs(members, has, gained))
         pairs.report()
 
@@ -140,7 +139,7 @@ def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, b
     products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
     without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
     totals, n_inside = without + gained, inside.sum(axis=1)
-    # By the training set alone: the inserted instance is no reason for a test.
+    # By the training set alone: the inserted instance does not justify a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)

@@ -81,7 +81,7 @@ def grow_greedy_trees(
     y
         Labels ``[instances]``, two classes or more.
     samples
-        The instances that each tree is grown on, positions ``[trees drawn]``; one that comes twice counts twice.
+        The instances that each tree is grown on, positions ``[trees drawn]``; a repeated instance counts again.
         Default: one tree, on all.
     nominal
         The nominal features: bools, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the
@@ -138,8 +138,8 @@ def grow_greedy_trees(
     sample = presort(X, y, nominal)
     if samples is None:
         return forest_of([grow_greedy_tree(sample, limits)], sample)
-    rows = _checked_samples(samples, sample.n)
-    return forest_of([grow_greedy_tree(sample.take(own), limits) for own in rows], sample)
+    rows = _check_samples(samples, sample.n)
+    return forest_of([grow_greedy_tree(sample.take(row), limits) for row in rows], sample)
 
 
 def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 10, **settings: Any) -> Forest:
@@ -164,7 +164,7 @@ def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 1
     Raises
     ------
     TypeError, ValueError
-        As `grow_greedy_trees`; a TypeError if ``key`` is no typed key.
+        As `grow_greedy_trees`; a TypeError if ``key`` is not a typed key.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 1
     if np.ndim(y) != 1:
         raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
     keys, n = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees)), len(np.asarray(y))
-    samples = np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
+    samples = np.asarray(jax.vmap(lambda tree_key: jax.random.randint(tree_key, (n,), 0, n))(keys))
     return grow_greedy_trees(X, y, samples=samples, **settings)
 
 
@@ -192,7 +192,7 @@ def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None
     return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
 
 
-def _checked_samples(samples, n: int) -> np.ndarray:
+def _check_samples(samples, n: int) -> np.ndarray:
     rows = np.asarray(samples)
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
         raise ValueError(
@@ -285,26 +285,26 @@ def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
-    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond a tree's own lead
-    # to themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond those of a tree lead to
+    # themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
     width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))
     code = np.zeros((len(trees), width), np.int32)
-    rows, places = [np.zeros((1, sample.n_classes))], []
+    rows, leaf_nodes = [np.zeros((1, sample.n_classes))], []
     for t, tree in enumerate(trees):
-        own = np.array(tree.child, np.int32)
-        inner = own != np.arange(len(own))
-        feature[t, : len(own)] = tree.feature
-        threshold[t, : len(own)][inner] = order_key_at_or_below(np.array(tree.threshold)[inner])
-        child[t, : len(own)] = own
-        places.append(np.flatnonzero(~inner))
+        children = np.array(tree.child, np.int32)
+        inner = children != np.arange(len(children))
+        feature[t, : len(children)] = tree.feature
+        threshold[t, : len(children)][inner] = order_key_at_or_below(np.array(tree.threshold)[inner])
+        child[t, : len(children)] = children
+        leaf_nodes.append(np.flatnonzero(~inner))
         rows.append(np.array(tree.counts, float)[~inner])
-    table, place = distinct_rows(np.concatenate(rows))  # row 0 is the zero vector: counts are not negative
-    ends = np.cumsum([1, *map(len, places)])
-    for t, leaves in enumerate(places):
-        code[t, leaves] = place[ends[t] : ends[t + 1]]
+    table, table_row = distinct_rows(np.concatenate(rows))  # row 0 is the zero vector: counts are not negative
+    ends = np.cumsum([1, *map(len, leaf_nodes)])
+    for t, leaves in enumerate(leaf_nodes):
+        code[t, leaves] = table_row[ends[t] : ends[t + 1]]
     frequencies = np.bincount(sample.label, minlength=sample.n_classes) / sample.n
     return Forest(
         trees=Trees(

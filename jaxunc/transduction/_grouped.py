@@ -20,58 +20,59 @@ MOST_VALUES = 2**18
 """Number of instances times features that choose their tests at a time, and of values in nodes looked at together."""
 
 LEAST_KEPT, MOST_KEPT, TIMES_KEPT = 2**24, 2**28, 16
-"""Bytes of nodes that are kept between calls: so many times the training set's own, but within these."""
+"""Bytes of nodes kept between calls: `TIMES_KEPT` times those of the training set, but within the other two."""
 
 FEW = 32
 """Number of instances up to which sorting anew is quicker than finding them among their parent's."""
 
 
-def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
-    """Follow all pairs down to their leaves, sample by sample; with what was kept of pairs of the same training set."""
+def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
+    """Follow all pairs down to their leaves, sample by sample; ``store`` has nodes of earlier calls."""
+
     sample, samples = pairs.sample, Samples(pairs.sample.n)
-    kept = KeptNodes(0) if kept is None else kept
+    store = KeptNodes(0) if store is None else store
     totals, everything = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
     waits = pairs.waiting(totals, everything)
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
-        samples.add(members, everything[waits], lambda flags: kept.find(flags) or sample.order)
+        samples.add(members, everything[waits], lambda flags: store.find(flags) or sample.order)
     # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
-        for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), kept):
-            _send_on(pairs, samples, nodes, node, waiting, kept)
+        for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), store):
+            _send_on(pairs, samples, nodes, node, waiting, store)
         pairs.report()
 
 
 def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
     """Take samples of the largest size, as many as are looked at together."""
-    sample, size, taken = pairs.sample, samples.largest, []
+    sample, size, batch = pairs.sample, samples.largest, []
     values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
-    while samples.largest == size and len(taken) <= MOST_VALUES // values:
-        taken.append(samples.take())
-    return taken
+    while samples.largest == size and len(batch) <= MOST_VALUES // values:
+        batch.append(samples.take())
+    return batch
 
 
 def _nodes_of(
-    pairs: Pairs, taken: list[tuple[np.ndarray, Any, np.ndarray]], kept: "KeptNodes"
+    pairs: Pairs, batch: list[tuple[np.ndarray, Any, np.ndarray]], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
     """Yield nodes, the pairs that wait there, and for each the number of its node."""
-    known: dict[int, list] = {}
-    new = [one for one in taken if not isinstance(one[1], _KeptNode)]
-    for _, place, waiting in taken:
-        if isinstance(place, _KeptNode):
-            known.setdefault(id(place.nodes), []).append((place, waiting))
+    groups: dict[int, list] = {}
+    new = [entry for entry in batch if not isinstance(entry[1], _KeptNode)]
+    for _, source, waiting in batch:
+        if isinstance(source, _KeptNode):
+            groups.setdefault(id(source.nodes), []).append((source, waiting))
     if new:
         members = np.stack([chosen for chosen, _, _ in new])
         orders = [order for _, order, _ in new]
-        order = _sorted_anew(pairs, members) if orders[0] is None else np.concatenate(orders)
-        nodes = kept.keep(_SampledNodes(pairs, order, members))
-        known[id(nodes)] = [(_KeptNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
-    for places in known.values():
-        number = np.repeat([place.number for place, _ in places], [len(waiting) for _, waiting in places])
+        order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
+        nodes = store.keep(_SampledNodes(pairs, order, members))
+        groups[id(nodes)] = [(_KeptNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
+    for places in groups.values():
+        number = np.repeat([source.number for source, _ in places], [len(waiting) for _, waiting in places])
         yield places[0][0].nodes, number, np.concatenate([waiting for _, waiting in places])
 
 
-def _sorted_anew(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
+def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
     """Return the instances of each node in the order of each numeric feature, node after node."""
     rank = pairs.sample.rank[:, members].swapaxes(0, 1)
     place = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
@@ -79,14 +80,14 @@ def _sorted_anew(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np
 
 
 class _KeptNode(NamedTuple):
-    """One of some nodes."""
+    """A node among nodes of the same size, by its number."""
 
     nodes: "_SampledNodes"
     number: int
 
 
 class KeptNodes:
-    """Nodes of one training set that are not made again, for instances that are no part of it.
+    """Nodes of one training set that are not made again, for instances that are not part of it.
 
     Those that are met first are kept, in each call the largest first, up to ``n_bytes``. A copy or pickle has none.
     """
@@ -106,7 +107,7 @@ class KeptNodes:
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
-        """Return the same nodes, having kept them if their bytes still fit into what may be kept."""
+        """Return the same nodes, and keep them if their bytes still fit."""
         if nodes.n_bytes <= self._left:
             self._left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
@@ -120,7 +121,7 @@ class KeptNodes:
 
 
 def _send_on(
-    pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, kept: KeptNodes
+    pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
     """Send pairs that wait at nodes on to the children that they choose: each ends there, or waits again."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
@@ -141,11 +142,11 @@ def _send_on(
     goes[goes] = pairs.waiting(totals[goes], waiting[goes])
 
     def wait(number, chosen, flags):
-        return kept.find(flags) or nodes.child_order(number, chosen, flags)
+        return store.find(flags) or nodes.child_order(number, chosen, flags)
 
     # Pairs of all changes that choose the same test and side meet in the same child.
-    for one, some in by_number(test[goes], waiting[goes]):
-        number, chosen = nodes.child(one)
+    for test_number, some in by_number(test[goes], waiting[goes]):
+        number, chosen = nodes.child(test_number)
         samples.add(chosen, some, partial(wait, number, chosen))
 
 
@@ -185,7 +186,7 @@ class _SampledNodes:
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
         """Return for each instance the largest score, the number of the test with its side, the counts of that side.
 
-        ``line`` says which of the nodes that the scores are of an instance is in, ``node`` which of all.
+        ``node`` is the node of each instance; ``line`` is its position among the nodes that ``scores`` has.
         """
         sample, cuts = self._sample, self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.place(queries, instances, node), line)

@@ -1,8 +1,8 @@
 """The best test of a node for each of its instances: numeric and nominal tests of the grouped algorithm (in NumPy).
 
 Nodes of the same size are looked at together; their tables have a row for every node and feature. `InsertedTests` are
-the numeric tests for instances that are no part of the sample. An instance has all cuts with thresholds below its value
-beneath it, so running maxima of the scores from either end serve all instances.
+the numeric tests for instances that are not part of the sample. All cuts whose thresholds are less than the
+instance's value lie below it, so running maxima of the scores from either end serve all instances.
 
 `OwnTests` are those for instances of the sample that change their class (leave-one-out):
 
@@ -118,7 +118,7 @@ class Choice(NamedTuple):
 
 
 class InsertedTests:
-    """Numeric tests for instances that are no part of the nodes' samples.
+    """Numeric tests for instances that are not part of the nodes' samples.
 
     The best cut with the instance above it has the largest of the first scores ``above``, up to the instance's place.
     The best of the others has the largest of the scores ``below`` from there on.
@@ -144,11 +144,11 @@ class InsertedTests:
         if not len(q):
             return place
         row, at = rows[q, feature], (instances[q], feature)
-        found = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
+        cut = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
         # The cut above which the next value lies may still be below the instance itself.
-        nearest = np.minimum(found, len(cuts.row) - 1)
-        passes = (found < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
-        place[q, feature] = found + passes - cuts.start[row]
+        nearest = np.minimum(cut, len(cuts.row) - 1)
+        passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
+        place[q, feature] = cut + passes - cuts.start[row]
         return place
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> Running:
@@ -177,14 +177,14 @@ def contenders(
     score by d(n_c) - d(n). In a node of m instances this lies in [-D, U], whatever the instance. So a cut is never the
     best if its score without the instance is further behind than D + U.
     """
-    entropy, least = settings.entropy, settings.min_samples_leaf
+    entropy, min_size = settings.entropy, settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
     largest = np.maximum.accumulate(steps)
     # U is 0 but for rounding, where the table has so few digits that steps may decrease.
     reach = largest[-1] + (largest - steps).max()
     # The instance may bring a side that lacks one to the least size: no test for others, so none to be measured by.
-    scores = scores_with(entropy, cuts.below, above, least - 1)
-    is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= least
+    scores = scores_with(entropy, cuts.below, above, min_size - 1)
+    is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= min_size
     reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)
     best = np.maximum.reduceat(reliable, cuts.start[: -1 : max(n_numeric, 1)])
     return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - reach)
@@ -243,7 +243,7 @@ class OwnTests:
         self._is_boundary = cuts.is_boundary
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
-        """Return the scores of all cuts of some nodes under a change, also of those that are no tests."""
+        """Return the scores of all cuts of some nodes under a change, also of those that are not tests."""
         some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
             self._settings.entropy,
@@ -257,11 +257,11 @@ class OwnTests:
         tests = some.running(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
         # Cuts of other nodes are never looked up. The last entry is what index -1 reads: a cut beside x that is no
         # test (`choose`).
-        found = []
+        plain = []
         for scores in (below, above):
-            found.append(np.full(len(self.cuts.row) + 1, LOWEST))
-            found[-1][:-1][some.which] = scores
-        return tests, found[0], found[1]
+            plain.append(np.full(len(self.cuts.row) + 1, LOWEST))
+            plain[-1][:-1][some.which] = scores
+        return tests, plain[0], plain[1]
 
     def place(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> Place:
         """Return the places of instances of the samples, each in the node where it is."""
@@ -288,13 +288,15 @@ class OwnTests:
         from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
         alone = to - from_ == 1
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
-        own = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
+        value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
         # Where several classes share the value of x, the others may have one class alone. Only these places are
         # looked at, by their counts.
-        mixed = np.argwhere((own < 0) & (has_left | has_right))
+        mixed = np.argwhere((value_class < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
-            own[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
-        beside = Beside(has_left, has_right, alone, goes_left, cuts.lower_class[left], own, cuts.upper_class[right])
+            value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
+        beside = Beside(
+            has_left, has_right, alone, goes_left, cuts.lower_class[left], value_class, cuts.upper_class[right]
+        )
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
@@ -346,9 +348,9 @@ class NominalTests:
         inside, outside = side_scores(
             self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
         )
-        own, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
-        inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
-        outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
+        removed, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
+        inside[~parts_a_value(n_inside, n_outside, removed, 0)] = LOWEST
+        outside[~parts_a_value(n_inside, n_outside, 0, removed)] = LOWEST
         return inside, outside
 
     def choose(
@@ -365,7 +367,7 @@ class NominalTests:
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
-        # A value that was not seen is no test's own.
+        # No test is for a value that was not seen.
         own_score = np.where(code >= 0, inside[at, code], LOWEST)
         tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
         return own_or_other(code, own_score, *tops)

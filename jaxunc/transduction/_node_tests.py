@@ -3,7 +3,7 @@
 `tables` makes the scores of all tests of many samples at once; `choose` looks up the best one for each pair.
 
 Cut i of a numeric feature has the i + 1 lowest instances of the sample below it; only the last instance of a value has
-a cut. An instance x with value 5 that is no part of the sample sees the cuts from two sides:
+a cut. An instance x with value 5 that is not part of the sample sees the cuts from two sides:
 
     sorted values    2    3    3    7    9   (padding)
     cut number       0    -    2    3
@@ -30,7 +30,7 @@ from ._presorted import LOWEST, halfway, parts_classes
 from ._scores import Beside, Change, cuts_beside, own_or_other, parts_a_value, side_scores
 
 
-class Known(NamedTuple):
+class DeviceData(NamedTuple):
     """A training set and the instances that are inserted, on the device; the last instance is padding."""
 
     rank: Int[Array, "numeric instances"]
@@ -83,7 +83,7 @@ class NumericTable(NamedTuple):
 class NominalTable(NamedTuple):
     """The tests for values of nominal features; see `NominalTests`."""
 
-    own: Int64[Array, "nominal codes"]
+    inside: Int64[Array, "nominal codes"]
     """Scores with the instance inside."""
     best: Int[Array, " nominal"]
     """Code of the best test with the instance outside."""
@@ -104,7 +104,7 @@ class ScoreTable(NamedTuple):
 
 @jit(static_argnames="options")
 def tables(
-    known: Known,
+    data: DeviceData,
     members: Int[Array, "items size"],
     gained: Int[Array, " items"],
     lost: Int[Array, " items"],
@@ -112,33 +112,33 @@ def tables(
     options: Options,
 ) -> ScoreTable:
     """Return the tables of each item, which is a sample (padded with the last instance) and a change."""
-    one = partial(_table, known, min_samples_leaf=min_samples_leaf, options=options)
-    return jax.vmap(one)(members, gained, lost)
+    make_table = partial(_table, data, min_samples_leaf=min_samples_leaf, options=options)
+    return jax.vmap(make_table)(members, gained, lost)
 
 
-def _table(known: Known, members, gained, lost, *, min_samples_leaf, options: Options) -> ScoreTable:
-    # The last instance is padding (`Known`): it pads samples to a program's size and must count nowhere.
-    is_real = members < known.label.shape[0] - 1
+def _table(data: DeviceData, members, gained, lost, *, min_samples_leaf, options: Options) -> ScoreTable:
+    # The last instance is padding (`DeviceData`): it pads samples to a program's size and must count nowhere.
+    is_real = members < data.label.shape[0] - 1
     kinds = jnp.arange(options.n_classes, dtype=jnp.int32)
-    totals = ((known.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
+    totals = ((data.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
     change = Change(gained, lost if options.is_own else None)
     # The class counts with the change: the score of no test, which a test has to exceed.
     after = totals + jnp.where(kinds == gained, change.gains, 0)
     after -= jnp.where(kinds == lost, change.removed * change.differs, 0)
     return ScoreTable(
-        numeric=_numeric(known, members, totals, change, min_samples_leaf, options),
-        nominal=_nominal(known, members, is_real, totals, change, min_samples_leaf, options),
+        numeric=_numeric(data, members, totals, change, min_samples_leaf, options),
+        nominal=_nominal(data, members, is_real, totals, change, min_samples_leaf, options),
         size=is_real.sum(dtype=jnp.int32),
-        parent=known.entropy[after].sum() - known.entropy[after.sum()],
+        parent=data.entropy[after].sum() - data.entropy[after.sum()],
     )
 
 
-def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, options: Options) -> NumericTable:
+def _numeric(data: DeviceData, members, totals, change: Change, min_samples_leaf, options: Options) -> NumericTable:
     k, at = options.n_classes, jnp.arange(len(members), dtype=jnp.int32)
     # Sorted by value, and those of a value by class: it has several if the first and the last differ.
     # One sort for both: rank times classes plus class. Padding has the largest rank, so it ends up behind the sample.
-    width = jnp.int32 if (known.label.shape[0] + 1) * k < 2**31 else jnp.int64
-    keys = jnp.sort(known.rank[:, members].astype(width) * k + known.label[members].astype(width), axis=1)
+    width = jnp.int32 if (data.label.shape[0] + 1) * k < 2**31 else jnp.int64
+    keys = jnp.sort(data.rank[:, members].astype(width) * k + data.label[members].astype(width), axis=1)
     rank, label = (part.astype(jnp.int32) for part in jnp.divmod(keys, k))
     step = rank[:, 1:] != rank[:, :-1]
     edge = jnp.ones((len(rank), 1), bool)
@@ -157,7 +157,7 @@ def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, op
     # Beyond the sample, where padding is, counts of a side would be negative.
     inside = jnp.minimum(below, totals[:, None, None])
     score_below, score_above = side_scores(
-        known.entropy, inside, totals[:, None, None] - inside, change, min_samples_leaf
+        data.entropy, inside, totals[:, None, None] - inside, change, min_samples_leaf
     )
     best_before, lowest_before = _from_below(jnp.where(is_test, score_above, LOWEST))
     best_from, lowest_from = _from_above(jnp.where(is_test, score_below, LOWEST))
@@ -173,11 +173,11 @@ def _running(merge, numbers, *, reverse: bool = False):
     """
     size = numbers.shape[-1]
 
-    def step(i, found):
+    def step(i, merged):
         by = jnp.left_shift(1, i).astype(jnp.int32)
         source = jnp.arange(size, dtype=jnp.int32) + jnp.where(reverse, by, -by)
         is_there = (source >= 0) & (source < size)
-        return jnp.where(is_there, merge(found, found[..., jnp.clip(source, 0, size - 1)]), found)
+        return jnp.where(is_there, merge(merged, merged[..., jnp.clip(source, 0, size - 1)]), merged)
 
     return jax.lax.fori_loop(0, (size - 1).bit_length(), step, numbers)
 
@@ -201,25 +201,27 @@ def _from_above(score: Int64[Array, "numeric size"]):
 
 
 def _nominal(
-    known: Known, members, is_real, totals, change: Change, min_samples_leaf, options: Options
+    data: DeviceData, members, is_real, totals, change: Change, min_samples_leaf, options: Options
 ) -> NominalTable:
-    n_nominal, removed = len(known.code), change.removed
-    cell = known.label[members] * n_nominal + jnp.arange(n_nominal, dtype=jnp.int32)[:, None]
-    cell = cell * options.n_codes + known.code[:, members]
+    n_nominal, removed = len(data.code), change.removed
+    cell = data.label[members] * n_nominal + jnp.arange(n_nominal, dtype=jnp.int32)[:, None]
+    cell = cell * options.n_codes + data.code[:, members]
     counts = jnp.zeros(options.n_classes * n_nominal * options.n_codes, totals.dtype)
     # Padding adds 0 instead of being left out: one scatter of a fixed shape.
     counts = counts.at[cell].add(is_real.astype(totals.dtype)[None])
     inside = counts.reshape(options.n_classes, n_nominal, options.n_codes)
     outside = totals[:, None, None] - inside
-    own, other = side_scores(known.entropy, inside, outside, change, min_samples_leaf)
+    score_inside, score_outside = side_scores(data.entropy, inside, outside, change, min_samples_leaf)
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
-    # The instance that is left out is no reason for a test: either side must hold another one.
-    own = jnp.where(parts_a_value(n_inside, n_outside, removed, 0), own, LOWEST)
-    other = jnp.where(parts_a_value(n_inside, n_outside, 0, removed), other, LOWEST)
-    best = other.argmax(axis=1).astype(jnp.int32)
-    # The best without the best: what is left for an instance whose own value the best test is for.
-    others = jnp.where(jnp.arange(options.n_codes, dtype=jnp.int32) == best[:, None], LOWEST, other)
-    return NominalTable(own, best, others.argmax(axis=1).astype(jnp.int32), other.max(axis=1), others.max(axis=1))
+    # The instance that is left out does not justify a test: either side must hold another one.
+    score_inside = jnp.where(parts_a_value(n_inside, n_outside, removed, 0), score_inside, LOWEST)
+    score_outside = jnp.where(parts_a_value(n_inside, n_outside, 0, removed), score_outside, LOWEST)
+    best = score_outside.argmax(axis=1).astype(jnp.int32)
+    # Without the best test: for an instance whose own value that test is for.
+    others = jnp.where(jnp.arange(options.n_codes, dtype=jnp.int32) == best[:, None], LOWEST, score_outside)
+    return NominalTable(
+        score_inside, best, others.argmax(axis=1).astype(jnp.int32), score_outside.max(axis=1), others.max(axis=1)
+    )
 
 
 class Chosen(NamedTuple):
@@ -244,24 +246,24 @@ class _Cuts(NamedTuple):
 
 @jit(static_argnames="options")
 def choose(
-    known: Known, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], options: Options
+    data: DeviceData, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], options: Options
 ) -> Chosen:
     """Return the best test for each pair of a table's item and an instance.
 
     Among equal scores the first feature wins, and within it the lowest cut or code.
     """
     find = partial(_beside_itself, boundaries=options.boundaries) if options.is_own else _inserted
-    cuts = find(known, table, item, instance)
-    code, nominal = known.query_code[instance], table.nominal
+    cuts = find(data, table, item, instance)
+    code, nominal = data.query_code[instance], table.nominal
     at = item[:, None], jnp.arange(code.shape[1]), jnp.maximum(code, 0)
     # A value that the training set lacks has no test of its own; index 0 above only keeps the gather in range.
-    own = jnp.where(code >= 0, nominal.own[at], LOWEST)
+    own_score = jnp.where(code >= 0, nominal.inside[at], LOWEST)
     best, second = ((nominal.best, nominal.best_score), (nominal.second, nominal.second_score))
-    values = own_or_other(code, own, [part[item] for part in best], [part[item] for part in second])
+    values = own_or_other(code, own_score, [part[item] for part in best], [part[item] for part in second])
     # Back in the order of the data's columns before argmax: the first feature wins, numeric or nominal.
-    score = jnp.concatenate([cuts.score, values.score], axis=1)[:, known.place]
+    score = jnp.concatenate([cuts.score, values.score], axis=1)[:, data.place]
     feature = score.argmax(axis=1)
-    row = known.place[feature][:, None]
+    row = data.place[feature][:, None]
     # A rank says which value the cut lies behind in any sample; a place in this padded one would not.
     rank = table.numeric.rank[item[:, None], jnp.arange(cuts.cut.shape[1]), cuts.cut]
     place = jnp.concatenate([rank, values.code.astype(rank.dtype)], axis=1)
@@ -282,21 +284,21 @@ def _count_below(rank: Int[Array, "items numeric size"], item, sought: Int[Array
     def step(i, count):
         further = count + (size >> i)
         # Beyond the end the minimum only keeps the gather in range: ``further <= size`` refuses that step.
-        found = rank[item[:, None], row, jnp.minimum(further, size) - 1]
-        return jnp.where((further <= size) & (found < sought), further, count)
+        probe = rank[item[:, None], row, jnp.minimum(further, size) - 1]
+        return jnp.where((further <= size) & (probe < sought), further, count)
 
     return jax.lax.fori_loop(0, size.bit_length(), step, jnp.zeros(sought.shape, jnp.int32))
 
 
-def _inserted(known: Known, table: ScoreTable, item, instance) -> _Cuts:
-    """Return the best cuts for instances that are no part of the sample."""
-    numeric, rank = table.numeric, known.query_rank[instance]
+def _inserted(data: DeviceData, table: ScoreTable, item, instance) -> _Cuts:
+    """Return the best cuts for instances that are not part of the sample."""
+    numeric, rank = table.numeric, data.query_rank[instance]
     count = _count_below(numeric.rank, item, rank + 1)
     read = _reader(item, numeric)
     # All cuts before the value below x have x above; so has the one beyond it, if its threshold is below x.
-    lower, upper = (_value(known, read(numeric.rank, at)) for at in (count - 1, count))
+    lower, upper = (_value(data, read(numeric.rank, at)) for at in (count - 1, count))
     has_both = (count > 0) & (count < table.size[item][:, None])
-    passes = has_both & (halfway(lower, upper) < known.query_value[instance])
+    passes = has_both & (halfway(lower, upper) < data.query_value[instance])
     # Cuts before ``end`` have x above. Below the lowest value (count 0) there is none: best_before[0] is `LOWEST`.
     end = jnp.maximum(count - 1 + passes.astype(count.dtype), 0)
     above, below = read(numeric.best_before, end), read(numeric.best_from, end)
@@ -306,20 +308,20 @@ def _inserted(known: Known, table: ScoreTable, item, instance) -> _Cuts:
     return _Cuts(jnp.where(is_above, above, below), is_above, cut)
 
 
-def _beside_itself(known: Known, table: ScoreTable, item, instance, *, boundaries: bool) -> _Cuts:
+def _beside_itself(data: DeviceData, table: ScoreTable, item, instance, *, boundaries: bool) -> _Cuts:
     """Return the best cuts for instances of the sample, each left out: the two beside it are taken without it."""
-    numeric, rank = table.numeric, known.query_rank[instance]
+    numeric, rank = table.numeric, data.query_rank[instance]
     # Instances begin … end - 1 have the value of x; cut begin - 1 lies just below them, cut end - 1 just above.
     begin, end = _count_below(numeric.rank, item, rank), _count_below(numeric.rank, item, rank + 1)
     read = _reader(item, numeric)
-    lower, upper = (_value(known, read(numeric.rank, at)) for at in (begin - 1, end))
+    lower, upper = (_value(data, read(numeric.rank, at)) for at in (begin - 1, end))
     beside = Beside(
         has_left=begin > 0,
         has_right=end < table.size[item][:, None],
         alone=end - begin == 1,
-        goes_left=known.query_value[instance] <= halfway(lower, upper),
+        goes_left=data.query_value[instance] <= halfway(lower, upper),
         lower=read(numeric.value_class, begin - 1),
-        own=_class_without(numeric, item, begin, end, known.query_label[instance]),
+        equal=_class_without(numeric, item, begin, end, data.query_label[instance]),
         upper=read(numeric.value_class, end),
     )
     # All other cuts stand as they are without x: neither their thresholds nor the classes at them change.
@@ -366,6 +368,6 @@ def _reader(item, numeric: NumericTable):
     return read
 
 
-def _value(known: Known, rank):
+def _value(data: DeviceData, rank):
     """Return the value of a rank, feature by feature."""
-    return known.value[jnp.arange(len(known.value)), jnp.clip(rank, 0, known.value.shape[1] - 1)]
+    return data.value[jnp.arange(len(data.value)), jnp.clip(rank, 0, data.value.shape[1] - 1)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxunc._numerics import padded_rows, power_of_two
 
-from ._node_tests import Known, Options, choose, tables
+from ._node_tests import DeviceData, Options, choose, tables
 from ._pairs import Pairs, Samples, by_number
 from ._scores import Change
 
@@ -34,7 +34,7 @@ class _Item(NamedTuple):
 def table_bytes(pairs: Pairs) -> int:
     """Return about how many bytes the table of the whole training set takes."""
     sample = pairs.sample
-    numbers = _padded(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
+    numbers = _pad_size(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
     return numbers + len(sample.nominal) * sample.n_codes * (24 + 8 * sample.n_classes)
 
 
@@ -50,10 +50,10 @@ def descend_nodes(pairs: Pairs) -> None:
     options = Options(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
     # Scores are int64: with fewer digits equal gains would be rounded apart, or different ones together.
     with jax.enable_x64(True):
-        known = _known(pairs)
+        data = _device_data(pairs)
         for size, items in _batches(pairs, samples):
-            for chosen, own in _children(pairs, known, options, size, items):
-                _arrive(pairs, samples, chosen, own)
+            for chosen, arriving in _children(pairs, data, options, size, items):
+                _arrive(pairs, samples, chosen, arriving)
             pairs.report()
 
 
@@ -64,7 +64,7 @@ def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, arriving: np.nda
         samples.add(chosen, arriving[waits])
 
 
-def _padded(size: int) -> int:
+def _pad_size(size: int) -> int:
     padded = SMALLEST
     while padded < size:
         padded *= FACTOR
@@ -75,9 +75,9 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
     """Yield items of the same padded size, the largest first; as many as a call takes."""
     waiting: list[_Item] = []
     while waiting or samples.largest:
-        size = _padded(len(waiting[0].members) if waiting else samples.largest)
+        size = _pad_size(len(waiting[0].members) if waiting else samples.largest)
         most = _items_of(pairs, size)
-        while len(waiting) < most and samples.largest and _padded(samples.largest) == size:
+        while len(waiting) < most and samples.largest and _pad_size(samples.largest) == size:
             members, _, pairs_there = samples.take()
             waiting += [_Item(members, change, pairs_there[at]) for change, at in pairs.changes(pairs_there)]
         yield size, waiting[:most]
@@ -90,7 +90,7 @@ def _items_of(pairs: Pairs, size: int) -> int:
     return 1 << int(np.log2(np.clip(MOST_TABLE // per_item, 1, MOST_ITEMS)))
 
 
-def _known(pairs: Pairs) -> Known:
+def _device_data(pairs: Pairs) -> DeviceData:
     """Return the training set and the instances on the device, their numbers padded to powers of two."""
     sample, queries = pairs.sample, pairs.queries
     n, n_queries = (power_of_two(number + 1) for number in (sample.n, queries.n))
@@ -101,7 +101,7 @@ def _known(pairs: Pairs) -> Known:
     # As long as the padded set, so that sets of like size share programs.
     entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
     labels = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
-    return Known(
+    return DeviceData(
         # Padding ranks above all, so that a sort puts it last.
         rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
         value=jnp.asarray(value),
@@ -117,31 +117,31 @@ def _known(pairs: Pairs) -> Known:
 
 
 def _children(
-    pairs: Pairs, known: Known, options: Options, size: int, items: list[_Item]
+    pairs: Pairs, data: DeviceData, options: Options, size: int, items: list[_Item]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Send the pairs of all items on: the instances of each child, and the pairs that choose it."""
     most = _items_of(pairs, size)
-    members = np.full((most, size), known.label.shape[0] - 1, np.int32)
+    members = np.full((most, size), data.label.shape[0] - 1, np.int32)
     change = np.zeros((2, most), np.int32)
     for i, item in enumerate(items):
         members[i, : len(item.members)] = item.members
         change[:, i] = item.change.gained, item.change.lost or 0
-    table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, options)
+    table = tables(data, members, change[0], change[1], pairs.settings.min_samples_leaf, options)
     all_pairs = np.concatenate([item.pairs for item in items])
     item_of = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
-    asked = []
+    choices = []
     for begin in range(0, len(all_pairs), PAIRS):
         some, items_of_some = all_pairs[begin : begin + PAIRS], item_of[begin : begin + PAIRS]
         padding = (0, PAIRS - len(some))
         instance = np.pad(some // pairs.n_labels, padding, mode="edge").astype(np.int32)
-        asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, options), len(some)))
+        choices.append((choose(data, table, np.pad(items_of_some, padding, mode="edge"), instance, options), len(some)))
     # Read after all calls are made: a device works on the next while the host waits for the first.
     stays, feature, threshold, side = (
-        np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
+        np.concatenate([np.asarray(choice[i])[:number] for choice, number in choices]) for i in range(4)
     )
     # Item, feature, place and side as one integer, as in the grouped algorithm; int64, since the product exceeds 32
     # bits.
-    stride = max(known.label.shape[0], options.n_codes)
+    stride = max(data.label.shape[0], options.n_codes)
     tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):
         which = stays & (item_of == i)
@@ -152,10 +152,10 @@ def _children(
         test, is_outside = divmod(test, 2)
         test, threshold = divmod(test, stride)
         i, feature = divmod(test, pairs.sample.columns.number)
-        yield _chosen(pairs, items[i].members, feature, threshold, bool(is_outside)), some
+        yield _members_on_side(pairs, items[i].members, feature, threshold, bool(is_outside)), some
 
 
-def _chosen(pairs: Pairs, members: np.ndarray, feature: int, threshold: int, is_outside: bool) -> np.ndarray:
+def _members_on_side(pairs: Pairs, members: np.ndarray, feature: int, threshold: int, is_outside: bool) -> np.ndarray:
     """Return the instances on one side of a test."""
     sample = pairs.sample
     if sample.columns.is_nominal[feature]:

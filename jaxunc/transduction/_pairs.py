@@ -13,7 +13,7 @@ from ._scores import Change, InductionSettings, is_leaf
 
 
 class PairsProgress(NamedTuple):
-    """How many pairs of an instance and a label have ended; of `TransductiveTreeClassifier`, how many instances."""
+    """Number of pairs of an instance and a label that have ended; for `TransductiveTreeClassifier`, of instances."""
 
     done: int
     total: int
@@ -23,8 +23,8 @@ class PairsProgress(NamedTuple):
 class Pairs:
     """All pairs of an instance x and a label c; a pair's number is x times the number of labels, plus c.
 
-    Without ``queries`` they are of the training set's own instances, each left out of it before it is inserted.
-    ``inductive``: "no label" is one more, the last: the leaf of x in the tree without it.
+    Without ``queries`` the instances are those of the training set, each left out of it before it is inserted.
+    ``inductive``: a further label, the last, stands for none: the leaf of x in the tree without it.
     """
 
     def __init__(
@@ -39,8 +39,7 @@ class Pairs:
         self.queries = own_queries(sample) if queries is None else queries
         self.label = sample.label.astype(np.intp)
         k = sample.n_classes
-        # One label more stands for the instance left out altogether: the tree without it, which some measures compare
-        # with.
+        # The further label stands for the tree without the instance, which some measures compare with.
         self.n_labels = k + inductive
         self.n = self.queries.n * self.n_labels
         # The row of that label is all zeros: it adds nothing.
@@ -74,7 +73,7 @@ class Pairs:
         return ~ends
 
     def changes(self, pairs: Int[np.ndarray, " pairs"]) -> Iterator[tuple[Change, np.ndarray]]:
-        """Yield the places of the pairs by what they do to the sample."""
+        """Yield the changes that the pairs make to the sample, each with the places of its pairs."""
         k = self.sample.n_classes
         instance, label = np.divmod(pairs, self.n_labels)
         if not self.is_own:
@@ -84,10 +83,10 @@ class Pairs:
             return
         lost = self.label[instance]
         # Kind 0 has what changes nothing, whatever the class.
-        kind = np.where(label == lost, 0, label * k + lost)
-        for own in np.flatnonzero(np.bincount(kind)).tolist():
-            gained, was = divmod(own, k)
-            yield Change(gained if gained < k else -1, was), np.flatnonzero(kind == own)
+        change_number = np.where(label == lost, 0, label * k + lost)
+        for number in np.flatnonzero(np.bincount(change_number)).tolist():
+            gained, was = divmod(number, k)
+            yield Change(gained if gained < k else -1, was), np.flatnonzero(change_number == number)
 
     def report(self) -> None:
         """Call ``progress`` with how many pairs have ended."""
@@ -98,8 +97,8 @@ class Pairs:
 class Samples:
     """A queue of the samples that are to be looked at, the largest first, with the pairs that wait there.
 
-    All pairs that reach a sample come from larger ones, so none arrives once it is taken. The same sample reached on
-    different ways is found by a sum of random numbers, and compared.
+    All pairs that reach a sample come from larger ones, so none arrives once it is taken. A sample that is reached on
+    several ways is recognised by a sum of random numbers, and compared.
     """
 
     def __init__(self, n: int):
@@ -113,12 +112,12 @@ class Samples:
     def add(
         self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
     ) -> None:
-        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept if the sample is new."""
+        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept for a new sample."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
         while key in self._waiting:
-            known = self._waiting[key][0]
-            if len(known) == len(chosen) and self._flags[known].all():
+            members = self._waiting[key][0]
+            if len(members) == len(chosen) and self._flags[members].all():
                 self._waiting[key][2].append(pairs)
                 break
             # Another sample has this key: take the next one, which the same search finds again.

@@ -16,7 +16,7 @@ LOWEST = np.int64(-(2**62))
 
 
 class Presorted(NamedTuple):
-    """A training set with numeric and nominal features apart; ``places`` says where each lies among all features."""
+    """A training set with numeric and nominal features apart."""
 
     columns: Columns
     class_labels: tuple[Any, ...]
@@ -187,7 +187,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
     flat = (order + base).ravel()
     rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
-    # A block holds the instances of one value; after the last of a feature, its end is no cut.
+    # A block holds the instances of one value; after the last of a feature there is no cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
     # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.

@@ -94,7 +94,7 @@ def leave_one_out_kukar_kononenko(
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """Return the reliability from leaf counts made with ``inductive=True``: the last label is none at all.
+    """Return the reliability from leaf counts made with ``inductive=True``, whose last label stands for no label.
 
     Raises a ValueError if the labels are not one more than the classes, or counts are negative.
     """
@@ -106,7 +106,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
             f"counts has shape {counts.shape}; expected [instances, classes + 1, classes]: pass inductive=True where "
             "leaves are counted."
         )
-    # The last label is none at all: the leaf of x in the tree that has not seen it.
+    # The last label stands for none: the leaf of x in the tree that has not seen it.
     inductive = label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
     transductive = label_average(counts[np.arange(len(counts)), predicted][:, None])

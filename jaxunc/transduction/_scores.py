@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
     @property
     def differs(self):
-        """Return 1 where the change does anything, else 0: 0 if what is left out comes back."""
+        """Return 0 if the instance that is left out comes back with the same class, else 1."""
         return 1 if self.lost is None else _as_integer(self.gained != self.lost)
 
     @property
@@ -60,9 +60,8 @@ def side_scores(
 ) -> tuple[Any, Any]:
     """Return the scores of all tests if the change happens inside, and if it happens outside: int64 ``[*tests]`` each.
 
-    A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy; it is the lowest where a side is
-    smaller than ``min_samples_leaf`` with the instance. Where the side has none of the class that loses one, it has no
-    meaning.
+    A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy. It is the lowest where a side is
+    smaller than ``min_samples_leaf`` with the instance, and undefined where the side lacks the class that loses one.
     """
     # For NumPy and JAX alike: the functions are those of the arrays' own namespace.
     where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
@@ -70,20 +69,22 @@ def side_scores(
     # What both answers share. A change then touches one class on one side: two look-ups in place of a sum over classes.
     base = entropy[inside].sum(axis=0)
     base += entropy[outside].sum(axis=0)
-    found = []
-    for counts, own, other in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
-        # A side that loses its only instance has none: such tests are no candidates of that instance.
-        scores = base - entropy[maximum(own + change.added, 0)] - entropy[other]
+    results = []
+    for counts, n_side, n_opposite in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
+        # A side that loses its only instance is empty: such tests are not candidates for that instance.
+        scores = base - entropy[maximum(n_side + change.added, 0)] - entropy[n_opposite]
         # Where nothing changes is known on the host, but traced in a program: there the terms are computed and are 0.
         if not _is_nothing(change.gains):
             gained = counts[change.gained]
             scores += entropy[gained + change.gains] - entropy[gained]
         if change.lost is not None and not _is_nothing(change.differs):
             # A side without that class has no meaning; index 0 - 1 would wrap around to the table's end.
-            kept = maximum(counts[change.lost], 1)
-            scores -= entropy[kept] - entropy[kept - change.differs]
-        found.append(where((own + change.added < min_samples_leaf) | (other < min_samples_leaf), LOWEST, scores))
-    return found[0], found[1]
+            count = maximum(counts[change.lost], 1)
+            scores -= entropy[count] - entropy[count - change.differs]
+        results.append(
+            where((n_side + change.added < min_samples_leaf) | (n_opposite < min_samples_leaf), LOWEST, scores)
+        )
+    return results[0], results[1]
 
 
 def _as_integer(flag):
@@ -127,7 +128,7 @@ class Beside(NamedTuple):
     """Whether the value is not above halfway between its neighbours."""
     lower: Int[Array | np.ndarray, "q numeric"]
     """Class of the value below; -1 for several."""
-    own: Int[Array | np.ndarray, "q numeric"]
+    equal: Int[Array | np.ndarray, "q numeric"]
     """Class of the others with the same value; -1 for several."""
     upper: Int[Array | np.ndarray, "q numeric"]
     """Class of the value above; -1 for several."""
@@ -146,8 +147,8 @@ def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
         return left, right
     where = beside.alone.__array_namespace__().where
     parts = parts_classes(beside.lower, beside.upper)
-    left &= where(beside.alone, parts, parts_classes(beside.lower, beside.own))
-    right &= where(beside.alone, parts, parts_classes(beside.own, beside.upper))
+    left &= where(beside.alone, parts, parts_classes(beside.lower, beside.equal))
+    right &= where(beside.alone, parts, parts_classes(beside.equal, beside.upper))
     return left, right
 
 

@@ -101,11 +101,13 @@ def _exact(votes: Votes, alpha):
 
 def _race(votes: Votes, alpha):
     leader, shape = votes.argmax(axis=1)[:, None], votes + alpha
-    own = np.take_along_axis(shape, leader, axis=1)
+    leader_shape = np.take_along_axis(shape, leader, axis=1)
     steps = np.linspace(-12, 9, NODES)
     # Nodes in units of the standard deviation of log g around the leader's mode, where the integrand lives.
-    x = np.log(own) + steps / np.sqrt(own)
-    density = np.exp(own * x - np.exp(x) - gammaln(own)) * (steps[1] - steps[0]) / np.sqrt(own)
+    x = np.log(leader_shape) + steps / np.sqrt(leader_shape)
+    density = (
+        np.exp(leader_shape * x - np.exp(x) - gammaln(leader_shape)) * (steps[1] - steps[0]) / np.sqrt(leader_shape)
+    )
     below = gammainc(shape[:, :, None], np.exp(x)[:, None, :])
     np.put_along_axis(below, leader[:, :, None], 1.0, axis=1)
     return (density * below.prod(axis=1)).sum(axis=1)
@@ -128,9 +130,9 @@ def loss(
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
-    own, rest, first = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
+    leader_votes, rest, first = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
     # Rivals that cannot come ahead even with all remaining trees add nothing.
-    able = (votes + rest + first > own) & (rivals != leader[:, None])
+    able = (votes + rest + first > leader_votes) & (rivals != leader[:, None])
     second = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)
     lost = np.zeros(votes.shape)
 
@@ -138,8 +140,8 @@ def loss(
         lost[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
 
     # The runner-up first: where it alone has too much, the others need not be computed.
-    one = np.flatnonzero(able[rows, second])
-    add(one, second[one])
+    able_rows = np.flatnonzero(able[rows, second])
+    add(able_rows, second[able_rows])
     able[rows, second] = False
     add(*np.nonzero(able & (lost[rows, second] < most)[:, None]))
     return lost.sum(axis=1)
@@ -161,28 +163,28 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     # With one α for all classes only their order matters, so that more votes are the same question.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
-    _, one, which = np.unique(
+    _, first_of, which = np.unique(
         ((pair * size + leaders_votes) * size + rivals_votes) * size + remaining, return_index=True, return_inverse=True
     )
-    probability, step = np.zeros(len(one)), max(1, PAIR_ENTRIES // size)
-    pairs = pair[one]
+    probability, step = np.zeros(len(first_of)), max(1, PAIR_ENTRIES // size)
+    pairs = pair[first_of]
     for of in np.unique(pairs):
         at = np.flatnonzero(pairs == of)
-        i, j = leader[one[at[0]]], rival[one[at[0]]]
+        i, j = leader[first_of[at[0]]], rival[first_of[at[0]]]
         shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
         for start in range(0, len(at), step):
             some = at[start : start + step]
             ahead_votes, behind_votes, left = (
-                values[one[some], None] for values in (leaders_votes, rivals_votes, remaining)
+                values[first_of[some], None] for values in (leaders_votes, rivals_votes, remaining)
             )
             ahead = _ahead(ahead_votes, behind_votes, left, bool(j < i), n_trees, shapes)
             probability[some] = _at_the_end(ahead, ahead_votes + behind_votes, left, n_trees, shapes)
     return probability[which.reshape(-1)]
 
 
-def overtaken_by_one(own: int, other: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
+def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
     """Return `overtaken` for one vote of two classes, no tree abstaining; ``first``: whether the rival is class 0."""
-    mine, its, left = (np.array([[number]]) for number in (own, other, n_trees - own - other))
+    mine, its, left = (np.array([[number]]) for number in (votes, rival_votes, n_trees - votes - rival_votes))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
@@ -255,8 +257,8 @@ def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "
     Class 0 wins ties. NaN for votes that the weights exclude, unless all trees have voted.
     """
     distinct, which = np.unique(votes, axis=0, return_inverse=True)
-    found = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])
-    return found[which.reshape(-1)] if len(found) else np.zeros(0)
+    probabilities = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])
+    return probabilities[which.reshape(-1)] if len(probabilities) else np.zeros(0)
 
 
 def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:

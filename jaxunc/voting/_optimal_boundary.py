@@ -122,15 +122,15 @@ def optimal_votes(
     if not is_concrete(prior):
         raise ValueError("prior is traced, but the table is made on the host; call it outside of jit.")
     max_trees, n_trees, share = int(max_trees), int(n_trees), float(disagreement)
-    found = optimal_boundary(exchangeable_votes(prior, population, n_trees, max_trees), max_trees, share)
-    if not found.is_boundary():
+    boundary = optimal_boundary(exchangeable_votes(prior, population, n_trees, max_trees), max_trees, share)
+    if not boundary.is_boundary():
         raise ValueError(
             "with this prior the fewest trees stop some votes that are nearer to a tie than others that go on, which "
             "no table of least votes can say; pass a smoother prior."
         )
-    least = np.concatenate([found.least_votes(), _at_the_end(population, n_trees, max_trees)], axis=1)
+    least = np.concatenate([boundary.least_votes(), _at_the_end(population, n_trees, max_trees)], axis=1)
     least = np.where(least > np.arange(max_trees + 1), -1, least).astype(np.int32)
-    return OptimalVotes(least, found.n_trees_used, found.disagreement, found.polled_all)
+    return OptimalVotes(least, boundary.n_trees_used, boundary.disagreement, boundary.polled_all)
 
 
 def check_disagreement(disagreement: Any) -> None:
@@ -143,8 +143,8 @@ def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[n
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
     more_than_rival = max_trees // 2 + 1
-    zero, one = max((n_trees + 1) // 2, more_than_rival), max(n_trees // 2 + 1, more_than_rival)
-    return np.array([[zero], [one]], np.int32)
+    zeros, ones = max((n_trees + 1) // 2, more_than_rival), max(n_trees // 2 + 1, more_than_rival)
+    return np.array([[zeros], [ones]], np.int32)
 
 
 class ExchangeableVotes(NamedTuple):
@@ -163,16 +163,19 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
     """
     if is_final_weights(prior, population, n_trees):
         return _by_weights(checked_weights(prior), n_trees, horizon)
-    zero, one = map(float, checked_prior(prior, 2))
+    alpha_of_zero, alpha_of_one = map(float, checked_prior(prior, 2))
 
     def next_one(n: int) -> Float[np.ndarray, "ones"]:
-        return (one + np.arange(n + 1)) / (zero + one + n)
+        return (alpha_of_one + np.arange(n + 1)) / (alpha_of_zero + alpha_of_one + n)
 
     if population == "finite":
         won, lost = _of_all_trees(next_one, n_trees, horizon)
     else:
         k = np.arange(horizon + 1)
-        won, lost = betainc(zero + horizon - k, one + k, 0.5), betainc(one + k, zero + horizon - k, 0.5)
+        won, lost = (
+            betainc(alpha_of_zero + horizon - k, alpha_of_one + k, 0.5),
+            betainc(alpha_of_one + k, alpha_of_zero + horizon - k, 0.5),
+        )
     return ExchangeableVotes(next_one, _wrong(won, lost, next_one))
 
 
@@ -207,15 +210,15 @@ def _of_all_trees(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.
 
 def _wrong(won, lost, next_one) -> States:
     """Return by n the probability that the leader loses; both chances, since 1 less one of them would round away."""
-    found = [np.zeros(0)] * len(won)
+    wrong = [np.zeros(0)] * len(won)
     for n in range(len(won) - 1, -1, -1):
         if n < len(won) - 1:
             p = next_one(n)
             won, lost = ((1 - p) * of[:-1] + p * of[1:] for of in (won, lost))
-        found[n] = np.where(2 * np.arange(n + 1) > n, lost, won)
+        wrong[n] = np.where(2 * np.arange(n + 1) > n, lost, won)
         if n % 2 == 0:
-            found[n][n // 2] = np.inf
-    return found
+            wrong[n][n // 2] = np.inf
+    return wrong
 
 
 class Region(NamedTuple):

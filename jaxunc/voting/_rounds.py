@@ -136,8 +136,8 @@ def poll_part(
                 votes = lax.dynamic_slice_in_dim(old.votes, start + i * size, size, axis=1)
                 real = start + i * size + jnp.arange(size, dtype=jnp.int32) < old.live
                 keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
-                found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
-                return _keep(kept, index, real, found)
+                outcome = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
+                return _keep(kept, index, real, outcome)
 
             kept = lax.fori_loop(0, number, block, kept)
             start = start + number * size
@@ -162,20 +162,20 @@ def _polled(outcome: _Outcome, max_trees) -> Polled:
     return Polled(jnp.where(settled, outcome.settled_at, max_trees), settled, outcome.votes)
 
 
-def _keep(kept: _Kept, index, real, found: _Outcome) -> _Kept:
+def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
     """Write the results of a block, and put the instances that go on behind the others that do."""
     rows = kept.order.shape[0]
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
     outcome = _Outcome(
-        kept.outcome.settled_at.at[place].set(found.settled_at, mode="drop"),
-        kept.outcome.votes.at[:, place].set(found.votes, mode="drop"),
+        kept.outcome.settled_at.at[place].set(polled.settled_at, mode="drop"),
+        kept.outcome.votes.at[:, place].set(polled.votes, mode="drop"),
     )
-    on = real & (found.settled_at == 0)
+    on = real & (polled.settled_at == 0)
     behind = jnp.where(on, kept.live + count_before(on), rows)
     return _Kept(
         kept.order.at[behind].set(index, mode="drop"),
-        kept.votes.at[:, behind].set(found.votes, mode="drop"),
+        kept.votes.at[:, behind].set(polled.votes, mode="drop"),
         kept.live + jnp.sum(on, dtype=jnp.int32),
         outcome,
     )
@@ -194,11 +194,11 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
         start, number = carry[0], min(LANES // size, TOGETHER)
         cast = look_up_together(plan, keys, start, number, classes)
         vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)
-        return _count(rule, vote_of, carry, jnp.minimum(start + number, end), asked=True)
+        return _count(rule, vote_of, carry, jnp.minimum(start + number, end), stops_early=True)
 
     if size > SMALL:
         # To ask a large block whether all of it is settled would cost a seventh of its walks; it hardly ever is.
-        _, votes, settled_at = _count(rule, vote_of, carry, end, asked=False)
+        _, votes, settled_at = _count(rule, vote_of, carry, end, stops_early=False)
     else:
         _, votes, settled_at = lax.while_loop(partial(_goes_on, end, True), some, carry)
     return _Outcome(settled_at, votes)
@@ -207,37 +207,37 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
 def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *, missing: bool) -> _Outcome:
     """Count the votes of few instances; each is walked by itself, so that none waits for another."""
 
-    def one(i, out):
+    def poll_row(i, out):
         keys = keys_of_one(lax.dynamic_slice_in_dim(x, i, 1), missing=missing).reshape(-1, 1)
         none, real, t = jnp.zeros((rule.n_rows, 1), jnp.int32), jnp.ones(1, bool), jnp.minimum(i, 0)
-        found = _poll_block(plan, classes, rule, keys, none, real, t, max_trees)
-        return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i, -1), out, found)
+        outcome = _poll_block(plan, classes, rule, keys, none, real, t, max_trees)
+        return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i, -1), out, outcome)
 
     rows = len(x)
     nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
-    return lax.fori_loop(0, n, one, nothing)
+    return lax.fori_loop(0, n, poll_row, nothing)
 
 
-def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, asked: bool):
+def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, stops_early: bool):
     """Add one tree's votes after the other to (trees walked, votes, settled at), asking the rule each time.
 
-    ``asked``: whether to end as soon as all are settled.
+    ``stops_early``: whether to end as soon as all are settled.
     """
 
-    def one(carry):
+    def step(carry):
         t, votes, settled_at = carry
         # Settled instances are walked on with the others; only ``add`` leaves them alone.
         open_ = settled_at == 0
         votes = rule.add(votes, vote_of(t), open_)
         return t + 1, votes, jnp.where(open_ & rule.holds(votes, t + 1), t + 1, settled_at)
 
-    return lax.while_loop(partial(_goes_on, end, asked), one, carry)
+    return lax.while_loop(partial(_goes_on, end, stops_early), step, carry)
 
 
-def _goes_on(end, asked: bool, carry) -> Bool[Array, ""]:
+def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
     """Return whether trees are left, and instances that are not settled."""
     t, _, settled_at = carry
-    return (t < end) & jnp.any(settled_at == 0) if asked else t < end
+    return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
 
 def poll_by_rounds(

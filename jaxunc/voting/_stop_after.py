@@ -161,7 +161,7 @@ def poll(
 ) -> StoppingResult:
     """Count the votes of further trees, for instances that have used ``t``, have the votes ``before`` and are open."""
 
-    def one(carry, tree):
+    def step(carry, tree):
         counts, polled, settled = carry
         t, vote = tree
         counts = rule.add(counts, vote, ~settled)
@@ -173,7 +173,7 @@ def poll(
     counts = before[:, 1:].T if rule.n_rows == 1 else before.T
     start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
-    counts, polled, settled = lax.scan(one, start, trees)[0]
+    counts, polled, settled = lax.scan(step, start, trees)[0]
     by_class = rule.by_class(counts, polled)
     return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 

@@ -280,10 +280,10 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
 
-    def table(own: float, other: float) -> Int32[np.ndarray, "polled"]:
-        if own == other == 1:
+    def table(leader_alpha: float, rival_alpha: float) -> Int32[np.ndarray, "polled"]:
+        if leader_alpha == rival_alpha == 1:
             return _exact_table(max_trees, confidence)
-        lost = lambda t, rival: float(betainc(t - rival + own, rival + other, 0.5))
+        lost = lambda t, rival: float(betainc(t - rival + leader_alpha, rival + rival_alpha, 0.5))
         return _least_votes(max_trees, lost, 1 - confidence)
 
     return table(*alpha) if np.ndim(prior) == 0 else np.stack([table(*alpha), table(*alpha[::-1])])

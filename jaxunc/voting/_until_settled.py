@@ -25,8 +25,8 @@ from jaxunc.inference import (
     make_plan,
     on_tested,
     room_for,
-    spread,
     tall_top,
+    thread_map,
     unrolled_depth,
 )
 from jaxunc.tables import NumbersLike, SparseRows, encode_rows
@@ -260,12 +260,12 @@ class BoundVote(Pickled, OfForest):
         plan, classes = self._plan(trees, missing)
         if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
             how = {"missing": missing, "walk": self.walk, "depth": unrolled_depth(self.walk, trees)}
-            asked = plan, classes, self.forest.n_classes, self.rule
+            arguments = plan, classes, self.forest.n_classes, self.rule
             if not isinstance(x, SparseRows):
-                return poll_by_rounds(*asked, x, self.max_trees, **how)
+                return poll_by_rounds(*arguments, x, self.max_trees, **how)
             parts = _parts(len(x), x.shape[1], 1)
-            found = [poll_by_rounds(*asked, x[part].dense(), self.max_trees, **how) for part in parts]
-            return StoppingResult(*map(np.concatenate, zip(*found, strict=True)))
+            polls = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, **how) for part in parts]
+            return StoppingResult(*map(np.concatenate, zip(*polls, strict=True)))
         # From here on one compiled program for each part: the stopping rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
@@ -289,7 +289,7 @@ class BoundVote(Pickled, OfForest):
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
-        results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
+        results = list(thread_map(self.threads if len(parts) > 1 else 1)(poll, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
         # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
@@ -299,12 +299,12 @@ class BoundVote(Pickled, OfForest):
 
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
         """Return the packed trees, by all columns or those that are tested, and the classes that places vote for."""
-        known = missing, trees is self.forest.trees
-        if known not in self._plans:
+        key = missing, trees is self.forest.trees
+        if key not in self._plans:
             arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
             votes = self._votes_of_nodes
-            self._plans[known] = _PACKED.get((*arrays, votes), missing, lambda: _packed(trees, votes, missing))
-        return self._plans[known]
+            self._plans[key] = _PACKED.get((*arrays, votes), missing, lambda: _packed(trees, votes, missing))
+        return self._plans[key]
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"

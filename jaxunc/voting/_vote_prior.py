@@ -83,12 +83,12 @@ def fit_vote_prior(
     if not (counts.sum(axis=1) >= 2).any():
         raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
     if symmetric:
-        found = _symmetric(counts)
-        alpha, status = np.full(counts.shape[1], found), PriorStatus.FITTED
+        strength = _symmetric(counts)
+        alpha, status = np.full(counts.shape[1], strength), PriorStatus.FITTED
         # At an end of the range nothing was found.
-        if found < 1.05 * SMALLEST:
+        if strength < 1.05 * SMALLEST:
             status = PriorStatus.PURE
-        elif found > LARGEST / 1.05:
+        elif strength > LARGEST / 1.05:
             status = PriorStatus.CONCENTRATED
     else:
         fitted = fit_dirichlet_prior(counts, "marginal")
@@ -121,8 +121,8 @@ def _symmetric(counts: np.ndarray) -> float:
         of_classes = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
         return -times @ (of_classes + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
 
-    found: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
-    return float(np.exp(found.x))
+    optimum: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
+    return float(np.exp(optimum.x))
 
 
 def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
@@ -188,14 +188,14 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
     mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
-    found = np.zeros((n, n_classes), np.int64)
+    votes_of_classes = np.zeros((n, n_classes), np.int64)
     step = max(1, ENTRIES // n_trees)
     for part in (slice(step * i, step * (i + 1)) for i in range(ceil_div(n, step))):
-        known = Encoded(values[part], missing=True)  # looked up already
-        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, known))]
+        encoded = Encoded(values[part], missing=True)  # looked up already
+        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, encoded))]
         instance, tree = np.nonzero(mask[part] & (votes < n_classes))
-        np.add.at(found[part], (instance, votes[instance, tree]), 1)
-    return found
+        np.add.at(votes_of_classes[part], (instance, votes[instance, tree]), 1)
+    return votes_of_classes
 
 
 def votes_of_counts(

@@ -238,8 +238,8 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
     n = jnp.where(large, a + b - 1, 1.0)
     z = jnp.where(large, gap * lax.rsqrt(n), 0.0)
     normal = jax.scipy.special.ndtr(z) + jnp.exp(-z * z / 2) * (0.3989422804014327 / 12) * (z * z - 1) * z / n
-    one = jnp.ones_like(a)
-    few = one / 2, jnp.where(large, one, a), jnp.where(large, one, b)
+    ones = jnp.ones_like(a)
+    few = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
     if a.dtype == jnp.float64:
         small = jax.scipy.special.betainc(few[1], few[2], few[0])
     else:

@@ -118,9 +118,9 @@ class Steps:
                 raise
 
         monkeypatch.setattr(_run, "_release", let_go)
-        opened = _predict_files.PartWriter._opened
+        opened = _predict_files.PartWriter._open
         counted = self._counted(lambda *own: _Writer(opened(*own), self))
-        monkeypatch.setattr(_predict_files.PartWriter, "_opened", counted)
+        monkeypatch.setattr(_predict_files.PartWriter, "_open", counted)
 
     def begin(self, last: int) -> None:
         """From now on, die at this step; 0: never."""

@@ -309,7 +309,7 @@ def test_the_choice(rng):
     def chosen(kind, place):
         X, y, _, nominal = a_set(rng, kind, 2, False)
         sample = presort(X, y, nominal)
-        return _certainty.chosen_algorithm(Pairs(sample, None, settings_of(sample, "boundary", 2)), place)
+        return _certainty.choose_algorithm(Pairs(sample, None, settings_of(sample, "boundary", 2)), place)
 
     assert [chosen(kind, "host") for kind in KINDS] == ["grouped", "grouped", "dense"]
     assert [chosen(kind, "accelerator") for kind in KINDS] == ["grouped", "grouped", "dense"]
@@ -329,7 +329,7 @@ def test_programs_are_made_for_accelerators(platform, rng):
     pairs = Pairs(sample, None, settings_of(sample, "boundary", 2))
     options = _node_tests.Options(2, sample.n_codes, True, True)
     with jax.enable_x64(True):
-        known = _nodes._known(pairs)
+        known = _nodes._device_data(pairs)
         items, at = np.zeros((4, 64), np.int32), np.zeros(4, np.int32)
         program = _node_tests.tables.trace(known, items, at, at, 2, options)
         assert "func" in program.lower(lowering_platforms=(platform,)).as_text()

@@ -75,26 +75,26 @@ def from_onnx(model: Any) -> AdditiveTrees:
     missing values to the true branch of ``BRANCH_NEQ`` always, and so does this. A set holds its numbers alone, as the
     standard says; ONNX Runtime truncates numbers before it looks for them in some sets.
     """
-    found = find_trees(_proto(model))
-    warn_if_newer("ONNX (ai.onnx.ml)", (found.opset,))
-    read, sums = _read(found)
+    graph = find_trees(_proto(model))
+    warn_if_newer("ONNX (ai.onnx.ml)", (graph.opset,))
+    read, sums = _read(graph)
     names, compared = None, read.trees
-    if found.producer == OURS:
-        sums, names = _as_written(found.properties, sums)
-        if SETS in found.properties:
-            compared = with_sets(compared, found.n_features or 0, found.properties[SETS])
-    if found.producer == "skl2onnx" and not read.has_tracks:
+    if graph.producer == OURS:
+        sums, names = _as_written(graph.properties, sums)
+        if SETS in graph.properties:
+            compared = with_sets(compared, graph.n_features or 0, graph.properties[SETS])
+    if graph.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn."
         )
-    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
+    n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
     check_number_of_columns(n_features)
-    link = sums.link if found.producer == OURS else _after(read, sums, found.after)
-    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
-    columns = Columns(n_features, names, cuts=(None,) * n_features if found.wide else None)
+    link = sums.link if graph.producer == OURS else _after(read, sums, graph.after)
+    trees = [tree._replace(leaf_values=leaf_values) for tree, leaf_values in zip(compared, values, strict=True)]
+    columns = Columns(n_features, names, cuts=(None,) * n_features if graph.wide else None)
     per_stage = trees_of_stage(sums.outputs, n_outputs) or 1
     return ensemble_of(trees, columns, sums.base, link, trees_per_stage=per_stage, class_labels=sums.class_labels)
 
@@ -116,13 +116,13 @@ def _proto(model: Any) -> Any:
         raise ValueError(f"the file is no ONNX model: {error}. Is it whole?") from error
 
 
-def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
+def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
     """The trees and what they add up to, by the operator."""
-    attributes = found.attributes
-    if found.operator == "TreeEnsembleClassifier":
+    attributes = graph.attributes
+    if graph.operator == "TreeEnsembleClassifier":
         read = read_nodes(attributes, "class")
         return read, _classifier(attributes, read)
-    if found.operator == "TreeEnsembleRegressor":
+    if graph.operator == "TreeEnsembleRegressor":
         read = read_nodes(attributes, "target")
         aggregate, transform = attributes.text("aggregate_function", "SUM"), attributes.text("post_transform", "NONE")
         base = attributes.floats("base_values")
@@ -152,8 +152,10 @@ def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[s
         )
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))
-        labels, names = (None if own is None else tuple(own) for own in (labels, names))
-        if not all(isinstance(one, str | int | float) for own in (labels, names) for one in own or ()):
+        labels, names = (None if names_given is None else tuple(names_given) for names_given in (labels, names))
+        if not all(
+            isinstance(word, str | int | float) for names_given in (labels, names) for word in names_given or ()
+        ):
             raise ValueError("they hold other things than texts and numbers")
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"the model's metadata are damaged: {error}. Is the file whole?") from error
@@ -183,7 +185,7 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
             "leaves the base value out there. Give these leaves weights of 0."
         )
     if aggregate == "AVERAGE":
-        values = [own / len(values) for own in values]
+        values = [leaf_values / len(values) for leaf_values in values]
     return _Sums(values, outputs, base if len(base) else np.zeros(n_outputs), link, None)
 
 
@@ -227,7 +229,7 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
             "then labels by the sum, as if it were a share."
         )
     if is_share:
-        both = [np.concatenate([-own, own], axis=1) for own in values]
+        both = [np.concatenate([-leaf_values, leaf_values], axis=1) for leaf_values in values]
         return _Sums(both, [np.array([0, 1])] * len(both), np.concatenate([1 - base, base]), link, labels)
     return _Sums(values, outputs, base, link, labels)
 
@@ -240,14 +242,14 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
     ends = np.searchsorted(read.of_tree[order], np.arange(len(read.trees) + 1))
     values, outputs = [], []
     for t, tree in enumerate(read.trees):
-        own = order[ends[t] : ends[t + 1]]
-        which, place = np.unique(read.output[own], return_inverse=True)
+        rows = order[ends[t] : ends[t + 1]]
+        which, place = np.unique(read.output[rows], return_inverse=True)
         held = np.zeros((len(tree.left), len(which)))
         times = np.zeros(held.shape, np.int64)
-        np.add.at(times, (read.node[own], place), 1)
+        np.add.at(times, (read.node[rows], place), 1)
         if times.max(initial=0) > 1 or (n_outputs == 1 and np.any(times[tree.left < 0].sum(axis=1) != 1)):
             raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
-        held[read.node[own], place] = read.weight[own]
+        held[read.node[rows], place] = read.weight[rows]
         values.append(held)
         outputs.append(which)
     return values, outputs

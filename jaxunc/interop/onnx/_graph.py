@@ -73,9 +73,9 @@ class Graph:
         """Return the name of the number of rows of a tensor, ``[1]``."""
         return self.node("Shape", name, start=0, end=1)
 
-    def model(self, given: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
+    def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
         """Return the ``ModelProto``: input as name, type and columns, outputs with type and shape behind the rows."""
-        helper, (name, dtype, n_columns) = self._onnx.helper, given
+        helper, (name, dtype, n_columns) = self._onnx.helper, source
         kinds = {**TYPES, "str": 8}
 
         def info(name: str, dtype: Any, shape: tuple[Any, ...]) -> Any:
@@ -97,7 +97,7 @@ class Graph:
             if wanted & set(node.output):
                 nodes.append(node)
                 wanted |= set(node.input)
-        return nodes[::-1], [one for one in self._constants.values() if one.name in wanted]
+        return nodes[::-1], [constant for constant in self._constants.values() if constant.name in wanted]
 
     def _name(self) -> str:
         self._names += 1
@@ -105,27 +105,34 @@ class Graph:
 
 
 def add_trees(
-    graph: Graph, given: str, trees: Trees, values: np.ndarray, target: np.ndarray, *, all_kept=False, base: Any = None
+    graph: Graph,
+    instances: str,
+    trees: Trees,
+    values: np.ndarray,
+    target: np.ndarray,
+    *,
+    all_kept=False,
+    base: Any = None,
 ) -> str:
     """Add the node; return the name of its sums ``[instances sums]``, float32, each rounded once.
 
-    ``given`` is the name of the instances, double. Leaves add ``values [trees nodes columns]``, float64, each column of
-    a tree to the sum ``target [trees columns]``: unless ``all_kept``, where it holds other numbers than 0. ``base
+    ``instances`` is their name, double. Leaves add ``values [trees nodes columns]``, float64, each column of a tree to
+    the sum ``target [trees columns]``: unless ``all_kept``, where it holds other numbers than 0. ``base
     [sums]`` is added to the sums.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     is_leaf, number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
     is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
-    own = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
-    own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
-    tree, node, column = np.nonzero(is_leaf[..., None] & own[:, None])
+    has_weight = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
+    has_weight[:, 0] |= ~has_weight.any(axis=1)  # every leaf needs a weight
+    tree, node, column = np.nonzero(is_leaf[..., None] & has_weight[:, None])
     size = _NODE * len(nodes.node) + _WEIGHT * len(column) + _size_of_sides(nodes.sets)
     if size > LARGEST:
         raise ValueError(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
             "ones, or a combiner with fewer planes; or take bound.export()."
         )
-    given, nodes = _with_sides(graph, given, nodes, trees.n_features)
+    instances, nodes = _with_sides(graph, instances, nodes, trees.n_features)
     integers = {
         "nodes_treeids": nodes.tree,
         "nodes_nodeids": nodes.number,
@@ -141,10 +148,10 @@ def add_trees(
     if base is not None:
         numbers["base_values"] = base
     attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
-    attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
+    attributes |= {f"{name}_as_tensor": graph.tensor(array.astype(np.float64)) for name, array in numbers.items()}
     n_sums = int(target.max()) + 1 if base is None else len(base)
     modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
-    return graph.node("TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes)
+    return graph.node("TreeEnsembleRegressor", instances, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes)
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
@@ -170,36 +177,39 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
 
 def _size_of_sides(sets: Sequence[PlainSet]) -> int:
     """The bytes that the columns of sets take in a file, about."""
-    total = sum(30 * len(one.upper) for one in sets)
-    for own in _by_column(sets).values():
-        n_pieces = len(_bounds(own)) + 2
-        total += n_pieces * (2 * _NODE + len(own))
+    total = sum(30 * len(plain_set.upper) for plain_set in sets)
+    for column_sets in _by_column(sets).values():
+        n_pieces = len(_bounds(column_sets)) + 2
+        total += n_pieces * (2 * _NODE + len(column_sets))
     return total
 
 
-def _with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
+def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
     """The name of the instances with a column for each set behind theirs, and nodes that test these columns.
 
     A column is 0 where a number, or a missing one, goes left, and else 1.
     """
     if not nodes.sets:
-        return given, nodes
+        return instances, nodes
     columns = _by_column(nodes.sets)
-    bounds = [_bounds(own) for own in columns.values()]
-    pieces = graph.cast(_pieces(graph, given, list(columns), bounds), np.int64)
+    bounds = [_bounds(column_sets) for column_sets in columns.values()]
+    pieces = graph.cast(_pieces(graph, instances, list(columns), bounds), np.int64)
     sides, order = [], []
-    for i, (own, ends) in enumerate(zip(columns.values(), bounds, strict=True)):
+    for i, (column_sets, ends) in enumerate(zip(columns.values(), bounds, strict=True)):
         piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
-        goes_right = np.stack([_goes_right(one, ends) for one in own.values()], axis=1)
+        goes_right = np.stack([_goes_right(plain_set, ends) for plain_set in column_sets.values()], axis=1)
         # A byte in the file; runtimes make numbers of them once.
         table = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", table, piece, axis=0))
-        order += list(own)
-    known = [nodes.sets[k] for k in order]
-    said = [[own.feature, own.first_left, own.missing_left, *own.upper.tolist()] for own in known]
-    graph.properties[SETS] = json.dumps(said)
+        order += list(column_sets)
+    ordered = [nodes.sets[k] for k in order]
+    documents = [
+        [column_sets.feature, column_sets.first_left, column_sets.missing_left, *column_sets.upper.tolist()]
+        for column_sets in ordered
+    ]
+    graph.properties[SETS] = json.dumps(documents)
     is_set, place = nodes.of_set >= 0, np.argsort(order)
-    return graph.node("Concat", given, *sides, axis=1), nodes._replace(
+    return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
         feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),
         value=np.where(is_set, 0.5, nodes.value),
         none_left=nodes.none_left & ~is_set,
@@ -209,36 +219,36 @@ def _with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) ->
 def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
     """The sets and their numbers by column."""
     columns: dict[int, dict[int, PlainSet]] = {}
-    for k, one in enumerate(sets):
-        columns.setdefault(one.feature, {})[k] = one
+    for k, plain_set in enumerate(sets):
+        columns.setdefault(plain_set.feature, {})[k] = plain_set
     return columns
 
 
 def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
-    return np.unique(np.concatenate([one.upper for one in sets.values()]))
+    return np.unique(np.concatenate([plain_set.upper for plain_set in sets.values()]))
 
 
-def _goes_right(one: PlainSet, bounds: np.ndarray) -> np.ndarray:
+def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
     """Whether the numbers of each piece go right, and whether missing ones do, which are the last piece."""
-    which = np.searchsorted(one.upper, np.append(bounds, np.inf))
-    return np.append(~one.goes_left[which], not one.missing_left)
+    which = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
+    return np.append(~plain_set.goes_left[which], not plain_set.missing_left)
 
 
-def _pieces(graph: Graph, given: str, features: list[int], bounds: list[np.ndarray]) -> str:
+def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
     """The name of the numbers of pieces, ``[instances columns]``: a tree for each column."""
     parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
-    nodes, values, leaves = (np.concatenate(one) for one in zip(*parts, strict=True))
+    nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     tree, node, feature, true, missing_true, is_leaf = nodes.T
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true")
     integers = (tree, node, feature, true, np.where(is_leaf == 1, 0, true + 1), missing_true)
-    attributes: dict[str, Any] = {f"nodes_{name}": own.tolist() for name, own in zip(names, integers, strict=True)}
+    attributes: dict[str, Any] = {f"nodes_{name}": ids.tolist() for name, ids in zip(names, integers, strict=True)}
     at_leaf = is_leaf == 1
     attributes |= {"target_treeids": tree[at_leaf].tolist(), "target_nodeids": node[at_leaf].tolist()}
     attributes |= {"target_ids": tree[at_leaf].tolist(), "nodes_values_as_tensor": graph.tensor(values)}
     attributes["target_weights_as_tensor"] = graph.tensor(leaves)
     modes = np.where(at_leaf, "LEAF", "BRANCH_LEQ").tolist()
     return graph.node(
-        "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=len(features), **attributes
+        "TreeEnsembleRegressor", instances, domain=ML, nodes_modes=modes, n_targets=len(features), **attributes
     )
 
 

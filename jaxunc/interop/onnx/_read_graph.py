@@ -73,17 +73,17 @@ class Attributes:
         return self._read(name, "STRING", "s", default.encode()).decode("utf-8", "replace")
 
     def texts(self, name: str) -> list[str]:
-        return [one.decode("utf-8") for one in self._read(name, "STRINGS", "strings", ())]
+        return [text.decode("utf-8") for text in self._read(name, "STRINGS", "strings", ())]
 
     def floats(self, name: str) -> np.ndarray:
         """Numbers, from a list of float32 or from the tensor of the same name."""
-        if (found := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
-            return _array(name, found).astype(np.float64)
+        if (tensor := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
+            return _array(name, tensor).astype(np.float64)
         return np.array(list(self._read(name, "FLOATS", "floats", ())), np.float64)
 
     def tensor(self, name: str) -> np.ndarray:
-        found = self._read(name, "TENSOR", "t", None)
-        return np.zeros(0) if found is None else _array(name, found).astype(np.float64)
+        tensor = self._read(name, "TENSOR", "t", None)
+        return np.zeros(0) if tensor is None else _array(name, tensor).astype(np.float64)
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
@@ -95,12 +95,12 @@ def _array(name: str, tensor: Any) -> np.ndarray:
             "onnx.save(onnx.load(path), path)."
         )
     try:
-        found = np.asarray(numpy_helper.to_array(tensor))
+        array = np.asarray(numpy_helper.to_array(tensor))
     except Exception as error:
         raise ValueError(f"the model's attribute {name} is no array: {error}. Is the file whole?") from error
-    if found.ndim != 1 or found.dtype.kind not in "fiub":
-        raise ValueError(f"the model's attribute {name} is an array of {found.dtype}{found.shape}; expected one axis.")
-    return found
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        raise ValueError(f"the model's attribute {name} is an array of {array.dtype}{array.shape}; expected one axis.")
+    return array
 
 
 def find_trees(model: Any) -> TreesInGraph:
@@ -125,16 +125,16 @@ def find_trees(model: Any) -> TreesInGraph:
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
     # What a file of our own does with sums its metadata say.
     after = () if is_ours else _after(graph, node, labels, scores, opset)
-    said, version = {one.key: one.value for one in model.metadata_props}, max(versions, default=1)
-    own = Attributes(node)
-    return TreesInGraph(node.op_type, own, wide, n_features, after, model.producer_name, version, said)
+    properties, version = {item.key: item.value for item in model.metadata_props}, max(versions, default=1)
+    attributes = Attributes(node)
+    return TreesInGraph(node.op_type, attributes, wide, n_features, after, model.producer_name, version, properties)
 
 
 def _check_texts(model: Any) -> None:
     """Raise a ValueError if a name is no text: protobuf gives bytes where they are no UTF-8."""
     graph = model.graph
-    named = [*graph.node, *graph.input, *graph.output, *(one for node in graph.node for one in node.attribute)]
-    texts = [model.producer_name, *(one.domain for one in model.opset_import), *(one.name for one in named)]
+    named = [*graph.node, *graph.input, *graph.output, *(entry for node in graph.node for entry in node.attribute)]
+    texts = [model.producer_name, *(entry.domain for entry in model.opset_import), *(entry.name for entry in named)]
     for node in graph.node:
         texts += [node.op_type, *node.input, *node.output]
     if odd := [text for text in texts if not isinstance(text, str)]:
@@ -143,7 +143,7 @@ def _check_texts(model: Any) -> None:
 
 def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | None]:
     """Whether the trees compare float64, and the columns of the input, which goes through these operators first."""
-    made_by = {name: one for one in graph.node for name in one.output}
+    made_by = {name: value for value in graph.node for name in value.output}
     name, casts = node.input[0], []
     for _ in graph.node:
         if name not in made_by:
@@ -154,12 +154,12 @@ def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | 
         if before.op_type == "Cast":
             casts.append(_target(before))
         name = before.input[0]
-    given = [one for one in graph.input if one.name == name]
-    if not given:
+    sources = [value for value in graph.input if value.name == name]
+    if not sources:
         raise ValueError(f"the ONNX graph's trees read {name!r:.60}, which is no input of it. Is the file whole?")
-    tensor = given[0].type.tensor_type
+    tensor = sources[0].type.tensor_type
     kind = tensor.elem_type
-    if kind not in (_FLOAT, _DOUBLE, *_INTS) or any(one not in (_FLOAT, _DOUBLE) for one in casts):
+    if kind not in (_FLOAT, _DOUBLE, *_INTS) or any(value not in (_FLOAT, _DOUBLE) for value in casts):
         raise ValueError(f"the ONNX graph's trees read numbers of types {[kind, *casts]}; expected float or double.")
     # Integers that are not cast are compared as float32.
     wide = _FLOAT not in (kind, *casts) and _DOUBLE in (kind, *casts)
@@ -173,19 +173,19 @@ def _target(cast: Any) -> int:
 
 def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
     """Return the nodes that scores go through on their way to the outputs; None stands for labels."""
-    known: dict[str, tuple[str, ...] | None] = {}
+    routes: dict[str, tuple[str, ...] | None] = {}
     if labels:
-        known[labels] = None
+        routes[labels] = None
     if scores:
-        known[scores] = ()
+        routes[scores] = ()
     for node in graph.node:
-        own = [name for name in node.input if name in known]
-        if node is trees or not own:
+        sources = [name for name in node.input if name in routes]
+        if node is trees or not sources:
             continue
-        if len(own) > 1 or len(node.output) != 1:
+        if len(sources) > 1 or len(node.output) != 1:
             raise ValueError(f"the ONNX graph joins scores by {node.op_type} after its trees, which is not imported.")
-        known[node.output[0]] = _through(node, known[own[0]], opset)
-    reached = {known[one.name] for one in graph.output if one.name in known}
+        routes[node.output[0]] = _through(node, routes[sources[0]], opset)
+    reached = {routes[output.name] for output in graph.output if output.name in routes}
     if not reached:
         raise ValueError("the ONNX graph has no output that its trees lead to. Is the file whole?")
     ways = reached - {None}
@@ -228,13 +228,13 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     modes = np.array(attributes.texts("nodes_modes"), object)
     true, false = attributes.ints("nodes_truenodeids"), attributes.ints("nodes_falsenodeids")
     n_nodes = len(node_id)
-    if n_nodes == 0 or any(len(one) != n_nodes for one in (tree_id, feature, value, modes, true, false)):
+    if n_nodes == 0 or any(len(array) != n_nodes for array in (tree_id, feature, value, modes, true, false)):
         raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
     compare = np.full(n_nodes, -1)
     for i, mode in enumerate(_MODES):
         compare[modes == mode] = _COMPARE[i]
     inner = modes != "LEAF"
-    if unknown := sorted({str(one) for one in modes[inner & (compare < 0)]}):
+    if unknown := sorted({str(array) for array in modes[inner & (compare < 0)]}):
         raise ValueError(f"the ONNX trees have nodes_modes {unknown[:3]}; from_onnx imports {', '.join(_MODES)}, LEAF.")
     tracks = _tracks(attributes, n_nodes) & inner
     missing_left = tracks | (compare == UNEQUAL)
@@ -252,14 +252,14 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     within[order] = np.arange(n_nodes) - ends[of_tree[order]]
     trees = []
     for a, b in pairwise(ends.tolist()):
-        own = order[a:b]
+        rows = order[a:b]
         # A place of -1 is no child's.
-        to_left, to_right = (np.where(side[own] < 0, -1, within[side[own]]) for side in (left, right))
-        tests = feature[own], compare[own], value[own]
-        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[own], {}, np.zeros((b - a, 1))))
+        to_left, to_right = (np.where(side[rows] < 0, -1, within[side[rows]]) for side in (left, right))
+        tests = feature[rows], compare[rows], value[rows]
+        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[rows], {}, np.zeros((b - a, 1))))
     target = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
     weight = attributes.floats(f"{weights}_weights")
-    if not len(weight) or any(len(one) != len(weight) for one in target):
+    if not len(weight) or any(len(array) != len(weight) for array in target):
         raise ValueError(f"the ONNX trees have {len(weight)} weights of leaves, but ids of other lengths.")
     if not np.isin(target[0], distinct).all():
         raise ValueError("the ONNX trees have weights for trees that there are not.")
@@ -285,10 +285,10 @@ class _Keys:
         n = len(self._distinct)
         keys = self._tree * n + np.searchsorted(self._distinct, self._node)
         wanted = np.minimum(np.searchsorted(self._distinct, node), n - 1)
-        found = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
-        if np.any(self._tree[found] != tree) or np.any(self._node[found] != node):
+        places = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
+        if np.any(self._tree[places] != tree) or np.any(self._node[places] != node):
             raise ValueError("the ONNX trees name nodes that there are not.")
-        return self._order[found]
+        return self._order[places]
 
 
 def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
@@ -305,7 +305,7 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
     feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")
     sides = [(attributes.ints(f"nodes_{s}nodeids"), attributes.ints(f"nodes_{s}leafs")) for s in ("true", "false")]
     output, weight = attributes.ints("leaf_targetids"), attributes.tensor("leaf_weights")
-    if n_nodes == 0 or any(len(one) != n_nodes for one in (feature, split, *sides[0], *sides[1])):
+    if n_nodes == 0 or any(len(entry) != n_nodes for entry in (feature, split, *sides[0], *sides[1])):
         raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
     if len(output) != len(weight) or modes.min() < 0 or modes.max() > 6:
         raise ValueError("the ONNX trees have unknown modes, or leaves without a weight or a target.")
@@ -330,8 +330,8 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
         to_left, to_right = (_padded(np.array(side), n_all, -1) for side in (left, right))
         trees.append(ComparingTree(tested, kind, at, to_left, to_right, missing, own_sets, np.zeros((n_all, 1))))
         leaves.append((np.full(len(own_leaves), len(trees) - 1), len(inner) + np.arange(len(own_leaves)), own_leaves))
-    of_tree, node = (np.concatenate([one[i] for one in leaves]) for i in (0, 1))
-    which = np.concatenate([np.array(one[2]) for one in leaves])
+    of_tree, node = (np.concatenate([entry[i] for entry in leaves]) for i in (0, 1))
+    which = np.concatenate([np.array(entry[2]) for entry in leaves])
     return OnnxTrees(trees, bool(tracks.any()), of_tree, node, output[which], weight[which])
 
 
@@ -368,25 +368,25 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
         groups = groups[:-1]
     if len(groups) != len(nodes):
         raise ValueError(f"the ONNX trees have {len(groups)} sets for {len(nodes)} nodes that test them.")
-    found = {}
+    sets = {}
     for node, group in zip(nodes, groups, strict=True):
-        own = np.unique(group[~np.isnan(group)])
-        if np.any(np.isinf(own)):
+        members = np.unique(group[~np.isnan(group)])
+        if np.any(np.isinf(members)):
             raise ValueError("the ONNX trees test whether a number is infinite, which is not imported.")
-        found[node] = (own, next_above(own))
-    return found
+        sets[node] = (members, next_above(members))
+    return sets
 
 
-def with_sets(trees: Sequence[ComparingTree], n_features: int, said: str) -> list[ComparingTree]:
+def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
     """Return trees of our own files that test sets where they test the columns of their sides."""
-    sets = _read_sets(said, n_features)
+    sets = _read_sets(document, n_features)
     return [_tests_sets(tree, n_features, sets) for tree in trees]
 
 
-def _read_sets(said: str, n_features: int) -> list[PlainSet]:
+def _read_sets(document: str, n_features: int) -> list[PlainSet]:
     try:
         sets = []
-        for feature, first_left, missing_left, *upper in json.loads(said):
+        for feature, first_left, missing_left, *upper in json.loads(document):
             ends = np.array(upper, np.float64).reshape(-1)
             whole = type(feature) is int and type(first_left) is type(missing_left) is bool
             if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
@@ -403,13 +403,13 @@ def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> C
     if np.any(number >= len(sets)) or np.any(tree.value[places] != 0.5) or np.any(tree.compare[places] != AT_MOST):
         raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
     feature, compare, missing_left = (np.array(part) for part in (tree.feature, tree.compare, tree.missing_left))
-    found = dict(tree.sets)
+    tested_sets = dict(tree.sets)
     for place, k in zip(places.tolist(), number.tolist(), strict=True):
-        one = sets[k]
-        feature[place], missing_left[place] = one.feature, one.missing_left
+        plain_set = sets[k]
+        feature[place], missing_left[place] = plain_set.feature, plain_set.missing_left
         # The set is of the intervals that do not reach infinity.
-        last_left = bool(one.goes_left[-1])
+        last_left = bool(plain_set.goes_left[-1])
         compare[place] = NOT_IN_SET if last_left else IN_SET
-        first, chosen = np.append(-np.inf, one.behind)[:-1], one.goes_left[:-1] != last_left
-        found[place] = first[chosen], one.behind[chosen]
-    return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=found)
+        first, chosen = np.append(-np.inf, plain_set.behind)[:-1], plain_set.goes_left[:-1] != last_left
+        tested_sets[place] = first[chosen], plain_set.behind[chosen]
+    return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=tested_sets)

@@ -144,22 +144,22 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 def _of_sums(graph: Graph, model: OfSums) -> Any:
     """Return a model of several bound forests, whose sums it reads in double precision."""
     forest, names = model.parts[0].forest, []
-    given = _instances(graph, forest.trees)
-    summed = [_summed(graph, given, one.forest, one.combiner, by_tree=True) for one in model.parts]
+    instances = _instances(graph, forest.trees)
+    summed = [_summed(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
 
     def answer(*stats: PyTree) -> list[Any]:
-        found = model.of_sums(*stats)
-        names[:] = found
-        return list(found.values())
+        columns = model.of_sums(*stats)
+        names[:] = columns
+        return list(columns.values())
 
     with jax.enable_x64(True):
         program: ClosedJaxpr = jax.make_jaxpr(answer)(*(stat for stat, _ in summed))
-        found = translate(graph, program, [value for _, values in summed for value in values])
-    return _model(graph, forest.trees.columns, dict(zip(names, found, strict=True)), None, type(model).__name__)
+        outputs = translate(graph, program, [value for _, values in summed for value in values])
+    return _model(graph, forest.trees.columns, dict(zip(names, outputs, strict=True)), None, type(model).__name__)
 
 
 def _summed(
-    graph: Graph, given: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
+    graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
     """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf.
 
@@ -192,7 +192,7 @@ def _summed(
             at = int(target[-1].max()) + 1
             values.append(piece)
     values, target, at = np.concatenate(values, axis=2), np.concatenate(target, axis=1), 0
-    sums = add_trees(graph, given, forest.trees, values, target)
+    sums = add_trees(graph, instances, forest.trees, values, target)
     for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
         dtype = np.dtype(part.dtype if jnp.issubdtype(part.dtype, jnp.floating) else jnp.result_type(float))
         if part.ndim == 1:
@@ -203,12 +203,12 @@ def _summed(
             places = np.arange(at, at := at + math.prod(shape))
             names.append(graph.node("Gather", sums, graph.constant(places), axis=1))
         made.append(_of_pieces(graph, names, kind, shape, dtype))
-    stat = structure.unflatten([jax.tree.map(_shape, one, is_leaf=_is_value) for one in made])
-    return stat, [value for one in made for value in jax.tree.leaves(one, is_leaf=_is_value)]
+    stat = structure.unflatten([jax.tree.map(_shape, merged, is_leaf=_is_value) for merged in made])
+    return stat, [value for merged in made for value in jax.tree.leaves(merged, is_leaf=_is_value)]
 
 
-def _is_value(one: Any) -> bool:
-    return isinstance(one, Rows | np.ndarray)
+def _is_value(value: Any) -> bool:
+    return isinstance(value, Rows | np.ndarray)
 
 
 def _shape(value: Any) -> jax.ShapeDtypeStruct:
@@ -243,8 +243,8 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The outputs of an answer for one instance; "label" is the place of a class."""
     if isinstance(answer, dict):
-        for name, one in answer.items():
-            yield from _named(one, f"{prefix}{name}.")
+        for name, part in answer.items():
+            yield from _named(part, f"{prefix}{name}.")
     elif isinstance(answer, Answer):
         yield f"{prefix}label", answer.predicted
         if answer.probability is not None:
@@ -256,8 +256,8 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{prefix}set", answer.membership
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer.interval, strict=True)
     elif isinstance(answer, Preference):
-        for name, own in (("set", answer.remaining), ("mass", answer.mass), ("total", answer.total)):
-            yield f"{prefix}{name}", own
+        for name, value in (("set", answer.remaining), ("mass", answer.mass), ("total", answer.total)):
+            yield f"{prefix}{name}", value
     elif isinstance(answer, Interval) and jnp.ndim(answer.lower) == 1:
         yield f"{prefix}set", interval_dominance(answer)
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer, strict=True)
@@ -304,27 +304,27 @@ def _model(
             )
         column = spread(graph, value, INPUT)
         if name.split(".")[-1] == "label":
-            known = _labels(labels or ())
-            graph.node("Gather", graph.constant(known), graph.node("Squeeze", column, graph.constant([1])), output=name)
-            outputs[name] = ("str" if known.dtype.kind == "U" else known.dtype.name, ())
+            names = _labels(labels or ())
+            graph.node("Gather", graph.constant(names), graph.node("Squeeze", column, graph.constant([1])), output=name)
+            outputs[name] = ("str" if names.dtype.kind == "U" else names.dtype.name, ())
             continue
         shape = (-1,) if value.shape == () else (0, *value.shape)
         graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
-    known = about(columns, labels)
-    properties = {name: json.dumps(own, default=lambda one: one.item()) for name, own in known.items()}
+    description = about(columns, labels)
+    properties = {name: json.dumps(value, default=lambda number: number.item()) for name, value in description.items()}
     properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
     dtype = "float32" if columns.cuts is None else "float64"
     return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
 
 
 def _labels(labels: tuple[Any, ...]) -> np.ndarray:
-    known = np.array(labels)
-    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": known.dtype}
-    of_one_kind = len({isinstance(one, str) for one in labels}) == 1
-    if known.dtype.kind not in kinds or not of_one_kind or known.shape != (len(labels),):
+    array = np.array(labels)
+    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": array.dtype}
+    of_one_kind = len({isinstance(label, str) for label in labels}) == 1
+    if array.dtype.kind not in kinds or not of_one_kind or array.shape != (len(labels),):
         raise ValueError(
             f"class_labels are {labels[:5]}; ONNX has labels that are all integers, all texts, all bools or all "
             "floats. Grow the forest on such labels."
         )
-    return known.astype(kinds[known.dtype.kind])
+    return array.astype(kinds[array.dtype.kind])

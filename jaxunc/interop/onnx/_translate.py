@@ -60,49 +60,49 @@ _LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
-    return _run(graph, program.jaxpr, [np.asarray(one) for one in program.consts], values)
+    return _run(graph, program.jaxpr, [np.asarray(constant) for constant in program.consts], values)
 
 
 def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-    known: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
-    known.update(zip(program.invars, values, strict=True))
+    values_of: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
+    values_of.update(zip(program.invars, values, strict=True))
 
     def read(variable: Any) -> Value:
-        return np.asarray(variable.val) if isinstance(variable, Literal) else known[variable]
+        return np.asarray(variable.val) if isinstance(variable, Literal) else values_of[variable]
 
     for equation in program.eqns:
         operands = [read(variable) for variable in equation.invars]
-        known.update(zip(equation.outvars, _apply(graph, equation, operands), strict=True))
+        values_of.update(zip(equation.outvars, _apply(graph, equation, operands), strict=True))
     return [read(variable) for variable in program.outvars]
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
-    name, outputs = equation.primitive.name, [one.aval for one in equation.outvars]
+    name, outputs = equation.primitive.name, [operand.aval for operand in equation.outvars]
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    if lost := next((one for one in operands if isinstance(one, Unknown)), None):
+    if lost := next((operand for operand in operands if isinstance(operand, Unknown)), None):
         return [lost] * len(outputs)
     if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in _LOOPS:
         return translate(graph, inner, operands)
-    if all(isinstance(one, np.ndarray) for one in operands):
+    if all(isinstance(operand, np.ndarray) for operand in operands):
         return _evaluate(equation, operands)
     if name in _SAME:
         return list(operands)
-    found = None
+    results = None
     if name in _MOVING:
-        found = _move(graph, equation, operands)
+        results = _move(graph, equation, operands)
     elif name in _REDUCING and (name != "reduce" or is_sum_in_order(equation.params)):
-        found = _reduce(graph, equation, operands[0], outputs[0])
+        results = _reduce(graph, equation, operands[0], outputs[0])
     elif name in ("sort", "cumsum"):
-        found = _along(graph, equation, operands)
-    elif name in _ENTRYWISE and all(str(one.dtype) in TYPES for one in (*operands, outputs[0])):
-        found = _elementwise(graph, equation, operands, outputs[0])
-    return [Unknown(name)] * len(outputs) if found is None else found
+        results = _along(graph, equation, operands)
+    elif name in _ENTRYWISE and all(str(operand.dtype) in TYPES for operand in (*operands, outputs[0])):
+        results = _elementwise(graph, equation, operands, outputs[0])
+    return [Unknown(name)] * len(outputs) if results is None else results
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
     """Return the operator's own result for known values."""
     made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
-    return [np.asarray(one) for one in (made if equation.primitive.multiple_results else [made])]
+    return [np.asarray(result) for result in (made if equation.primitive.multiple_results else [made])]
 
 
 def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
@@ -114,12 +114,12 @@ def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
     return _pick(graph, value.name, np.broadcast_to(np.arange(value.size).reshape(value.shape), shape).ravel())
 
 
-def spread(graph: Graph, value: Value, given: str) -> str:
+def spread(graph: Graph, value: Value, instances: str) -> str:
     """Return the name of a value's columns, with a row for each instance of what is given."""
     if isinstance(value, Rows):
         return value.name
     row = _columns(graph, value, value.shape)  # pyright: ignore
-    shape = graph.node("Concat", graph.rows(given), graph.constant(np.ones(1, np.int64)), axis=0)
+    shape = graph.node("Concat", graph.rows(instances), graph.constant(np.ones(1, np.int64)), axis=0)
     return graph.node("Expand", row, shape)
 
 
@@ -133,20 +133,20 @@ def _pick(graph: Graph, name: str, places: np.ndarray, among: int = -1) -> str:
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Whatever moves entries moves their numbers, too."""
     which = _MOVING[equation.primitive.name] or range(len(operands))
-    if any(isinstance(one, Rows) for i, one in enumerate(operands) if i not in which):
+    if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in which):
         return _look_up(graph, equation, operands)
     moved, numbers, number = [operands[i] for i in which], list(operands), 0
     for i in which:
         numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
         number += operands[i].size
     places = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
-    if any(own.size and own.min() < 0 for own in places):  # what lies outside of the operand
+    if any(picked.size and picked.min() < 0 for picked in places):  # what lies outside of the operand
         return None
-    first = next(one for one in moved if isinstance(one, Rows))
+    first = next(operand for operand in moved if isinstance(operand, Rows))
     name = first.name
     if len(moved) > 1:
-        name = graph.node("Concat", *(spread(graph, one, first.name) for one in moved), axis=1)
-    return [Rows(_pick(graph, name, own.ravel(), number), own.shape, first.dtype) for own in places]
+        name = graph.node("Concat", *(spread(graph, operand, first.name) for operand in moved), axis=1)
+    return [Rows(_pick(graph, name, picked.ravel(), number), picked.shape, first.dtype) for picked in places]
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
@@ -162,10 +162,10 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
     else:
         return None
     at = graph.cast(at, np.int64)
-    known = not isinstance(operand, Rows)  # the same for all instances
-    found = graph.node("Gather", graph.constant(operand), at) if known else None
-    found = found or graph.node("GatherElements", operand.name, at, axis=1)
-    return [Rows(found, tuple(output.shape), operand.dtype)]
+    is_constant = not isinstance(operand, Rows)  # the same for all instances
+    name = graph.node("Gather", graph.constant(operand), at) if is_constant else None
+    name = name or graph.node("GatherElements", operand.name, at, axis=1)
+    return [Rows(name, tuple(output.shape), operand.dtype)]
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
@@ -176,13 +176,13 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
     source = _pick(graph, source, _last(operand, axes))
     if name == "reduce":  # one after the other, as no ReduceSum promises
         sums = graph.node("CumSum", source, graph.constant(np.array(2)))
-        found = graph.node("Gather", sums, graph.constant(np.int64(_last(operand, axes).shape[1] - 1)), axis=2)
+        result = graph.node("Gather", sums, graph.constant(np.int64(_last(operand, axes).shape[1] - 1)), axis=2)
     elif name in ("argmax", "argmin"):
-        found = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
+        result = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
     else:
-        found = graph.node(_REDUCING[name], source, graph.constant(np.array([2])), keepdims=0)
-    found = graph.cast(found, bool) if operand.dtype == bool else found
-    return [Rows(found, tuple(output.shape), np.dtype(output.dtype))]
+        result = graph.node(_REDUCING[name], source, graph.constant(np.array([2])), keepdims=0)
+    result = graph.cast(result, bool) if operand.dtype == bool else result
+    return [Rows(result, tuple(output.shape), np.dtype(output.dtype))]
 
 
 def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
@@ -194,10 +194,10 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
     source = _pick(graph, operand.name, places)
     if equation.primitive.name == "sort":
         size = graph.constant(np.array([places.shape[1]]))
-        found = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
+        mixed = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
     else:
-        found = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
-    flat = graph.node("Reshape", found, graph.constant(np.array([-1, places.size])))
+        mixed = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
+    flat = graph.node("Reshape", mixed, graph.constant(np.array([-1, places.size])))
     return [operand._replace(name=_pick(graph, flat, np.argsort(places, axis=None)))]
 
 
@@ -209,9 +209,9 @@ def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
     name, dtype = equation.primitive.name, np.dtype(output.dtype)
-    if name in _ALIKE and any((one.dtype == bool) != (name in _LOGICAL) for one in operands) and name != "eq":
+    if name in _ALIKE and any((operand.dtype == bool) != (name in _LOGICAL) for operand in operands) and name != "eq":
         return None  # bits of integers, an order of bools
-    names = [_columns(graph, one, tuple(output.shape)) for one in operands]
+    names = [_columns(graph, operand, tuple(output.shape)) for operand in operands]
     if name in _ALIKE:
         made = graph.node(_ALIKE[name], *names)
     elif name == "ne":
@@ -234,29 +234,29 @@ def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str)
 
 def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
     """log(1 + x) x / ((1 + x) - 1), in which both roundings of 1 + x cancel (Kahan)."""
-    one = graph.constant(np.ones((1, 1), dtype))
-    u = graph.node("Add", one, x)
+    unit = graph.constant(np.ones((1, 1), dtype))
+    u = graph.node("Add", unit, x)
     log = graph.node("Log", u)
-    scaled = graph.node("Mul", log, graph.node("Div", x, graph.node("Sub", u, one)))
+    scaled = graph.node("Mul", log, graph.node("Div", x, graph.node("Sub", u, unit)))
     large = graph.node("Where", graph.node("Equal", u, x), log, scaled)
-    return graph.node("Where", graph.node("Equal", u, one), x, large)
+    return graph.node("Where", graph.node("Equal", u, unit), x, large)
 
 
 def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
     """(exp(x) - 1) x / log(exp(x)), likewise."""
-    one = graph.constant(np.ones((1, 1), dtype))
+    unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Exp", x)
-    less = graph.node("Sub", u, one)
+    less = graph.node("Sub", u, unit)
     scaled = graph.node("Mul", less, graph.node("Div", x, graph.node("Log", u)))
     # Where the exponential is far from 1 the difference is exact enough, and may be infinite.
-    far = graph.node("Greater", graph.node("Abs", x), one)
-    return graph.node("Where", graph.node("Equal", u, one), x, graph.node("Where", far, less, scaled))
+    far = graph.node("Greater", graph.node("Abs", x), unit)
+    return graph.node("Where", graph.node("Equal", u, unit), x, graph.node("Where", far, less, scaled))
 
 
 def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
     """1 / (1 + exp(-x)): the operator Sigmoid of ONNX Runtime is the same 1.5e-8 for all numbers below -18."""
-    one = graph.constant(np.ones((1, 1), dtype))
-    return graph.node("Div", one, graph.node("Add", one, graph.node("Exp", graph.node("Neg", x))))
+    unit = graph.constant(np.ones((1, 1), dtype))
+    return graph.node("Div", unit, graph.node("Add", unit, graph.node("Exp", graph.node("Neg", x))))
 
 
 def _is_finite(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
