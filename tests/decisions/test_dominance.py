@@ -110,5 +110,5 @@ test_refusals = refusals(
     ("NaN", dominated([np.nan, 0], [1, 1]), r"interval\[0\] is|interval\[1\] is"),
     ("shapes", dominated(np.zeros((2, 3)), np.ones((2, 2))), "interval.lower has shape"),
     ("one class", dominated(np.zeros((2, 1)), np.ones((2, 1))), "last axis"),
-    ("s", lambda: maximality(jnp.ones(2), 0), "s=0 must be"),
+    ("s", lambda: maximality(jnp.ones(2), 0), "s=0 must be a positive"),
 )

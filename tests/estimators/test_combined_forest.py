@@ -394,7 +394,7 @@ test_refusals = refusals(
     ("options alone", fit(BAGS, None, {"m": 1}), "need a combiner"),
     ("learned without data", fit_fitted("learned", BAGS), "learns from data"),
     ("confidence", poll(confidence=0.5), r"must lie in \(0\.5, 1\)"),
-    ("polled unfitted", lambda: CombinedForestClassifier().predict_polled(X), "not fitted", NotFittedError),
+    ("polled unfitted", lambda: CombinedForestClassifier().predict_polled(X), "not fitted yet", NotFittedError),
     ("no training", poll(prior="fitted"), "none were given: pass training"),
     ("training alone", poll(X, prior="fitted"), "training is a ndarray"),
     ("training unasked", poll((X, y)), "leave training out"),

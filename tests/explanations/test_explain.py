@@ -11,6 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.explanations._statistic import leaf_statistic
+from jaxunc.forest import interval_nodes
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
@@ -26,21 +27,30 @@ def keys_of(x) -> np.ndarray:
     return np.where(bits < 0, -(2**31) - bits, bits)
 
 
-def by_cover(trees, cover, table, x, of_trees=None):
-    """The value of a set of columns that are known; of the others the shares of rows."""
+def by_cover(trees, cover, table, x, of_trees=None, whole=False):
+    """The value of a set of columns that are known; of the others the shares of rows, by nodes or by whole tests."""
     (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
+    tests, within = interval_nodes(trees) if whole else ((), np.zeros(child.shape, bool))
+    ends = {(test.tree, test.node): test.child for test in tests}
 
     def rows(t, node):
-        left = child[t, node]
-        return cover[t, node] if left == node else rows(t, left) + rows(t, left + 1)
+        left = ends.get((t, node), child[t, node])
+        return cover[t, node] if child[t, node] == node else rows(t, left) + rows(t, left + 1)
+
+    def step(t, node):
+        column = feature[t, node]
+        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
+        return child[t, node] + int(goes)
 
     def expected(t, node, known):
-        left, column = child[t, node], feature[t, node]
-        if left == node:
+        if child[t, node] == node:
             return table[t, node]
-        if column in known:
-            goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
-            return expected(t, left + int(goes), known)
+        if feature[t, node] in known:
+            node = step(t, node)
+            while within[t, node]:
+                node = step(t, node)
+            return expected(t, node, known)
+        left = ends.get((t, node), child[t, node])
         a, b = rows(t, left), rows(t, left + 1)
         share = a / (a + b) if a + b else 0.5
         return share * expected(t, left, known) + (1 - share) * expected(t, left + 1, known)

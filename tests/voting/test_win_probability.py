@@ -165,7 +165,7 @@ def test_certain_votes_and_shapes():
 TWO, HALF = np.array([1, 2]), np.array([0.5, 0.5])
 test_refusals = refusals(
     ("one class", lambda: win_probability(np.array([1.0])), "two or more"),
-    ("negative", lambda: win_probability(np.array([1.0, -1.0])), "negative"),
+    ("negative", lambda: win_probability(np.array([1.0, -1.0])), "vote_counts holds negative"),
     ("method", lambda: win_probability(TWO, method="sum"), "unknown"),
     ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
