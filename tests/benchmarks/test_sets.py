@@ -318,11 +318,7 @@ def test_steps_start_from_the_chosen_cautious_forests():
 
 @pytest.mark.parametrize(
     ("run", "names", "further"),
-    [
-        (study.run_likelihood, NAMES, ()),
-        (study.run_vote, VOTE_NAMES, ("learning",)),
-        (study.run_steps, STEP_NAMES, ()),
-    ],
+    [(study.run_likelihood, NAMES, ()), (study.run_vote, VOTE_NAMES, ("learning",)), (study.run_steps, STEP_NAMES, ())],
 )
 def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
     found = run(study.Cell("made", 0), rows)

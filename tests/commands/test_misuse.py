@@ -114,10 +114,7 @@ NAMES = [
     ("PREDICT --outputs decision --reject -1", "--reject -1.0 must be a finite number >= 0"),
     ("PREDICT --outputs decision --costs costs.csv", "costs.csv is no file and names no costs; expected 'yes:no=5"),
     ("PREDICT --outputs decision --costs empty.csv", "empty.csv holds no costs: expected a line"),
-    (
-        "PREDICT --outputs decision --costs sso:no=5",
-        "the class 'sso', which is none. Did you mean 'so'",
-    ),
+    ("PREDICT --outputs decision --costs sso:no=5", "the class 'sso', which is none. Did you mean 'so'"),
     ("PREDICT --outputs decision --costs so:no=five", "so:no='five'; costs must be finite numbers"),
     ("PREDICT --outputs klass", "--outputs klass is unknown. Did you mean 'class'"),
     ("predict votes good.csv --output p --outputs probability", "'probability'.* not what BoundVote answers"),
@@ -266,10 +263,7 @@ IGNORED = [
     ("PREDICT --confidence .9", "--confidence would change nothing: add --outputs trees_polled"),
     ("predict votes good.csv --output p --outputs trees_polled --confidence .9", "the vote has its own"),
     ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
-    (
-        "COMPARE --combiners learned --counts oob",
-        "learned learn from in-bag counts.*leave out --counts oob",
-    ),
+    ("COMPARE --combiners learned --counts oob", "learned learn from in-bag counts.*leave out --counts oob"),
     ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts held_out"),
 ]
 

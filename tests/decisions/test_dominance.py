@@ -99,11 +99,7 @@ def dominated(lower, upper):
 
 test_refusals = refusals(
     ("mass", lambda: nondominated(preference(np.ones((4, 2)), np.ones(4))), "preference.mass has shape"),
-    (
-        "mass of one class",
-        lambda: nondominated(preference(np.ones((4, 1, 1)), np.ones(4))),
-        "preference.mass has shape",
-    ),
+    ("mass of one", lambda: nondominated(preference(np.ones((4, 1, 1)), np.ones(4))), "preference.mass has shape"),
     ("crossed", dominated([0.6, 0.1], [0.5, 0.2]), r"interval\[0\] is|interval\[1\] is"),
     ("negative", dominated([-0.1, 0], [0.5, 1]), r"interval\[0\] is|interval\[1\] is"),
     ("above 1", dominated([0.1, 0], [0.5, 1.5]), r"interval\[0\] is|interval\[1\] is"),

@@ -398,11 +398,7 @@ test_refusals = refusals(
     ("no training", poll(prior="fitted"), "none were given: pass training"),
     ("training alone", poll(X, prior="fitted"), "training is a ndarray"),
     ("training unasked", poll((X, y)), "leave training out"),
-    (
-        "other training",
-        poll((X[::-1], y[::-1]), prior="fitted"),
-        "not the rows that this RandomForestClassifier was gr",
-    ),
+    ("other data", poll((X[::-1], y[::-1]), prior="fitted"), "not the rows that this RandomForestClassifier was gr"),
     (
         "votes of other counts",
         lambda: fit(combiner=ju.Vote(), counts="oob")().predict_polled(X, prior="fitted", training=(X, y)),

@@ -134,11 +134,7 @@ SUMS = {
     "pooling": (ju.Pooling(), 3, "pooled counts"),
     "learned pool": (ju.LearnedPool([0.2, 0.3, 0.5], size_power=0.6, strength=1.5), 3, "pooled shares"),
     "learned powers": (ju.LearnedPool([0.4, 0.6], size_power=-0.3, mean_power=0.5), 2, "pooled shares"),
-    "weighted pool": (
-        ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]),
-        2,
-        "pooled shares",
-    ),
+    "weighted pool": (ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]), 2, "pooled shares"),
 }
 
 
@@ -365,12 +361,7 @@ test_refusals = refusals(
     ("no forest", lambda: ju.explain(ju.bind(small(2), ju.Mean()), ju.Mean(), X), "Pass its forest", TypeError),
     ("other trees", lambda: with_rows(small(2, 4)), "background is a forest of other trees"),
     ("no cover", lambda: ju.explain(boosted(), None, X), "how many rows reached its leaves"),
-    (
-        "a combiner of values",
-        lambda: ju.explain(boosted(), ju.Mean(), X, background=small(2)),
-        "hold values, no counts",
-        TypeError,
-    ),
+    ("values", lambda: ju.explain(boosted(), ju.Mean(), X, background=small(2)), "hold values, no counts", TypeError),
     ("a model", lambda: with_rows(RandomForestClassifier()), f"is a RandomForestClassifier{A_TABLE}", TypeError),
     ("trees", lambda: with_rows(small(2).trees), f"background is a Trees{A_TABLE}", TypeError),
     ("no rows", lambda: with_rows(X[:0]), "background has no rows"),

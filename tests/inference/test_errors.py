@@ -100,12 +100,7 @@ MASKS = {
 LEAVES = {"leaf_index": ju.leaf_index, "leaf_counts": ju.leaf_counts}
 ONES = np.ones((12, 128), np.float32)
 test_refusals = refusals(
-    (
-        "sparse complex",
-        lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))),
-        "X has dtype complex",
-        TypeError,
-    ),
+    ("sparse", lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))), "X has dtype complex", TypeError),
     ("text", lambda bound: bound(X.astype(str)), "X has dtype <U.*; pass numbers", TypeError),
     ("object", lambda bound: bound(X.astype(object)), "X has dtype object; pass numbers", TypeError),
     ("complex", lambda bound: bound(X.astype(complex)), "X has dtype complex128; pass numbers", TypeError),

@@ -41,12 +41,7 @@ test_refusals = refusals(
         lambda: jax.eval_shape(lambda forest: ju.shard(ju.bind(forest, ju.Mean()), MESH).bound(X), toy_forest(2)),
         "traced, so its trees cannot be placed",
     ),
-    (
-        "traced rows",
-        _asked(lambda f: jax.eval_shape(f, X)),
-        "X or tree_mask is traced.*use the bound forest",
-        TypeError,
-    ),
+    ("traced X", _asked(lambda f: jax.eval_shape(f, X)), "X or tree_mask is traced.*use the bound forest", TypeError),
     ("five columns", _asked(lambda sharded: sharded(X[:, :5])), "X has 5 features"),
     ("three trees", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 3), bool))), "tree_mask has shape"),
     ("no booleans", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 12)))), "tree_mask has dtype", TypeError),

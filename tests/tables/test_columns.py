@@ -113,11 +113,7 @@ test_refusals = refusals(
     ("missing words", partial(Columns, 1, missing_words=(1,)), r"missing_words holds \[1\]; pass strings"),
     ("levels", partial(Columns, 2, nominal=(True, False), levels=(A, B)), r"levels\[1\] is given, but column 1 is not"),
     ("levels of numbers", partial(Columns, 1, levels=(A,)), "is not nominal"),
-    (
-        "levels of two kinds",
-        partial(Columns, **WORD_COLUMN, levels=(Levels(("a", 1), False),)),
-        "texts alone or numbers alone",
-    ),
+    ("two kinds", partial(Columns, **WORD_COLUMN, levels=(Levels(("a", 1), False),)), "texts alone or numbers alone"),
     ("None, a level", partial(Columns, **WORD_COLUMN, levels=(Levels((None,), False),)), "through has_missing"),
     ("NaN, a level", partial(Columns, **WORD_COLUMN, levels=(Levels((0.0, np.nan), False),)), "through has_missing"),
     ("level twice", partial(Columns, **WORD_COLUMN, levels=(Levels(("a", "a"), False),)), "a value twice"),
