@@ -22,17 +22,10 @@ def test_preferences_by_hand():
     """Masses (for 0, for 1) out of 4, and what is decided: half is enough for class 1 alone. An excess that was decided
     exactly is followed, not the rounded masses."""
     cases = {
-        (0, 0): (True, True),
-        (1, 1): (True, True),
-        (2, 0): (True, True),
-        (3, 0): (True, False),
-        (3, 1): (True, False),
-        (0, 2): (False, True),
-        (2, 2): (False, True),
-        (1, 3): (False, True),
-        (0, 4): (False, True),
-        (4, 0): (True, False),
-    }
+        (0, 0): (True, True), (1, 1): (True, True), (2, 0): (True, True), (3, 0): (True, False),
+        (3, 1): (True, False), (0, 2): (False, True), (2, 2): (False, True), (1, 3): (False, True),
+        (0, 4): (False, True), (4, 0): (True, False),
+    }  # fmt: skip
     mass = [[[0, zero], [one, 0]] for zero, one in cases]
     np.testing.assert_array_equal(nondominated(preference(mass, [4] * len(mass))), list(cases.values()))
     np.testing.assert_array_equal(nondominated(preference(mass[0], 0)), [True, True])

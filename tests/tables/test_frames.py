@@ -329,20 +329,12 @@ def test_frames_whose_rows_are_yet_to_come():
 @pytest.mark.parametrize(
     "carry",
     [
-        list,
-        lambda y: pd.Series(y, index=range(5, 5 + len(y))),
-        lambda y: pd.Series(y).astype("Int64"),
-        lambda y: pd.Series(y).astype("category"),
-        pl.Series,
-        lambda y: pl.Series(y).cast(pl.Int8),
-        pa.array,
-        lambda y: pa.array(y).dictionary_encode(),
-        lambda y: pa.chunked_array([y[:3], y[3:]]),
-        lambda y: np.ma.masked_array(y, np.zeros(len(y), bool)),
-        lambda y: y.astype(">i8"),
-        jax.numpy.asarray,
+        list, lambda y: pd.Series(y, index=range(5, 5 + len(y))), lambda y: pd.Series(y).astype("Int64"),
+        lambda y: pd.Series(y).astype("category"), pl.Series, lambda y: pl.Series(y).cast(pl.Int8), pa.array,
+        lambda y: pa.array(y).dictionary_encode(), lambda y: pa.chunked_array([y[:3], y[3:]]),
+        lambda y: np.ma.masked_array(y, np.zeros(len(y), bool)), lambda y: y.astype(">i8"), jax.numpy.asarray,
     ],
-)
+)  # fmt: skip
 def test_carriers_of_labels(carry):
     _, plain, y = _setting(False)
     forest = _fitted(False)[1]
