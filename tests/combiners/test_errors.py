@@ -93,13 +93,21 @@ test_refusals = refusals(
     ),
     *((f"eps {eps}", _made(ju.DempsterRule, eps=eps), f"eps={eps} must lie in") for eps in (-1e-5, 1.0, 2, np.nan)),
     *(
-        (f"weight {w}", _made(ju.Weighted, ju.Mean(), np.array([1.0, w, 1.0])), "weights=.* must be")
+        (
+            f"weight {w}",
+            _made(ju.Weighted, ju.Mean(), np.array([1.0, w, 1.0])),
+            "weights=.* must be finite numbers >= 0",
+        )
         for w in (-1.0, np.nan, np.inf)
     ),
     ("one weight", _made(ju.Weighted, ju.Mean(), np.asarray(1.0)), "weights has shape"),
     ("weights of two axes", _made(ju.Weighted, ju.Mean(), np.ones((3, 2))), "weights has shape"),
     ("four weights", _asked(FOUR_TREES), r"weights.*\(4,\).*3 trees"),
-    ("four weights bound", lambda: ju.bind(toy_forest(2), FOUR_TREES), r"weights.*\(4,\).*12 trees"),
+    (
+        "four weights bound",
+        lambda: ju.bind(toy_forest(2), FOUR_TREES),
+        r"weights has shape \(4,\), but there are 12 trees",
+    ),
     ("four weights within", _asked(TOGETHER(a=TOGETHER(b=FOUR_TREES))), "weights"),
     ("weights of a minimum", _made(ju.Weighted, Least(), np.ones(3)), "Least merges by"),
     ("none together", lambda: TOGETHER(), "at least one combiner"),

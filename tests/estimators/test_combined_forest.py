@@ -374,7 +374,7 @@ test_refusals = refusals(
     ("no bags", fit(ExtraTreesClassifier(3), counts="oob"), "bootstrap=False"),
     ("a tree", fit(DecisionTreeClassifier(), counts="oob"), "DecisionTreeClassifier has none"),
     ("scorer", fit(combiner="mean", options={"scorer": "m_estimate"}), "needs scorer_options with 'm', 'prior'"),
-    ("held_out_size", fit(counts="held_out", held_out_size=1.5), "held_out_size=1.5"),
+    ("held_out_size", fit(counts="held_out", held_out_size=1.5), "held_out_size=1.5 must lie"),
     ("eps", fit(combiner="dempster", options={"eps": 2}), "eps=2"),
     ("reliability", fit(combiner="dempster", options={"reliability": 1.5}), "reliability"),
     ("three classes", fit(combiner="dempster", y=RARE), "OneVsRest"),

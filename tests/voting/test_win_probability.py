@@ -171,7 +171,7 @@ test_refusals = refusals(
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
     ("no tree", lambda: majority_probability(np.array(0.5), 0), "at least"),
     ("beyond 1", lambda: majority_probability(np.array(1.5), 3), "p=1.5 must lie in"),
-    ("sum", lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), "add to 1"),
+    ("sum", lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), "p must hold probabilities .*add to 1"),
     ("negative share", lambda: ensemble_vote_probability(np.array([1.5, -0.5]), 3), "add to 1"),
     ("share of one", lambda: ensemble_vote_probability(np.array([1.0]), 3), "two or more"),
     ("no tree votes", lambda: ensemble_vote_probability(HALF, 0), "at least 1"),
