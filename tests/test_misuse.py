@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
+from tests._refusal import refuses
 from tests.conftest import TYPED
 
 pytestmark = [
@@ -274,11 +275,7 @@ def test_misuse_is_refused_by_name(call, match, given, tmp_path, monkeypatch):
 
 
 def test_what_is_no_file_says_what_to_pass(given, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none does not exist; pass a file of jaxunc\.save"):
-        ju.load(tmp_path / "none")
-    with pytest.raises(IsADirectoryError, match=r"is a folder; pass a file of jaxunc\.save"):
-        ju.load(tmp_path)
-    with pytest.raises(IsADirectoryError, match="is a folder; add the name of a file"):
-        ju.save(tmp_path, given.forest)
-    with pytest.raises(FileNotFoundError, match="is no folder"):
-        ju.save(tmp_path / "none" / "m", given.forest)
+    refuses(FileNotFoundError, r"none does not exist; pass a file of jaxunc\.save", ju.load, tmp_path / "none")
+    refuses(IsADirectoryError, r"is a folder; pass a file of jaxunc\.save", ju.load, tmp_path)
+    refuses(IsADirectoryError, "is a folder; add the name of a file", ju.save, tmp_path, given.forest)
+    refuses(FileNotFoundError, "is no folder", ju.save, tmp_path / "none" / "m", given.forest)

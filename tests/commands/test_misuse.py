@@ -22,6 +22,7 @@ from jaxunc.__main__ import main
 from jaxunc.commands import COMMANDS, _training
 from jaxunc.estimators import UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, table
+from tests._refusal import refuses
 from tests.conftest import TYPED
 
 pytestmark = [
@@ -497,8 +498,7 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
     for short, long in SHORT.items():
         line = re.sub(rf"^{short}\b", long, line)
     before = {path.name for path in folder.iterdir()}
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(shlex.split(line))
+    refuses(SystemExit, r"^2$", main, shlex.split(line))
     printed = capsys.readouterr()
     assert printed.err.startswith("jaxunc: error: ")
     assert printed.err.count("\n") == 1
@@ -510,16 +510,14 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_shown(command, capsys):
     """A sign of percent in a help is doubled: from Python 3.14 on, no command would run without it."""
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main([command, "--help"])
+    refuses(SystemExit, r"^0$", main, [command, "--help"])
     assert f"usage: jaxunc {command}" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_fitting(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(_training.os, "access", lambda path, mode: False)
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(shlex.split(SHORT["FIT"]))
+    refuses(SystemExit, r"^2$", main, shlex.split(SHORT["FIT"]))
     assert "--output='o': the folder '.' cannot be written to" in capsys.readouterr().err
 
 

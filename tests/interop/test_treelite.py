@@ -303,8 +303,7 @@ def test_sources_and_refusals(tmp_path):
         (ValueError, built(rng, post="hinge", task="kBinaryClf"), "postprocessor is 'hinge'"),
         (ValueError, of_sklearn.import_model(several), "2 targets with several classes"),
     ):
-        with pytest.raises(error, match=said):
-            from_treelite(source)
+        refuses(error, said, from_treelite, source)
     with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; jaxunc was tested up to 4\.8"):
         from_treelite(struct.pack("<ii", 4, 99) + content[8:])
 
