@@ -141,9 +141,7 @@ def test_a_promise_is_kept_within_binomial_error():
 def test_both_parts_of_a_cell_are_of_the_same_forest():
     found = [record for record in study.kept(study.RESULTS).values() if "numbers" in record]
     assert found
-    same = [
-        name for name in ("in-bag", "oob") for record in found if record["numbers"][f"intervals, {name}, by u65"] == 1
-    ]
+    same = [name for name in ("in-bag", "oob") for cell in found if cell["numbers"][f"intervals, {name}, by u65"] == 1]
     assert same
     for record in found:
         for counts in ("in-bag", "oob"):

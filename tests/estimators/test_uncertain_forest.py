@@ -345,9 +345,7 @@ def test_threads_and_batches_of_any_size(learned):
     whole = learned.predict_interval(X[NEW])
     parts = [slice(start, start + 97) for start in range(0, 256, 97)] * 3
     with ThreadPoolExecutor(8) as pool:
-        for part, found in zip(
-            parts, pool.map(lambda part: learned.predict_interval(X[NEW][part]), parts), strict=True
-        ):
+        for part, found in zip(parts, pool.map(lambda at: learned.predict_interval(X[NEW][at]), parts), strict=True):
             np.testing.assert_array_equal(found, whole[part])
     assert not hasattr(clone(learned), "law_")
 
