@@ -57,8 +57,7 @@ ROWS = {
 def test_the_message_names_the_page_that_helps(name):
     call, page = ROWS[name]
     error = ValueError if name.startswith("words") or name == "boosted, fitted" else TypeError
-    with refuses(error, rf"[Ss]ee docs/{page}\.md"):
-        call()
+    refuses(error, rf"[Ss]ee docs/{page}\.md", call)
 
 
 def test_pages_that_messages_name_exist():

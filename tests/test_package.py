@@ -85,9 +85,7 @@ def test_lists_of_rooms_agree():
     table = re.findall(
         r"^\| (`.*?) \|", (ROOT / ".github" / "CONTRIBUTING.md").read_text().partition("## The rooms")[2], re.M
     )
-    named = [
-        name.rstrip("/") for cell in table for name in re.findall(r"`(\w+/?)`", cell) if name.rstrip("/") in LAYERS
-    ]
+    named = [name.rstrip("/") for row in table for name in re.findall(r"`(\w+/?)`", row) if name.rstrip("/") in LAYERS]
     assert [name for name in named if name in ROOMS] == list(ROOMS)
     assert set(named) == set(LAYERS)
     listed = re.findall(r"^    (\w+)/ ", (ROOT / "docs" / "programs.md").read_text(), re.M)

@@ -60,9 +60,7 @@ def test_times_of_other_rules():
     reports = results("cautious-cpu")["reports"]
     others = {"median", "generalized mixture", "beta aggregation, maximum"}
     kinds = {
-        "combiners that merge by sums": [
-            cost[name] for name in cost if name not in others and "uncertainty" not in name
-        ],
+        "combiners that merge by sums": [cost[key] for key in cost if key not in others and "uncertainty" not in key],
         "uncertainty decompositions": [cost[name] for name in cost if "uncertainty" in name],
         "a cautious report": [reports[mass]["ratio_to_mean"]["median"] for mass in ("equal", "leaf_size", "certainty")],
         "a generalised mixture": [cost["generalized mixture"]],
@@ -273,9 +271,7 @@ def test_files_of_any_size():
     sizes = {(one["rows"], one["trees"], one["depth"]): one for one in results("scale-cpu")["sizes"]}
     table = FILES.table("rows")
     for (*_, ours, theirs), size in zip(table, [(2 * 10**7, 100, 8), (10**6, 100, 8), (10**6, 500, 8)], strict=True):
-        known = [
-            sizes[size][one]["seconds"]["median"] if one in sizes[size] else np.nan for one in ("files", "sklearn")
-        ]
+        known = [sizes[size][by]["seconds"]["median"] if by in sizes[size] else np.nan for by in ("files", "sklearn")]
         assert rounded([ours, theirs], known), size
     assert "at 1.0 GB" in table[0][2]
     large = sizes[2 * 10**7, 100, 8]

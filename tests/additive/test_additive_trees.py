@@ -223,11 +223,7 @@ test_refusals = pytest.mark.once(
         ("columns", lambda: model().raw(X[:, :3]), "features"),
         ("streamed", lambda: list(ju.stream(number(), [X])), "regressor", TypeError),
         ("counted", lambda: uncounted_forest(number()), "regressor, which has no classes to count", TypeError),
-        (
-            "members",
-            lambda: ju.additive.virtual_uncertainty(model(outputs=1, link="logistic"), X, n_members=7),
-            "stages",
-        ),
+        ("many", lambda: ju.additive.virtual_uncertainty(model(outputs=1, link="logistic"), X, n_members=7), "stages"),
         ("an average", lambda: ju.additive.virtual_uncertainty(averages(), ZEROS), "the model averages its trees"),
         ("averaged", lambda: dataclasses.replace(number(), averaged="yes"), "averaged='yes'", TypeError),
     )

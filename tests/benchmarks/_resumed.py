@@ -22,14 +22,9 @@ def ends_with_the_same_bytes(
     damaged = damage(second)
     assert damaged != second
     begun = {
-        b"": 0,
-        first: 1,
-        first + second[:-7]: 1,
-        first + third: 2,
-        first + b"\xff\n" + third: 2,
-        first + damaged + third: 2,
-        first + damaged + second: 2,
-    }
+        b"": 0, first: 1, first + second[:-7]: 1, first + third: 2, first + b"\xff\n" + third: 2,
+        first + damaged + third: 2, first + damaged + second: 2,
+    }  # fmt: skip
     for number, (content, n_whole) in enumerate(begun.items()):
         part = folder / f"part {number}"
         part.mkdir()

@@ -16,13 +16,9 @@ pytestmark = pytest.mark.once
 
 CSV = b"size,colour,target\n1.5,red,no\n,blue,yes\n3.0,,no\n"
 ENTRY = {
-    "file": "toy.csv.gz",
-    "feature_names": ["size", "colour"],
-    "feature_kinds": ["numeric", "nominal"],
-    "nominal_levels": {"colour": ["blue", "red"]},
-    "classes": {"yes": 1, "no": 2},
-    "positive_class": "yes",
-}
+    "file": "toy.csv.gz", "feature_names": ["size", "colour"], "feature_kinds": ["numeric", "nominal"],
+    "nominal_levels": {"colour": ["blue", "red"]}, "classes": {"yes": 1, "no": 2}, "positive_class": "yes",
+}  # fmt: skip
 
 
 def folder_with(path, csv=CSV, **changes):

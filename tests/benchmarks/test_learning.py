@@ -8,22 +8,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 
+from benchmarks.studies.learning import methods
 from benchmarks.studies.learning import run as learning
 from benchmarks.studies.learning.instead import GROUPS, INSTEAD, beside_instead, out_of_bag, stable_isotonic
-from benchmarks.studies.learning.methods import (
-    MEASURES,
-    best_calibrator,
-    conformal_sets,
-    duel,
-    how_many,
-    isotonic,
-    measures,
-    merged_pair,
-    merged_pairs,
-    paired,
-    table,
-    venn_abers_pair,
-)
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
 from benchmarks.studies.learning.shrinkage import (
     SHRINKAGE,
@@ -42,9 +29,9 @@ SHRINKAGE_TOLD = (
 
 def test_what_is_said_of_grown_out_forests():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "grown-out"}
-    frame = table(found)
+    frame = methods.table(found)
     for other, wins, gain in (("mean", 33, 0.20), ("P", 30, 0.043), ("isotonic", 34, 0.063)):
-        a, b, sets = paired(frame, "pool", other, "log_loss")
+        a, b, sets = methods.paired(frame, "pool", other, "log_loss")
         assert len(sets) == 35
         assert (a < b).sum() == wins
         assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
@@ -52,14 +39,14 @@ def test_what_is_said_of_grown_out_forests():
 
 def test_what_is_said_of_other_sets():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
-    frame = table(found)
+    frame = methods.table(found)
     for other, wins, gain, clipped in (
         ("mean", 23, 0.207, 0.194),
         ("P", 18, 0.035, 0.035),
         ("isotonic", 24, 0.07, 0.07),
     ):
         for measure, expected in (("log_loss", gain), ("log_loss_clipped", clipped)):
-            a, b, sets = paired(frame, "pool", other, measure)
+            a, b, sets = methods.paired(frame, "pool", other, measure)
             assert len(sets) == 26
             assert (a < b).sum() == wins
             assert np.median(1 - a / b) == pytest.approx(expected, abs=0.0006)
@@ -70,8 +57,8 @@ def test_calibrators_calibrate(n_classes, rng):
     true = rng.dirichlet(np.ones(n_classes), 2000)
     y = np.array([rng.choice(n_classes, p=p) for p in true])
     sharp = true**3 / np.sum(true**3, axis=1, keepdims=True)
-    for calibrator in (best_calibrator(sharp, y), isotonic(sharp, y)):
-        assert measures(calibrator(sharp), y)[0] < measures(sharp, y)[0] - 0.05
+    for calibrator in (methods.best_calibrator(sharp, y), methods.isotonic(sharp, y)):
+        assert methods.measures(calibrator(sharp), y)[0] < methods.measures(sharp, y)[0] - 0.05
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -80,13 +67,13 @@ def test_venn_abers_pairs_are_isotonic_fits_with_the_new_row(ties, rng):
         scores = rng.integers(0, 8, n) / 8 if ties else rng.random(n)
         positive = rng.random(n) < scores
         new = np.concatenate([scores[:4], rng.random(4), rng.integers(-1, 10, 6) / 8])
-        pair = venn_abers_pair(scores, positive, new)
+        pair = methods.venn_abers_pair(scores, positive, new)
         for label, found in enumerate(pair):
             rows = [(np.append(scores, score), np.append(positive, label), score) for score in new]
             fitted = [IsotonicRegression().fit(x, y).predict([score])[0] for x, y, score in rows]
             np.testing.assert_allclose(found, fitted, atol=1e-12)
         assert np.all(pair[0] < pair[1])
-        np.testing.assert_allclose(merged_pairs([pair, pair]), merged_pair(*pair))
+        np.testing.assert_allclose(methods.merged_pairs([pair, pair]), methods.merged_pair(*pair))
 
 
 def test_out_of_bag_answers_are_those_of_scikit_learn(rng):
@@ -115,7 +102,7 @@ def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
     own = out_of_bag(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
     flat = own._replace(variance=0 * own.variance, n_trees=0 * own.n_trees)
     np.testing.assert_allclose(
-        stable_isotonic(flat, y)(own.probability), isotonic(own.probability, y)(own.probability), atol=1e-6
+        stable_isotonic(flat, y)(own.probability), methods.isotonic(own.probability, y)(own.probability), atol=1e-6
     )
     assert np.abs(stable_isotonic(own, y)(own.probability) - stable_isotonic(flat, y)(own.probability)).max() > 1e-4
 
@@ -127,7 +114,9 @@ def test_what_users_would_do_instead_is_of_the_same_forests(part):
     assert {cell.data for cell in joined} == of_part
     assert len(joined) == sum(cell.part == "instead" and cell.data in of_part for cell in found)
     for cell in joined:
-        again, before = (dict(zip(MEASURES, of[cell]["methods"]["mean"], strict=True)) for of in (found, joined))
+        again, before = (
+            dict(zip(methods.MEASURES, of[cell]["methods"]["mean"], strict=True)) for of in (found, joined)
+        )
         for measure in ("log_loss_clipped", "brier", "accuracy"):  # the others tell zeros and ties of float32 apart
             assert again[measure] == pytest.approx(before[measure], abs=1e-5)
 
@@ -136,29 +125,31 @@ def test_fresh_sets_share_none_with_those_of_development():
     assert not set(learning.sets_of("other-sets")) & set(learning.sets_of("development"))
     assert set(learning.sets_of("instead")) == set(learning.OTHER_SETS + learning.SETS)
     found = {learning.Cell("instead", name, fold): {} for name, folds in (("a", 2), ("b", 1)) for fold in range(folds)}
-    assert how_many(found) == "2 sets: 2 of 5 folds of 1 of them, 1 of the others."
+    assert methods.how_many(found) == "2 sets: 2 of 5 folds of 1 of them, 1 of the others."
 
 
 def test_what_the_pages_say_against_what_users_would_do_instead():
     found = learning.kept(learning.RESULTS)
-    frames = [table(beside_instead(found, part)) for part in GROUPS]
+    frames = [methods.table(beside_instead(found, part)) for part in GROUPS]
     said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     for frame in frames:
         for method in INSTEAD:
-            cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+            cells = [
+                methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")
+            ]
             assert f"| {' | '.join(cells)} |" in said, method
-    shrunk = [table(beside_shrinkage(found, part)) for part in GROUPS]
+    shrunk = [methods.table(beside_shrinkage(found, part)) for part in GROUPS]
     for frame, (method, text) in itertools.product(shrunk, zip(SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
-        cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+        cells = [methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
         assert f"| {text} | {' | '.join(cells)} |" in said, method
     chosen = [record["chosen"] for record in beside_shrinkage(found, "other-sets").values()]
-    against = duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]
+    against = methods.duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]
     told = f"is not told apart from the mean ({against}); no shrinkage was chosen in {chosen.count(0)} of {len(chosen)}"
     assert told in " ".join(said.split())
     for part in GROUPS:
-        frame = table({cell: record for cell, record in found.items() if cell.part == part})
+        frame = methods.table({cell: record for cell, record in found.items() if cell.part == part})
         for measure in ("log_loss_clipped", "log_loss"):
-            cells = [duel(frame, "pool", method, measure) for method in ("mean", "P", "isotonic")]
+            cells = [methods.duel(frame, "pool", method, measure) for method in ("mean", "P", "isotonic")]
             assert f"| {' | '.join(cells)} |" in said, measure
     words, frame = " ".join(said.split()), frames[0]
     for text, first, second in (
@@ -168,11 +159,11 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
         ("sixteen calibrators**: {}, not told apart", "pool", "tuned mean, P"),
         ("Without tuning that rival is as good ({})", "tuned mean, P", "P"),
     ):
-        shown = duel(frame, first, second, "log_loss_clipped")
+        shown = methods.duel(frame, first, second, "log_loss_clipped")
         assert shown.startswith("**") == ("told" not in text and "as good" not in text)
         wins, gain = shown.strip("*").split(" ", 1)
         assert text.format(wins, gain=f"{wins}, {gain}") in words
-    a, b, sets = paired(frame, "pool", "tuned mean, P", "log_loss_clipped")
+    a, b, sets = methods.paired(frame, "pool", "tuned mean, P", "log_loss_clipped")
     shares = dict(zip(sets, a / b, strict=True))
     assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
     assert [round(shares[name], 2) for name in ("iris", "scene")] == [1.23, 1.70]
@@ -181,7 +172,7 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
 def test_noise_is_what_mushroom_loses():
     cells = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "noise"}
     assert {cell.data for cell in cells} == set(NOISE_SETS)
-    losses = table(cells).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
+    losses = methods.table(cells).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
     kept_back = np.mean([record["noise"]["pool"] for cell, record in cells.items() if cell.data == "mushroom"]) / 2
     assert losses["pool"]["mushroom"] == pytest.approx(kept_back, rel=0.15)
     assert losses["no noise"]["mushroom"] < losses["pool"]["mushroom"] / 8
@@ -189,7 +180,7 @@ def test_noise_is_what_mushroom_loses():
     assert set(saved.index[saved > 0]) == {"breast-w", "ionosphere", "kr-vs-kp"}
     said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     assert f"{100 * saved['breast-w']:.0f} % on breast-w, {100 * saved['kr-vs-kp']:.0f} % on kr-vs-kp" in said
-    known = table({c: r for c, r in learning.kept(learning.RESULTS).items() if c.part == "other-sets"})
+    known = methods.table({c: r for c, r in learning.kept(learning.RESULTS).items() if c.part == "other-sets"})
     again = known[(known["set"] == "mushroom") & (known["method"] == "pool")]["log_loss"].mean()
     assert again == pytest.approx(losses["pool"]["mushroom"], abs=2e-6)
 
@@ -198,9 +189,9 @@ def test_conformal_sets_come_out_the_same_twice(rng):
     pytest.importorskip("crepes")
     own, predicted = (rng.integers(1, 4, (n, 3)) / 4 for n in (60, 40))  # many ties
     y = rng.integers(0, 3, 60)
-    first = conformal_sets(own, y, predicted)
+    first = methods.conformal_sets(own, y, predicted)
     np.random.random(5)  # noqa: NPY002  the state of NumPy must not matter
-    np.testing.assert_array_equal(first, conformal_sets(own, y, predicted))
+    np.testing.assert_array_equal(first, methods.conformal_sets(own, y, predicted))
     assert first.any(axis=1).all()
 
 

@@ -19,9 +19,7 @@ NAMES = tuple(GENERATORS)
 
 @pytest.fixture(scope="module")
 def drawn():
-    return {
-        name: tuple(map(np.asarray, generator.draw(jax.random.key(7), N))) for name, generator in GENERATORS.items()
-    }
+    return {name: tuple(map(np.asarray, kind.draw(jax.random.key(7), N))) for name, kind in GENERATORS.items()}
 
 
 def test_names():

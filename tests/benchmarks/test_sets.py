@@ -141,9 +141,7 @@ def test_a_promise_is_kept_within_binomial_error():
 def test_both_parts_of_a_cell_are_of_the_same_forest():
     found = [record for record in study.kept(study.RESULTS).values() if "numbers" in record]
     assert found
-    same = [
-        name for name in ("in-bag", "oob") for record in found if record["numbers"][f"intervals, {name}, by u65"] == 1
-    ]
+    same = [name for name in ("in-bag", "oob") for cell in found if cell["numbers"][f"intervals, {name}, by u65"] == 1]
     assert same
     for record in found:
         for counts in ("in-bag", "oob"):
@@ -318,11 +316,7 @@ def test_steps_start_from_the_chosen_cautious_forests():
 
 @pytest.mark.parametrize(
     ("run", "names", "further"),
-    [
-        (study.run_likelihood, NAMES, ()),
-        (study.run_vote, VOTE_NAMES, ("learning",)),
-        (study.run_steps, STEP_NAMES, ()),
-    ],
+    [(study.run_likelihood, NAMES, ()), (study.run_vote, VOTE_NAMES, ("learning",)), (study.run_steps, STEP_NAMES, ())],
 )
 def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
     found = run(study.Cell("made", 0), rows)

@@ -22,17 +22,11 @@ SPLIT = [[2, 2], [1, 4], [3, 1]]
 EMPTY = [0, 0]
 ENSEMBLES = np.array(
     [
-        SPLIT,
-        [[1, 4], [4, 1], EMPTY],
-        [[2, 2], EMPTY, EMPTY],
-        [EMPTY, [2, 2], EMPTY],
-        [[3, 3], [1, 4], [4, 1]],
-        [[2, 2], [4, 1], EMPTY],
-        [[4, 1], [2, 2], EMPTY],
-        [[1, 3], [2, 2], [2, 5]],
+        SPLIT, [[1, 4], [4, 1], EMPTY], [[2, 2], EMPTY, EMPTY], [EMPTY, [2, 2], EMPTY], [[3, 3], [1, 4], [4, 1]],
+        [[2, 2], [4, 1], EMPTY], [[4, 1], [2, 2], EMPTY], [[1, 3], [2, 2], [2, 5]],
     ],
     float,
-)
+)  # fmt: skip
 
 
 def readings(rule, counts):

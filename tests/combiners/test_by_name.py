@@ -91,11 +91,7 @@ test_refusals = refusals(
     ("option", _named("evidence", smooting=1), "combiner 'evidence' has no option 'smooting'; it has"),
     ("scorer of a vote", _named("vote", scorer="laplace"), "combiner 'vote' has no option 'scorer'"),
     ("scorer", _named("mean", scorer="laplase"), "scorer='laplase' is unknown. Did you mean 'laplace'"),
-    (
-        "setting",
-        _named("mean", scorer="laplace", scorer_options={"m": 1}),
-        "scorer 'laplace' has no setting 'm'",
-    ),
+    ("setting", _named("mean", scorer="laplace", scorer_options={"m": 1}), "scorer 'laplace' has no setting 'm'"),
     ("no setting", _named("mean", scorer="m_estimate"), "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
     ("rule within", _named("one_vs_rest", rule="vot"), "name='vot' is unknown"),
     ("combiner with options", _named(ju.Vote(), ties="split"), "need a combiner's name"),

@@ -314,8 +314,7 @@ def test_inside_a_program_and_weights(rng, tolerance):
     expected = rule(jnp.asarray(repeated))
     check_close(tolerance, ju.Weighted(rule, weights)(jnp.asarray(counts)), expected)
     check_close(tolerance, ju.bind(forest, ju.Weighted(rule, weights))(X), expected)
-    with refuses(ValueError, "ExplainedVote merges by"):
-        ju.Weighted(ju.ExplainedVote(1.0), weights)
+    refuses(ValueError, "ExplainedVote merges by", ju.Weighted, ju.ExplainedVote(1.0), weights)
 
 
 @pytest.mark.exhaustive

@@ -117,11 +117,7 @@ test_refusals = pytest.mark.once(
         ("shapes", lambda: ju.OneVsRest([ju.DempsterRule(), ju.DempsterRule(reliability=np.ones(3))]), "than numbers"),
         ("function in a list", _one_vs_rest(ju.Mean(), ju.scorers.probability), "no Combiner", TypeError),
         ("function", lambda: ju.OneVsRest(ju.scorers.probability), "no Combiner", TypeError),
-        (
-            "two for three",
-            lambda: _one_vs_rest(ju.Mean(), ju.Mean())()(THREE),
-            "2 combiners, but counts have 3 classes",
-        ),
+        ("two of 3", lambda: _one_vs_rest(ju.Mean(), ju.Mean())()(THREE), "2 combiners, but counts have 3 classes"),
         ("preferences", lambda: ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(THREE), "with Preference", TypeError),
         ("priors in words", _by_name("own"), "priors='own' is unknown.*'even', 'forest'"),
         ("priors of two", _by_name([0.5, 0.5]), "priors has shape"),

@@ -22,6 +22,7 @@ from jaxunc.__main__ import main
 from jaxunc.commands import COMMANDS, _training
 from jaxunc.estimators import UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, table
+from tests._refusal import refuses
 from tests.conftest import TYPED
 
 pytestmark = [
@@ -114,10 +115,7 @@ NAMES = [
     ("PREDICT --outputs decision --reject -1", "--reject -1.0 must be a finite number >= 0"),
     ("PREDICT --outputs decision --costs costs.csv", "costs.csv is no file and names no costs; expected 'yes:no=5"),
     ("PREDICT --outputs decision --costs empty.csv", "empty.csv holds no costs: expected a line"),
-    (
-        "PREDICT --outputs decision --costs sso:no=5",
-        "the class 'sso', which is none. Did you mean 'so'",
-    ),
+    ("PREDICT --outputs decision --costs sso:no=5", "the class 'sso', which is none. Did you mean 'so'"),
     ("PREDICT --outputs decision --costs so:no=five", "so:no='five'; costs must be finite numbers"),
     ("PREDICT --outputs klass", "--outputs klass is unknown. Did you mean 'class'"),
     ("predict votes good.csv --output p --outputs probability", "'probability'.* not what BoundVote answers"),
@@ -266,10 +264,7 @@ IGNORED = [
     ("PREDICT --confidence .9", "--confidence would change nothing: add --outputs trees_polled"),
     ("predict votes good.csv --output p --outputs trees_polled --confidence .9", "the vote has its own"),
     ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
-    (
-        "COMPARE --combiners learned --counts oob",
-        "learned learn from in-bag counts.*leave out --counts oob",
-    ),
+    ("COMPARE --combiners learned --counts oob", "learned learn from in-bag counts.*leave out --counts oob"),
     ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts held_out"),
 ]
 
@@ -503,8 +498,7 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
     for short, long in SHORT.items():
         line = re.sub(rf"^{short}\b", long, line)
     before = {path.name for path in folder.iterdir()}
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(shlex.split(line))
+    refuses(SystemExit, r"^2$", main, shlex.split(line))
     printed = capsys.readouterr()
     assert printed.err.startswith("jaxunc: error: ")
     assert printed.err.count("\n") == 1
@@ -516,16 +510,14 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_shown(command, capsys):
     """A sign of percent in a help is doubled: from Python 3.14 on, no command would run without it."""
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main([command, "--help"])
+    refuses(SystemExit, r"^0$", main, [command, "--help"])
     assert f"usage: jaxunc {command}" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_fitting(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(_training.os, "access", lambda path, mode: False)
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(shlex.split(SHORT["FIT"]))
+    refuses(SystemExit, r"^2$", main, shlex.split(SHORT["FIT"]))
     assert "--output='o': the folder '.' cannot be written to" in capsys.readouterr().err
 
 

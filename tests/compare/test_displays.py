@@ -281,11 +281,7 @@ test_refusals = refusals(
     ("rows of trees", lambda: compare.PolledDisplay([[1, 2]]), "for each number of trees"),
     ("negative trees", lambda: compare.PolledDisplay([-1, 2]), "for each number of trees"),
     ("no trees", lambda: compare.PolledDisplay([0, 0]), "nothing to draw"),
-    (
-        "intervals",
-        lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH[:2]),
-        r"interval has shape \(3, 2\) and y \(2,\)",
-    ),
+    ("ends", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH[:2]), r"interval has shape \(3, 2\) and y \(2,\)"),
     ("no intervals", lambda: compare.PredictionIntervalDisplay(np.zeros((0, 2)), []), "each of the numbers in y"),
     ("NaN", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH * np.nan), "holds NaN"),
     ("coverages", covered([0.1, 0.9], [0.5]), "a share for each coverage"),

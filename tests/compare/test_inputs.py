@@ -71,13 +71,9 @@ def test_columns_of_a_parquet_file(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     table = compare.study_table(tmp_path / "t.parquet", "y")
     expected = {
-        "float": [0.5, np.nan, 2, 3],
-        "integer": [3, np.nan, 1, 2],
-        "logical": [1, 0, 1, 1],
-        "ordered": [0, 2, 1, 0],
-        "mixed": [2, 0, np.nan, 1],
-        "date": [2, 0, 3, 1],
-    }
+        "float": [0.5, np.nan, 2, 3], "integer": [3, np.nan, 1, 2], "logical": [1, 0, 1, 1], "ordered": [0, 2, 1, 0],
+        "mixed": [2, 0, np.nan, 1], "date": [2, 0, 3, 1],
+    }  # fmt: skip
     np.testing.assert_array_equal(table.X, np.column_stack(list(expected.values())))
     assert table.class_labels == ("9", "10"), "numbers sort as numbers"
     notes = " ".join(table.notes)

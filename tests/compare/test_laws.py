@@ -108,8 +108,7 @@ def test_what_is_kept_goes_on_and_what_is_damaged_is_refused(table, tmp_path):
     assert document["data"]["classes"] == {}
     assert document["data"]["taken"] == table.taken
     assert document["combiners"] == list(COMPARED_LAWS)
-    with pytest.raises(ValueError, match=r"data\.sha256 was"):
-        Store(tmp_path, table._replace(y=table.y + 1e-9), results.settings)
+    refuses(ValueError, r"data\.sha256 was", Store, tmp_path, table._replace(y=table.y + 1e-9), results.settings)
     for name, wrong in (
         ("measures", {}),
         ("covered", {law: [1] * 8 for law in EVERY}),

@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from tests._forests import toy_data
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 BOTH = ("own", "oob")
 
@@ -85,13 +85,14 @@ def test_empty_leaves(mode):
     np.testing.assert_allclose(found, summed.probability(counts[0] + counts[1]), atol=1e-6)
 
 
-def test_what_does_not_belong_is_refused(counted):
-    _, inbag, out, _ = counted
+def _of_other_trees(counted):
     other = ju.from_sklearn(RandomForestClassifier(8, max_leaf_nodes=30, random_state=1).fit(*toy_data(3)))
-    for name, one, error, match in (
-        ("oob", other, ValueError, "not of the same trees"),
-        ("own", out, ValueError, "is not free"),
-        (1, out, TypeError, "must be a string"),
-    ):
-        refuses(error, match, inbag.with_count_set, name, one)
-    refuses(ValueError, "counts 'held-out' are asked", inbag.of_counting, "held-out")
+    return counted[1].with_count_set("oob", other)
+
+
+test_refusals = refusals(
+    ("other trees", _of_other_trees, "not of the same trees"),
+    ("own", lambda counted: counted[1].with_count_set("own", counted[2]), "is not free"),
+    ("number", lambda counted: counted[1].with_count_set(1, counted[2]), "must be a string", TypeError),
+    ("held-out", lambda counted: counted[1].of_counting("held-out"), "counts 'held-out' are asked"),
+)

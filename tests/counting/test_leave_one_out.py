@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from tests._forests import toy_data
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -57,22 +57,26 @@ def test_noise_stays_noise():
         assert auc(naive[name]) > 0.9, name
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"y": np.zeros(59, int)}, ValueError, "59 labels for 60"),
-        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight has shape"),
-        ({"sample_weight": np.full(60, np.nan)}, ValueError, "sample_weight holds .*finite numbers >= 0"),
-        ({"sample_weight": np.full(60, -1)}, ValueError, "sample_weight holds .*finite numbers >= 0"),
-        ({"y": np.array([1, "a"] * 30, object)}, TypeError, "y holds labels of the types .*no order"),
-        ({"y": np.array([1, None] * 30, object)}, TypeError, "y holds labels of the types .*no order"),
-        ({"tree_mask": np.ones((60, 7), bool)}, ValueError, "tree_mask has shape"),
-        ({"y": np.arange(60) % 3 + 7}, ValueError, "does not know"),
-    ],
+def _left_out(**settings):
+    return lambda grown: ju.counting.leave_one_out(grown[0], ju.Mean(), grown[1], **{"y": grown[2]} | settings)
+
+
+def _counted(**settings):
+    return lambda grown: ju.count_leaves(grown[0].trees, grown[1], **{"y": grown[2]} | settings)
+
+
+WEIGHTS, KINDS = "sample_weight holds .*finite numbers >= 0", "y holds labels of the types .*no order"
+test_refusals = refusals(
+    ("59 labels", _left_out(y=np.zeros(59, int)), "y has 59 labels for 60"),
+    ("three weights", _left_out(sample_weight=np.ones(3)), "sample_weight has shape"),
+    *((f"weights {w}", _left_out(sample_weight=np.full(60, w)), WEIGHTS) for w in (np.nan, -1)),
+    *((f"1 and {other}", _left_out(y=np.array([1, other] * 30, object)), KINDS, TypeError) for other in ("a", None)),
+    ("seven trees", _left_out(tree_mask=np.ones((60, 7), bool)), "tree_mask has shape"),
+    ("other labels", _left_out(y=np.arange(60) % 3 + 7), "does not know"),
+    ("one class", _counted(y=np.zeros(60, int)), "counts that tell classes apart need two"),
+    ("two leaves", _counted(leaves=np.zeros(2, int)), "leaves is of"),
+    ("no leaves", _counted(leaves=np.zeros((60, 8), int)), "no leaves of these trees"),
 )
-def test_what_is_refused(grown, change, error, match):
-    forest, X, y, _ = grown
-    refuses(error, match, lambda: ju.counting.leave_one_out(forest, ju.Mean(), X, **{"y": y} | change))
 
 
 def test_no_instances(grown):
@@ -99,10 +103,6 @@ def test_traced_and_shared_routing(grown):
 
 def test_trees_alone_can_be_counted_in(grown):
     forest, X, y, _ = grown
-    words = np.array(["a", "b", "c"])[y]
-    counted = ju.count_leaves(forest.trees, X, words)
+    counted = ju.count_leaves(forest.trees, X, np.array(["a", "b", "c"])[y])
     assert counted.class_labels == ("a", "b", "c")
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y).counts)
-    refuses(ValueError, "counts that tell classes apart need two", ju.count_leaves, forest.trees, X, np.zeros(60, int))
-    for wrong, match in (((0, 0), "leaves is of"), (np.zeros((60, 8), int), "no leaves of these trees")):
-        refuses(ValueError, match, ju.count_leaves, forest, X, y, leaves=np.asarray(wrong))

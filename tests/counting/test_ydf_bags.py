@@ -64,17 +64,10 @@ def test_what_is_refused():
     whole, _ = grown(X, y, bootstrap_training_dataset=False)
     trees, _ = grown(X, (y == "up").astype(float), task=ydf.Task.REGRESSION)
     rows, n = {"X": X, "y": y}, len(X)
+    for given in ((X[::-1], y[::-1]), (X, y[::-1]), (X + 1, y)):
+        words = "not the rows that this RandomForestModel was grown on"
+        refuses(ValueError, words, oob_mask, model, n, X=given[0], y=given[1])
     for one, of, how, error, match in (
-        *(
-            (
-                model,
-                n,
-                dict(zip("Xy", given, strict=True)),
-                ValueError,
-                "not the rows that this RandomForestModel was grown on",
-            )
-            for given in ((X[::-1], y[::-1]), (X, y[::-1]), (X + 1, y))
-        ),
         (model, 7, {}, ValueError, "n=7, but model was fitted on 500"),
         (model, n, rows | {"X": X.rename(columns={"a": "z"})}, ValueError, "YDF cannot read X"),
         (other, n, rows, ValueError, "Pass the learner that trained the model"),

@@ -97,11 +97,7 @@ def sets(p=EVEN, calibration=OWN, labels=ROWS, **settings):
 test_refusals = refusals(
     ("coverage 1", sets(coverage=1.0), r"coverage=1.0 must lie in \(0, 1\): how often"),
     ("coverage 0", sets(coverage=0), r"coverage=0 must lie in \(0, 1\)"),
-    (
-        "few rows",
-        sets(coverage=0.99),
-        "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or",
-    ),
+    ("few", sets(coverage=0.99), "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or"),
     (
         "few rows of a class",
         sets(coverage=0.95, by_class=True),

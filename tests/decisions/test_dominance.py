@@ -22,17 +22,10 @@ def test_preferences_by_hand():
     """Masses (for 0, for 1) out of 4, and what is decided: half is enough for class 1 alone. An excess that was decided
     exactly is followed, not the rounded masses."""
     cases = {
-        (0, 0): (True, True),
-        (1, 1): (True, True),
-        (2, 0): (True, True),
-        (3, 0): (True, False),
-        (3, 1): (True, False),
-        (0, 2): (False, True),
-        (2, 2): (False, True),
-        (1, 3): (False, True),
-        (0, 4): (False, True),
-        (4, 0): (True, False),
-    }
+        (0, 0): (True, True), (1, 1): (True, True), (2, 0): (True, True), (3, 0): (True, False),
+        (3, 1): (True, False), (0, 2): (False, True), (2, 2): (False, True), (1, 3): (False, True),
+        (0, 4): (False, True), (4, 0): (True, False),
+    }  # fmt: skip
     mass = [[[0, zero], [one, 0]] for zero, one in cases]
     np.testing.assert_array_equal(nondominated(preference(mass, [4] * len(mass))), list(cases.values()))
     np.testing.assert_array_equal(nondominated(preference(mass[0], 0)), [True, True])
@@ -99,16 +92,12 @@ def dominated(lower, upper):
 
 test_refusals = refusals(
     ("mass", lambda: nondominated(preference(np.ones((4, 2)), np.ones(4))), "preference.mass has shape"),
-    (
-        "mass of one class",
-        lambda: nondominated(preference(np.ones((4, 1, 1)), np.ones(4))),
-        "preference.mass has shape",
-    ),
+    ("mass of one", lambda: nondominated(preference(np.ones((4, 1, 1)), np.ones(4))), "preference.mass has shape"),
     ("crossed", dominated([0.6, 0.1], [0.5, 0.2]), r"interval\[0\] is|interval\[1\] is"),
     ("negative", dominated([-0.1, 0], [0.5, 1]), r"interval\[0\] is|interval\[1\] is"),
     ("above 1", dominated([0.1, 0], [0.5, 1.5]), r"interval\[0\] is|interval\[1\] is"),
     ("NaN", dominated([np.nan, 0], [1, 1]), r"interval\[0\] is|interval\[1\] is"),
     ("shapes", dominated(np.zeros((2, 3)), np.ones((2, 2))), "interval.lower has shape"),
     ("one class", dominated(np.zeros((2, 1)), np.ones((2, 1))), "last axis"),
-    ("s", lambda: maximality(jnp.ones(2), 0), "s=0 must be"),
+    ("s", lambda: maximality(jnp.ones(2), 0), "s=0 must be a positive"),
 )

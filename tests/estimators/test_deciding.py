@@ -200,8 +200,7 @@ def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them():
 def test_rows_of_the_fit_are_refused_in_any_order(kept, rows):
     forest = FOREST if kept == "fitted here" else FrozenEstimator(clone(FOREST).fit(X, Y))
     model = CombinedForestClassifier(forest, "mean").fit(*((X, Y) if kept == "fitted here" else ()))
-    with refuses(ValueError, "held out"):
-        model.predict_set(NEW, coverage=0.9, calibration=(X[rows], Y[rows]))
+    refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.9, calibration=(X[rows], Y[rows]))
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
+from sklearn import config_context, model_selection
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -24,14 +24,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    GroupKFold,
-    TunedThresholdClassifierCV,
-    cross_val_score,
-    cross_validate,
-)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -240,9 +232,11 @@ def test_weights_go_to_the_forest_and_to_steps_that_request_them():
 @pytest.mark.exhaustive
 def test_validation_searches_and_routing():
     made = CombinedForestClassifier(pipeline(forest(50)))
-    assert cross_val_score(made, RAW, Y, cv=2).min() > 0.6
+    assert model_selection.cross_val_score(made, RAW, Y, cv=2).min() > 0.6
     grid = {"estimator__prep__numbers__strategy": ["mean", "median"], "estimator__forest__max_depth": [2]}
-    search = GridSearchCV(CombinedForestClassifier(pipeline(forest(5)), combiner="mean"), grid, cv=2).fit(RAW, Y)
+    search = model_selection.GridSearchCV(
+        CombinedForestClassifier(pipeline(forest(5)), combiner="mean"), grid, cv=2
+    ).fit(RAW, Y)
     assert search.best_estimator_.estimator_["forest"].max_depth == 2
     with config_context(enable_metadata_routing=True):
         routed = CombinedForestClassifier(pipeline(forest(5)), combiner="mean", counts="train").set_fit_request(
@@ -250,7 +244,9 @@ def test_validation_searches_and_routing():
         )
         routed.set_score_request(sample_weight=False)
         params = {"sample_weight": np.ones(N) + (np.arange(N) % 2), "groups": np.arange(N) // 5}
-        found = cross_validate(routed, RAW, Y, cv=GroupKFold(2), params=params, return_estimator=True)
+        found = model_selection.cross_validate(
+            routed, RAW, Y, cv=model_selection.GroupKFold(2), params=params, return_estimator=True
+        )
         weights = [params["sample_weight"][np.arange(N) // 5 % 2 == part].sum() for part in (0, 1)]
         assert np.isclose(sum(float(one.forest_.n_samples) for one in found["estimator"]), sum(weights))
 
@@ -321,12 +317,12 @@ def test_a_pipeline_whose_rows_are_counted_elsewhere():
 
 
 FITTED = {
-    "a search": lambda one: GridSearchCV(one, {"forest__max_depth": [3]}, cv=2).fit(RAW, Y),
+    "a search": lambda one: model_selection.GridSearchCV(one, {"forest__max_depth": [3]}, cv=2).fit(RAW, Y),
     "a search inside": lambda one: Pipeline(
-        [("prep", one["prep"]), ("search", GridSearchCV(one["forest"], {"max_depth": [3]}, cv=2))]
+        [("prep", one["prep"]), ("search", model_selection.GridSearchCV(one["forest"], {"max_depth": [3]}, cv=2))]
     ).fit(RAW, Y),
-    "a fixed threshold": lambda one: FixedThresholdClassifier(one, threshold=0.1).fit(RAW, Y),
-    "a tuned threshold": lambda one: TunedThresholdClassifierCV(one, cv=2).fit(RAW, Y),
+    "a fixed threshold": lambda one: model_selection.FixedThresholdClassifier(one, threshold=0.1).fit(RAW, Y),
+    "a tuned threshold": lambda one: model_selection.TunedThresholdClassifierCV(one, cv=2).fit(RAW, Y),
     "frozen twice": lambda one: FrozenEstimator(one.fit(RAW, Y)),
     "its last step": lambda one: make_pipeline(one.fit(RAW, Y)[:-1], FrozenEstimator(one[-1])),
 }
@@ -345,7 +341,7 @@ def test_fitted_wrappers_are_opened(name):
 
 
 def test_a_threshold_is_left_with_a_warning():
-    model = FixedThresholdClassifier(pipeline(forest(5)), threshold=0.1, pos_label="yes").fit(RAW, Y)
+    model = model_selection.FixedThresholdClassifier(pipeline(forest(5)), threshold=0.1, pos_label="yes").fit(RAW, Y)
     with pytest.warns(UserWarning, match="the threshold of FixedThresholdClassifier is left"):
         CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
 
@@ -359,9 +355,9 @@ REFUSED = [
     (lambda: HistGradientBoostingClassifier(), r"boosted model, .* jaxunc.from_any\(model\)"),
     (lambda: AdaBoostClassifier(), "Its trees correct each other: take a random forest"),
     (lambda: RandomForestRegressor(), "RandomForestRegressor that predicts numbers"),
-    (lambda: GridSearchCV(forest(), {}), r"search around the estimator of jaxunc: GridSearchCV\("),
+    (lambda: model_selection.GridSearchCV(forest(), {}), r"search around the estimator of jaxunc: GridSearchCV\("),
     (lambda: CalibratedClassifierCV(forest()), "Pass the model that it calibrates"),
-    (lambda: FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
+    (lambda: model_selection.FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
     (lambda: VotingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
     (lambda: StackingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
     (lambda: BaggingClassifier(forest()), r"a forest is one already: RandomForestClassifier\("),

@@ -247,8 +247,7 @@ GROWERS = {
 
 @pytest.mark.room
 @pytest.mark.parametrize(
-    ("name", "which"),
-    a_few_of(product(GROWERS, SEEN), [("forest", "half of them")], several=True),
+    ("name", "which"), a_few_of(product(GROWERS, SEEN), [("forest", "half of them")], several=True)
 )
 def test_rows_that_a_frozen_forest_has_seen_are_refused(name, which):
     few = name == "numbers of few values"
@@ -346,9 +345,7 @@ def test_threads_and_batches_of_any_size(learned):
     whole = learned.predict_interval(X[NEW])
     parts = [slice(start, start + 97) for start in range(0, 256, 97)] * 3
     with ThreadPoolExecutor(8) as pool:
-        for part, found in zip(
-            parts, pool.map(lambda part: learned.predict_interval(X[NEW][part]), parts), strict=True
-        ):
+        for part, found in zip(parts, pool.map(lambda at: learned.predict_interval(X[NEW][at]), parts), strict=True):
             np.testing.assert_array_equal(found, whole[part])
     assert not hasattr(clone(learned), "law_")
 
@@ -439,11 +436,7 @@ test_refusals = refusals(
     ("another order", fit_frozen(FITTED, X[TRAIN][::-1], Y[TRAIN][::-1]), "in their order"),
     ("other rows", fit_frozen(FITTED), "n=512"),
     ("the forest's rows", fit_frozen(FITTED, X[TRAIN], Y[TRAIN], counts="held_out"), "was grown on"),
-    (
-        "a tree's rows",
-        lambda: fit_frozen(DecisionTreeRegressor(max_depth=3).fit(X, Y), counts="held_out")(),
-        "was grown on",
-    ),
+    ("a tree", lambda: fit_frozen(DecisionTreeRegressor(max_depth=3).fit(X, Y), counts="held_out")(), "was grown on"),
     ("cross_fit of a fitted forest", fit_frozen(FITTED, counts="cross_fit"), "pass it unfrozen"),
     ("pipelines in a bag", fit(BaggingRegressor(make_pipeline(FOREST), 2)), "BaggingRegressor of Pipeline", TypeError),
     ("complex", fit(y=Y + 1j), "complex", TypeError),

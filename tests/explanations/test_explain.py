@@ -11,6 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.explanations._statistic import leaf_statistic
+from jaxunc.forest import interval_nodes
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
@@ -26,21 +27,30 @@ def keys_of(x) -> np.ndarray:
     return np.where(bits < 0, -(2**31) - bits, bits)
 
 
-def by_cover(trees, cover, table, x, of_trees=None):
-    """The value of a set of columns that are known; of the others the shares of rows."""
+def by_cover(trees, cover, table, x, of_trees=None, whole=False):
+    """The value of a set of columns that are known; of the others the shares of rows, by nodes or by whole tests."""
     (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
+    tests, within = interval_nodes(trees) if whole else ((), np.zeros(child.shape, bool))
+    ends = {(test.tree, test.node): test.child for test in tests}
 
     def rows(t, node):
-        left = child[t, node]
-        return cover[t, node] if left == node else rows(t, left) + rows(t, left + 1)
+        left = ends.get((t, node), child[t, node])
+        return cover[t, node] if child[t, node] == node else rows(t, left) + rows(t, left + 1)
+
+    def step(t, node):
+        column = feature[t, node]
+        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
+        return child[t, node] + int(goes)
 
     def expected(t, node, known):
-        left, column = child[t, node], feature[t, node]
-        if left == node:
+        if child[t, node] == node:
             return table[t, node]
-        if column in known:
-            goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
-            return expected(t, left + int(goes), known)
+        if feature[t, node] in known:
+            node = step(t, node)
+            while within[t, node]:
+                node = step(t, node)
+            return expected(t, node, known)
+        left = ends.get((t, node), child[t, node])
         a, b = rows(t, left), rows(t, left + 1)
         share = a / (a + b) if a + b else 0.5
         return share * expected(t, left, known) + (1 - share) * expected(t, left + 1, known)
@@ -124,11 +134,7 @@ SUMS = {
     "pooling": (ju.Pooling(), 3, "pooled counts"),
     "learned pool": (ju.LearnedPool([0.2, 0.3, 0.5], size_power=0.6, strength=1.5), 3, "pooled shares"),
     "learned powers": (ju.LearnedPool([0.4, 0.6], size_power=-0.3, mean_power=0.5), 2, "pooled shares"),
-    "weighted pool": (
-        ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]),
-        2,
-        "pooled shares",
-    ),
+    "weighted pool": (ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]), 2, "pooled shares"),
 }
 
 
@@ -355,12 +361,7 @@ test_refusals = refusals(
     ("no forest", lambda: ju.explain(ju.bind(small(2), ju.Mean()), ju.Mean(), X), "Pass its forest", TypeError),
     ("other trees", lambda: with_rows(small(2, 4)), "background is a forest of other trees"),
     ("no cover", lambda: ju.explain(boosted(), None, X), "how many rows reached its leaves"),
-    (
-        "a combiner of values",
-        lambda: ju.explain(boosted(), ju.Mean(), X, background=small(2)),
-        "hold values, no counts",
-        TypeError,
-    ),
+    ("values", lambda: ju.explain(boosted(), ju.Mean(), X, background=small(2)), "hold values, no counts", TypeError),
     ("a model", lambda: with_rows(RandomForestClassifier()), f"is a RandomForestClassifier{A_TABLE}", TypeError),
     ("trees", lambda: with_rows(small(2).trees), f"background is a Trees{A_TABLE}", TypeError),
     ("no rows", lambda: with_rows(X[:0]), "background has no rows"),

@@ -7,42 +7,11 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.explanations import _paths
-from jaxunc.forest import interval_nodes
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
-from .test_explain import agree, arrays_of, by_cover, by_sample, cover_of, definition, keys_of
-
-
-def by_whole_tests(trees, cover, table, x):
-    """The value of known columns, where a column that is not known is shared out by the sides of whole tests."""
-    (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
-    tests, within = interval_nodes(trees)
-    ends = {(test.tree, test.node): test.child for test in tests}
-
-    def rows(t, node):
-        left = ends.get((t, node), child[t, node])
-        return cover[t, node] if child[t, node] == node else rows(t, left) + rows(t, left + 1)
-
-    def step(t, node):
-        column = feature[t, node]
-        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
-        return child[t, node] + int(goes)
-
-    def expected(t, node, known):
-        if child[t, node] == node:
-            return table[t, node]
-        if feature[t, node] in known:
-            node = step(t, node)
-            while within[t, node]:
-                node = step(t, node)
-            return expected(t, node, known)
-        left = ends.get((t, node), child[t, node])
-        a, b = rows(t, left), rows(t, left + 1)
-        return (a * expected(t, left, known) + b * expected(t, left + 1, known)) / (a + b)
-
-    return lambda known: np.sum([expected(t, 0, known) for t in range(len(child))], axis=0)
+from .test_explain import agree, by_cover, by_sample, cover_of, definition
 
 
 @pytest.mark.parametrize("kind", ["narrow", "narrow, levels"])
@@ -66,7 +35,7 @@ def test_sets(kind, seed):
     )
     scale = np.abs(table).sum()
     for background, value in (
-        (counted, lambda x: by_whole_tests(trees, cover, table, x)),
+        (counted, lambda x: by_cover(trees, cover, table, x, whole=True)),
         (given, lambda x: by_sample(trees, X, table, x)),
     ):
         found = ju.explain(model, None, given, background=background)

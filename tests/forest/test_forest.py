@@ -114,8 +114,7 @@ def test_broken_forests_are_named(name, forest):
     array = np.array(read(forest), float if value is np.inf else None)
     array[place if place is ... else tuple(place)] = value(forest) if callable(value) else value
     broken = eqx.tree_at(read, forest, jnp.asarray(array))
-    with pytest.raises(ValueError, match=match):
-        ju.forest.check_forest(broken)
+    refuses(ValueError, match, ju.forest.check_forest, broken)
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def named(named_forest):
         (X[:, :5], "X has 5 features.*data had 6"),
         (np.hstack([X, X]), "X has 12 features"),
         (X[0], r"X has shape \(6,\).*X\[None\]"),
-        (X[None], "X has shape"),
+        (X[None], r"X has shape \(1, 10, 6\); expected \(instances, features\)"),
         (np.float32(1), "X has shape"),
         (np.where(np.arange(6) == 2, np.inf, X), r"X\[0, 2\] is infinite"),
         (np.where(np.arange(6) == 3, -np.inf, X), r"X\[0, 3\] is infinite"),
@@ -62,8 +62,7 @@ def named(named_forest):
 )
 def test_data(data, match, bound):
     for call in (bound, bound.score, bound.probability, bound.log_probability, bound.answer):
-        with refuses(ValueError, match):
-            call(data)
+        refuses(ValueError, match, call, data)
 
 
 def _bind(n_classes, combiner, **how):
@@ -95,21 +94,16 @@ MASKS = {
     "trees": (np.ones((10, 11), bool), r"tree_mask has shape \(10, 11\); expected \(10, 12\)"),
     "instances": (np.ones((9, 12), bool), "tree_mask has shape"),
     "one axis": (np.ones(12, bool), "tree_mask has shape"),
-    "float": (np.ones((10, 12)), "tree_mask has dtype", TypeError),
+    "float": (np.ones((10, 12)), "tree_mask has dtype float64; pass booleans", TypeError),
     "int": (np.ones((10, 12), int), "tree_mask has dtype", TypeError),
 }
 LEAVES = {"leaf_index": ju.leaf_index, "leaf_counts": ju.leaf_counts}
 ONES = np.ones((12, 128), np.float32)
 test_refusals = refusals(
-    (
-        "sparse complex",
-        lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))),
-        "X has dtype complex",
-        TypeError,
-    ),
-    ("text", lambda bound: bound(X.astype(str)), "X has dtype", TypeError),
-    ("object", lambda bound: bound(X.astype(object)), "X has dtype", TypeError),
-    ("complex", lambda bound: bound(X.astype(complex)), "X has dtype", TypeError),
+    ("sparse", lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))), "X has dtype complex", TypeError),
+    ("text", lambda bound: bound(X.astype(str)), "X has dtype <U.*; pass numbers", TypeError),
+    ("object", lambda bound: bound(X.astype(object)), "X has dtype object; pass numbers", TypeError),
+    ("complex", lambda bound: bound(X.astype(complex)), "X has dtype complex128; pass numbers", TypeError),
     ("order", lambda named, frame: named(frame[list("fedcba")]), "another order"),
     ("name", lambda named, frame: named(frame.rename(columns={"a": "z"})), r"missing \['a'\], unexpected \['z'\]"),
     ("missing", lambda named, frame: named(frame.drop(columns="c")), r"missing \['c'\]"),
@@ -123,10 +117,9 @@ test_refusals = refusals(
         (f"combiner {number}", _bind(2, wrong), "combiner", TypeError)
         for number, wrong in enumerate((None, "evidence", ju.scorers.probability, ju.Mean))
     ),
-    ("no thread", _bind(2, ju.Mean(), threads=0), "threads"),
-    ("negative threads", _bind(2, ju.Mean(), threads=-1), "threads"),
-    ("masses of three", _bind(3, ju.DempsterRule()), "OneVsRest"),
-    ("prior of two", _bind(3, ju.EvidenceAccumulation(0.5)), "prior has 2 classes"),
+    *((f"{n} threads", _bind(2, ju.Mean(), threads=n), f"threads={n} must be at least 1") for n in (0, -1)),
+    ("masses of three", _bind(3, ju.DempsterRule()), "two classes, but counts have 3. .*OneVsRest"),
+    ("prior of two", _bind(3, ju.EvidenceAccumulation(0.5)), "prior has 2 classes, but counts have 3"),
     ("score of three", _bind(3, ju.Mean()), "score is defined for two classes"),
     *(
         (f"table {shape}", _fold(np.ones(shape, np.float32)), "leaf_table holds an array of shape")
@@ -134,9 +127,13 @@ test_refusals = refusals(
     ),
     ("merge", _fold(ONES, merge="mean"), "merge='mean' is unknown"),
     *(
-        (f"{name} of {what}", _leaves(function, data), "X has")
+        (f"{name} of {what}", _leaves(function, data), f"X has {words}")
         for name, function in LEAVES.items()
-        for what, data in (("five columns", X[:, :5]), ("a row", X[0]), ("three axes", X[None]))
+        for what, data, words in (
+            ("five columns", X[:, :5], "5 features"),
+            ("a row", X[0], "shape"),
+            ("three axes", X[None], "shape"),
+        )
     ),
     *((f"{name} in a trace", _traced(function), "X has 5 features") for name, function in LEAVES.items()),
     ("bound in a trace", _traced(lambda forest, x: ju.bind(forest, ju.Mean())(x)), "X has 5 features"),

@@ -18,16 +18,9 @@ TREES = 12
 # Each kind of statistic once: floats, exact counts, sets of degrees, weights, several rules, two classes and three.
 # How a rule lifts and finishes is tested on counts, for every rule of the table.
 STREAMED = [
-    ("mean", 2),
-    ("mean", 3),
-    ("vote", 2),
-    ("pooling", 3),
-    ("evidence", 2),
-    ("dempster", 2),
-    ("weighted_veto", 2),
-    ("weighted_together", 2),
-    ("together", 3),
-]
+    ("mean", 2), ("mean", 3), ("vote", 2), ("pooling", 3), ("evidence", 2), ("dempster", 2), ("weighted_veto", 2),
+    ("weighted_together", 2), ("together", 3),
+]  # fmt: skip
 FEW = [("mean", 2), ("dempster", 2), ("weighted_together", 2), ("together", 3)]
 DIFFERENTIATED = [("evidence", 2), ("dempster", 2), ("weighted_mean", 2), ("together", 3)]
 

@@ -114,9 +114,7 @@ WAYS = {
     "threads": lambda bound, X, counts: ju.bind(bound.forest, bound.combiner, threads=3).answer(many(X)),
     "jax": lambda bound, X, counts: bound.answer(jnp.asarray(X)),
     "traced": lambda bound, X, counts: jax.jit(bound.answer)(X),
-    "mapped": lambda bound, X, counts: jax.tree.map(
-        lambda part: part[:, 0], jax.vmap(lambda x: bound.answer(x[None]))(X)
-    ),
+    "mapped": lambda bound, X, counts: jax.tree.map(lambda p: p[:, 0], jax.vmap(lambda x: bound.answer(x[None]))(X)),
     "counts": lambda bound, X, counts: bound.combiner.answer(counts),
     "shard": lambda bound, X, counts: ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).answer(X),
     "export": lambda bound, X, counts: exported(bound, X),

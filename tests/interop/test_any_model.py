@@ -77,8 +77,7 @@ LIVE = {
 def test_live_models(library):
     model = LIVE[library](pytest.importorskip(library))
     X, y = rest("treelite.bin"), table()[1][N_TRAIN:]
-    with refuses(ValueError, "not fitted"):
-        from_any(model)
+    refuses(ValueError, "not fitted", from_any, model)
     found = from_any(model.fit(X, y))
     np.testing.assert_allclose(answers_of(found, X), model.predict_proba(X), atol=2e-6)
 
@@ -110,8 +109,7 @@ def test_texts_are_models(name):
 def test_texts_that_are_neither_models_nor_paths():
     text = (FOLDER / "lightgbm.txt").read_text()
     for given in ("\n" + text, text[5:], "a" * 5000, "a\0b", "x" * 300, "[" + "1, " * 300 + "1]"):
-        with refuses(ValueError, "characters that begins with .*: no path, and no model"):
-            from_any(given)
+        refuses(ValueError, "characters that begins with .*: no path, and no model", from_any, given)
     with open(FOLDER / "lightgbm.txt", "rb") as file, refuses(TypeError, "an open file; pass its path, or what"):
         from_any(file)
 
@@ -121,8 +119,7 @@ def test_paths_that_look_like_documents(tmp_path, monkeypatch):
     Path("{m}.json").write_bytes((FOLDER / "catboost.json").read_bytes())
     wanted = positive(from_any(FOLDER / "catboost.json"), rest("catboost.json"))
     np.testing.assert_array_equal(positive(from_any("{m}.json"), rest("catboost.json")), wanted)
-    with refuses(FileNotFoundError, "no name that a file can have"):
-        from_any(Path("x" * 300))
+    refuses(FileNotFoundError, "no name that a file can have", from_any, Path("x" * 300))
 
 
 OTHERS = {
@@ -152,8 +149,7 @@ def test_other_files(name, tmp_path):
     content, said = OTHERS[name]
     (tmp_path / name).write_bytes(content)
     for given in (content, tmp_path / name):
-        with refuses(ValueError, said):
-            from_any(given)
+        refuses(ValueError, said, from_any, given)
 
 
 @pytest.mark.parametrize("length", [0x80, 0x1F08, 0x7B20, 0x0A20])
@@ -162,8 +158,7 @@ def test_own_files_are_told_by_more_than_their_length(length, tmp_path):
     own = tmp_path / "own"
     own.write_bytes(length.to_bytes(8, "little") + b'{"__metadata__": {"jaxunc": ""}}'.ljust(length))
     assert not ju.interop.is_model_file(own)
-    with refuses(ValueError, "own is a file of jaxunc.save"):
-        from_any(own)
+    refuses(ValueError, "own is a file of jaxunc.save", from_any, own)
 
 
 def old_lightgbm():
@@ -185,8 +180,7 @@ test_refusals = refusals(
 
 def test_files_of_ours(tmp_path):
     ju.save(tmp_path / "own", from_any(FOLDER / "xgboost.json"))
-    with refuses(ValueError, "own is a file of jaxunc.save; jaxunc.load reads it"):
-        from_any(tmp_path / "own")
+    refuses(ValueError, "own is a file of jaxunc.save; jaxunc.load reads it", from_any, tmp_path / "own")
     assert ju.load(tmp_path / "own").n_trees == 4
     with refuses(ValueError, "no file that jaxunc.save wrote.*jaxunc.from_any reads other libraries"):
         ju.load(FOLDER / "xgboost.json")

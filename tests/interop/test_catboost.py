@@ -175,8 +175,7 @@ def test_columns():
     model = catboost.CatBoostRegressor(**SMALL).fit(pd.DataFrame(X, columns=names), y)
     ensemble = imported(model)
     assert ensemble.columns.names == tuple(names)
-    with pytest.raises(ValueError, match="order"):
-        ju.leaf_index(ensemble.trees, pd.DataFrame(X, columns=names)[names[::-1]])
+    refuses(ValueError, "order", ju.leaf_index, ensemble.trees, pd.DataFrame(X, columns=names)[names[::-1]])
     assert imported(catboost.CatBoostRegressor(**SMALL).fit(X, y)).columns.names is None
     unused = catboost.CatBoostRegressor(**SMALL, ignored_features=[1]).fit(X, y)
     unused.drop_unused_features()
@@ -219,10 +218,8 @@ def test_words_must_be_known():
     pool = catboost.Pool(frame, y, cat_features=nominal)
     model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20).fit(pool)
     for given in (model, saved(model)):
-        with pytest.raises(ValueError, match=r"hashes alone.*pool=pool"):
-            from_catboost(given)
-    with pytest.raises(TypeError, match="pool is for live models"):
-        from_catboost(saved(model), pool=pool)
+        refuses(ValueError, r"hashes alone.*pool=pool", from_catboost, given)
+    refuses(TypeError, "pool is for live models", from_catboost, saved(model), pool=pool)
 
 
 def test_categories_that_no_tree_tests():
@@ -253,10 +250,8 @@ def refused_models():
 
 def test_other_models(tmp_path):
     for model, said in refused_models():
-        with pytest.raises(ValueError, match=said):
-            from_catboost(model)
-    with pytest.raises(TypeError, match="model is a int"):
-        from_catboost(3)
+        refuses(ValueError, said, from_catboost, model)
+    refuses(TypeError, "model is a int", from_catboost, 3)
     with pytest.raises(FileNotFoundError):
         from_catboost(tmp_path / "none.json")
 
@@ -342,8 +337,7 @@ def test_own_format_that_is_not_read(name, monkeypatch):
     part, value, said = NOT_READ[name]
     monkeypatch.setattr(f"jaxunc.interop._catboost.{part}", value)
     for read in (from_catboost, ju.from_any):
-        with refuses(ValueError, said):
-            read(b"CBM1" + bytes(100))
+        refuses(ValueError, said, read, b"CBM1" + bytes(100))
 
 
 @lru_cache
@@ -389,8 +383,7 @@ def test_broken_files(what):
     whole = json.loads(whole_files()[0])
     imported(json.dumps(whole).encode())
     BROKEN[what](whole)
-    with pytest.raises(ValueError, match=r"model|tree"):
-        from_catboost(json.dumps(whole).encode())
+    refuses(ValueError, r"model|tree", from_catboost, json.dumps(whole).encode())
 
 
 def test_bools_among_words(rng):
@@ -430,8 +423,7 @@ def test_old_files(labels, tmp_path):
     assert ours.class_labels == tuple(theirs.classes_.tolist())
     np.testing.assert_allclose(answers_of(ours, X), theirs.predict_proba(X), atol=1e-6)
     made["model_info"]["params"]["data_processing_options"] = {"class_names": ["a"]}
-    with refuses(ValueError, "has classes"):
-        from_catboost(json.dumps(made).encode())
+    refuses(ValueError, "has classes", from_catboost, json.dumps(made).encode())
 
 
 def short_files() -> list[bytes]:

@@ -8,7 +8,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_onnx
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
 
 from ._rows import answers_of, near, raw_of, walked
 
@@ -286,8 +286,7 @@ def test_leaves_without_weights(kind):
         operator, more = "TreeEnsembleClassifier", {"classlabels_int64s": [4, 7]}
     else:
         operator, more = "TreeEnsembleRegressor", {"n_targets": 2, "base_values": [0.0, 1.0]}
-    with pytest.raises(ValueError, match="Give these leaves weights of 0"):
-        from_onnx(graph(operator, own | more))
+    refuses(ValueError, "Give these leaves weights of 0", from_onnx, graph(operator, own | more))
     if kind == "target":
         from_onnx(graph(operator, own | {"n_targets": 2, "base_values": [1.0, 0.0]}))
 
@@ -303,8 +302,7 @@ def test_sources(tmp_path):
     twice = onnx.ModelProto.FromString(content)
     twice.graph.node.append(twice.graph.node[0])
     for source, said in ((content[:-20], "no ONNX model"), (b"", "0 nodes of trees"), (twice, "2 nodes of trees")):
-        with pytest.raises(ValueError, match=said):
-            from_onnx(source)
+        refuses(ValueError, said, from_onnx, source)
 
 
 def test_warns_of_missing_values_that_skl2onnx_lost():

@@ -103,8 +103,7 @@ def test_answers_of_the_first_trees_alone_are_refused(rng):
     X = rng.normal(size=(300, 3))
     settings = {"n_estimators": 20, "verbose": -1, "n_jobs": 1}
     known = lgb.LGBMClassifier(pred_early_stop=True, pred_early_stop_margin=0.2, **settings).fit(X, X[:, 0] > 0)
-    with refuses(ValueError, "pred_early_stop, by which it answers from its first trees.*model.booster_"):
-        from_any(known)
+    refuses(ValueError, "pred_early_stop, by which it answers from its first trees.*model.booster_", from_any, known)
     model = from_lightgbm(known.booster_)
     np.testing.assert_allclose(answers_of(model, X)[:, 1], known.booster_.predict(X), atol=1e-6)
 
@@ -156,8 +155,7 @@ def test_names_with_spaces_and_other_signs(rng, tmp_path):
         for one in (frame, written, frame.rename(columns={"mean radius": "mean_radius"})):
             np.testing.assert_allclose(answers_of(model, one), known.predict(frame), atol=1e-5)
         for other in (frame[NAMES[::-1]], written[list(written)[::-1]]):
-            with refuses(ValueError, "in another order"):
-                model.predict(other)
+            refuses(ValueError, "in another order", model.predict, other)
         with refuses(ValueError, "missing .'mean_radius'., unexpected .'mean-radius'."):
             model.predict(frame.rename(columns={"mean radius": "mean-radius"}))
     ju.save(tmp_path / "own", model)
@@ -188,8 +186,7 @@ def test_columns_that_the_model_calls_alike(rng):
     both = frame.assign(my_col=-frame["my col"])
     for call in (model.raw, lambda data: list(ju.stream(model, data, outputs=["class"]))):
         for data in (both, both[["my_col", "b", "my col"]]):
-            with refuses(ValueError, "has the columns .*'my[ _]col', 'my[ _]col'., which the model calls alike"):
-                call(data)
+            refuses(ValueError, "has the columns .*'my[ _]col', 'my[ _]col'., which the model calls alike", call, data)
     for data in (frame[["b", "my col"]], frame.rename(columns={"my col": "my_col"})[["b", "my_col"]]):
         with pytest.raises(ValueError, match="in another order") as caught:
             model.raw(data)
@@ -211,13 +208,11 @@ def test_levels_are_no_other_columns(rng, categorical):
     """LightGBM writes equal files for a category column and for a plain column that is named as categorical."""
     frame, y = of_integers(rng)
     known = fitted(frame, y, categorical, max_cat_to_onehot=1)
-    with refuses(ValueError, r"does not tell which.*from_lightgbm\(model, category_columns=\[...\]\)"):
-        from_lightgbm(known)
+    refuses(ValueError, r"does not tell which.*from_lightgbm\(model, category_columns=\[...\]\)", from_lightgbm, known)
     for given in (["group"], [0]):
         model = from_lightgbm(known, category_columns=given)
         assert_answers(model, known, frame)
-    with refuses(ValueError, "category_columns=.'group'. must be"):
-        from_lightgbm(known, category_columns="group")
+    refuses(ValueError, "category_columns=.'group'. must be", from_lightgbm, known, category_columns="group")
     odd: list[Any] = [[None], 3, [[2]], [0.0], [True]]
     for given in odd:
         with refuses(TypeError, "category_columns=.*pass names or positions of columns"):
@@ -240,8 +235,7 @@ def test_words_need_no_more_than_the_file(rng):
     known = fitted(frame, y, max_cat_to_onehot=1)
     assert_answers(from_lightgbm(known), known, frame)
     other = from_lightgbm(fitted(frame, y, ["plain code"], max_cat_to_onehot=1))
-    with refuses(TypeError, "group.* hold no numbers"):
-        other.predict(frame)
+    refuses(TypeError, "group.* hold no numbers", other.predict, frame)
 
 
 @pytest.mark.exhaustive(keep=5)

@@ -13,6 +13,7 @@ from jaxunc.interop._comparing_trees import NOT_IN_SET, ComparingTree, ensemble_
 from jaxunc.tables import Columns
 from jaxunc.tables._levels import level_codes
 from tests._exhaustive import a_few_of
+from tests._refusal import refuses
 
 from ._random_sets import KINDS, random_sets, rows_of
 from ._rows import answers_of, raw_of, reached, walked
@@ -117,8 +118,7 @@ def test_copies_that_are_too_many(monkeypatch):
     pytest.importorskip("treelite", minversion="4.8")
     model = deep_sets(4)
     monkeypatch.setattr(_to_treelite, "_MOST_NODES", 2000)
-    with pytest.raises(ValueError, match="copy of what is below for each"):
-        to_treelite(model)
+    refuses(ValueError, "copy of what is below for each", to_treelite, model)
     X = np.random.default_rng(2).integers(2**30, size=(500, 4)).astype(np.int32).view(np.float32)
     check_onnx(model, X, X)
     check_treelite(deep_sets(1), X[:, :1], X[:, :1])
@@ -135,8 +135,7 @@ def test_shared_nodes_that_are_no_intervals():
     values = np.ones((1, trees.n_nodes, 1), np.float32)
     model = AdditiveTrees(trees, jnp.asarray(values), jnp.zeros(1), "identity")
     for write in (to_onnx, to_treelite):
-        with pytest.raises(ValueError, match="several parents that are no test of intervals"):
-            write(model)
+        refuses(ValueError, "several parents that are no test of intervals", write, model)
 
 
 DAMAGED = [
@@ -150,8 +149,7 @@ def test_damaged_metadata(said):
     pytest.importorskip("onnx")
     model = to_onnx(deep_sets(2))
     next(one for one in model.metadata_props if one.key == "jaxunc.sets").value = said
-    with pytest.raises(ValueError, match=r"jaxunc.sets are damaged|no sides of its sets"):
-        from_onnx(model)
+    refuses(ValueError, r"jaxunc.sets are damaged|no sides of its sets", from_onnx, model)
 
 
 def of_library(name, rows, target):

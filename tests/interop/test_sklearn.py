@@ -275,16 +275,14 @@ def test_categories_by_the_columns_of_the_estimator():
     ju.from_sklearn(model)
     for member in model.estimators_:
         member.is_categorical_ = np.arange(model.n_features_in_) == tested[0]
-    with pytest.raises(ValueError, match=rf"categories of the columns \[{tested[0]}\]"):
-        ju.from_sklearn(model)
+    refuses(ValueError, rf"categories of the columns \[{tested[0]}\]", ju.from_sklearn, model)
 
 
 def test_categories_in_a_bag_are_named_by_the_bags_columns():
     X, y = toy_data(2)
     bag = BaggingClassifier(DecisionTreeClassifier(max_depth=1), 1, max_features=0.5, random_state=0).fit(X, y)
     column = bag.estimators_features_[0][bag.estimators_[0].tree_.feature[0]]
-    with pytest.raises(ValueError, match=rf"categories of the columns \[{column}\]"):
-        ju.from_sklearn(with_trees(bag, **BY_KIND))
+    refuses(ValueError, rf"categories of the columns \[{column}\]", ju.from_sklearn, with_trees(bag, **BY_KIND))
 
 
 def sends(differs):
@@ -315,8 +313,7 @@ DOUBTFUL = {
 @pytest.mark.parametrize("what", DOUBTFUL)
 def test_trees_that_are_not_understood(what):
     changes, said = DOUBTFUL[what]
-    with pytest.raises(ValueError, match=said):
-        ju.from_sklearn(with_trees(grown()[0], **changes))
+    refuses(ValueError, said, ju.from_sklearn, with_trees(grown()[0], **changes))
 
 
 class Intelex(RandomForestClassifier):

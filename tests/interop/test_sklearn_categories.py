@@ -220,8 +220,7 @@ def test_out_of_bag_counts(kind):
         counts = np.zeros((theirs.max() + 1, 2))
         np.add.at(counts, (theirs[unseen], y[unseen]), 1)
         np.testing.assert_array_equal(table[np.asarray(forest.code)[t, ours[:, t]]], counts[theirs])
-    with refuses(ValueError, "are not the rows that this"):
-        oob_mask(model, len(y), X=X[::-1], y=y)
+    refuses(ValueError, "are not the rows that this", oob_mask, model, len(y), X=X[::-1], y=y)
 
 
 @pytest.fixture
@@ -252,8 +251,7 @@ def test_labels_as_export_dict_tells_them(coded, monkeypatch):
     assert read.trees.columns == known.trees.columns
     np.testing.assert_array_equal(walked(read.trees, asked), walked(known.trees, asked))
     monkeypatch.setitem(ESTIMATORS_LABELS, id(model), [labels[0][::-1], labels[1]])
-    with refuses(ValueError, "does not tell which values have which codes"):
-        ju.from_sklearn(model)
+    refuses(ValueError, "does not tell which values have which codes", ju.from_sklearn, model)
 
 
 def by_hash(model: Any) -> None:
@@ -289,8 +287,7 @@ def test_refusals(name, coded):
     model, _, _ = coded
     change, said = REFUSED[name]
     change(model)
-    with refuses(ValueError, said):
-        ju.from_sklearn(model)
+    refuses(ValueError, said, ju.from_sklearn, model)
 
 
 def test_a_column_of_both_kinds():

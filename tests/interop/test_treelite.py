@@ -15,6 +15,7 @@ from sklearn.ensemble import (
 
 import jaxunc as ju
 from jaxunc.interop import from_treelite
+from tests._refusal import refuses
 
 from ._rows import answers_of, assert_same_leaves, near, summed, walked
 
@@ -302,8 +303,7 @@ def test_sources_and_refusals(tmp_path):
         (ValueError, built(rng, post="hinge", task="kBinaryClf"), "postprocessor is 'hinge'"),
         (ValueError, of_sklearn.import_model(several), "2 targets with several classes"),
     ):
-        with pytest.raises(error, match=said):
-            from_treelite(source)
+        refuses(error, said, from_treelite, source)
     with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; jaxunc was tested up to 4\.8"):
         from_treelite(struct.pack("<ii", 4, 99) + content[8:])
 
@@ -318,8 +318,6 @@ def test_infinite_thresholds():
     model = built(rng, "float64", thresholds=np.array([-np.inf, 0.5]), comparisons=("<", ">="))
     assert_same_leaves(walked(from_treelite(model).trees, X), gtil.predict_leaf(model, X))
     model = built(rng, "float64", thresholds=np.array([-np.inf]), comparisons=("<=",))
-    with pytest.raises(ValueError, match="float64 number is -inf"):
-        from_treelite(model)
+    refuses(ValueError, "float64 number is -inf", from_treelite, model)
     model = built(rng, thresholds=np.array([np.inf]), comparisons=("==",))
-    with pytest.raises(ValueError, match="whether a number is infinite"):
-        from_treelite(model)
+    refuses(ValueError, "whether a number is infinite", from_treelite, model)

@@ -140,29 +140,24 @@ def test_categories(rng, max_cat_to_onehot):
 
 def test_refusals(rng, tmp_path):
     X, y = data(rng, 100)
-    with refuses(ValueError, "not fitted"):
-        from_xgboost(xgboost.XGBClassifier())
-    with refuses(TypeError, "pass a Booster"):
-        from_xgboost(y)
+    refuses(ValueError, "not fitted", from_xgboost, xgboost.XGBClassifier())
+    refuses(TypeError, "pass a Booster", from_xgboost, y)
     for settings, said in (
         *([({"booster": "gblinear"}, "gblinear")] if VERSION < (3, 4) else []),
         ({"objective": "survival:cox"}, "survival:cox"),
     ):
         model = xgboost.XGBRegressor(n_estimators=2, **settings).fit(X, y + 1)
-        with refuses(ValueError, said):
-            from_xgboost(model)
+        refuses(ValueError, said, from_xgboost, model)
     document = json.loads(xgboost.XGBRegressor(n_estimators=2).fit(X, y).get_booster().save_raw("json"))
     tree = document["learner"]["gradient_booster"]["model"]["trees"][0]
     changes = {"left_children": [0], "right_children": [10**6], "split_indices": [99, 2**40]}
     for name, value in ((name, value) for name, values in changes.items() for value in values):
         own, tree[name] = tree[name], [value, *tree[name][1:]]
-        with refuses(ValueError, "tree 0|split_indices"):
-            from_xgboost(json.dumps(document).encode())
+        refuses(ValueError, "tree 0|split_indices", from_xgboost, json.dumps(document).encode())
         tree[name] = own
     (tmp_path / "model.json").write_text("[]")
     for path in (tmp_path / "model.json", Path(__file__)):
-        with refuses(ValueError, "XGBoost model"):
-            from_xgboost(path)
+        refuses(ValueError, "XGBoost model", from_xgboost, path)
 
 
 def vector_trees(document: dict) -> list[dict]:
@@ -252,8 +247,7 @@ def test_damaged_vectors(name, rng):
         tree = vector_trees(document)[1]
         tree[part] = change(tree[part])
 
-    with refuses(ValueError, said):
-        from_xgboost(edited(booster, damage))
+    refuses(ValueError, said, from_xgboost, edited(booster, damage))
 
 
 def edited(model: Any, edit: Callable[[dict], Any]) -> bytes:
@@ -290,8 +284,7 @@ def test_other_numbers_for_missing_values(missing, rng):
     holes = np.where(rng.random(X.shape) < 0.3, np.nan, X)
     model = xgboost.XGBClassifier(n_estimators=5, missing=missing)
     model.fit(np.where(np.isnan(holes), missing, holes), y)
-    with refuses(ValueError, r"takes .* for a missing value .*set_params\(missing=np.nan\)"):
-        from_xgboost(model)
+    refuses(ValueError, r"takes .* for a missing value .*set_params\(missing=np.nan\)", from_xgboost, model)
     made = from_xgboost(model.set_params(missing=np.nan))
     np.testing.assert_allclose(answers_of(made, holes), model.predict_proba(holes), atol=1e-6)
     old = {"scikit_learn": json.dumps({"missing": float(missing)})}
@@ -324,8 +317,7 @@ def test_best_iterations(rng, tmp_path):
     np.testing.assert_allclose(answers_of(from_xgboost(loaded), X), loaded.predict_proba(X), atol=1e-6)
     for best, said in (("99", "best iteration is 99, and has 6"), ("x", "expected an integer")):
         loaded.get_booster().set_attr(best_iteration=best)
-        with refuses(ValueError, said):
-            from_xgboost(loaded)
+        refuses(ValueError, said, from_xgboost, loaded)
 
 
 OBJECTIVES = {
@@ -355,8 +347,7 @@ def test_objectives_and_base_scores(objective, rng):
             rows.set_group([len(X)])
         model = xgboost.train(settings, rows, 3)
         if kind == "refused":
-            with refuses(ValueError, f"objective is '{objective}'"):
-                from_xgboost(model)
+            refuses(ValueError, f"objective is '{objective}'", from_xgboost, model)
             return
         made = check(model, model, X)
         if objective != "multi:softmax":
@@ -372,8 +363,7 @@ def test_quantiles_that_newer_versions_sort(rng):
     document["version"] = [3, 3, 0]
     assert from_xgboost(json.dumps(document).encode()).n_outputs == 2
     document["version"] = [3, 4, 0]
-    with refuses(ValueError, "several quantiles"):
-        from_xgboost(json.dumps(document).encode())
+    refuses(ValueError, "several quantiles", from_xgboost, json.dumps(document).encode())
 
 
 def test_what_newer_files_hold(rng):
@@ -422,8 +412,7 @@ def test_old_files(rng):
     binary = np.array([0.5], "<f4").tobytes() + np.array([3, 0, 1, 1, 1, 0] + [0] * 40, "<i4").tobytes()
     for content in (binary, b"binf" + binary):
         for read in (from_xgboost, ju.from_any):
-            with refuses(ValueError, "binary file of an old XGBoost; write it by booster.save_model"):
-                read(content)
+            refuses(ValueError, "binary file of an old XGBoost; write it by booster.save_model", read, content)
 
 
 def test_words_outside_of_ascii(rng):
@@ -446,8 +435,7 @@ def test_words_outside_of_ascii(rng):
         with refuses(ValueError, "column 0 are words outside of ASCII"):
             from_xgboost(edited(model.get_booster(), lambda d, v=version: newer(d, v)))
     if (3, 1) <= VERSION < (3, 4):
-        with refuses(ValueError, "words outside of ASCII"):
-            from_xgboost(model)
+        refuses(ValueError, "words outside of ASCII", from_xgboost, model)
 
 
 def test_files_that_know_codes_alone(rng):

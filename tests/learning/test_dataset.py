@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.learning import dataset_from_counts, fit_combiner, loss_on, oob_dataset
 from tests._forests import toy_data
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 LEARNED = ju.LearnedPool(np.array([0.5, 0.3, 0.2]), size_power=0.7, strength=2.0, scale=1.4)
 
@@ -82,33 +82,31 @@ def test_leaves_of_transduction_can_be_learned_from(rng):
     assert -np.mean(np.log(own)) == pytest.approx(learned.loss, rel=1e-4)
 
 
-def test_what_belongs_to_no_forest_is_said(given):
-    counts, y, _, _ = given
-    rows = dataset_from_counts(counts, y)
-    assert "source='counts'" in repr(rows)
-    refuses(ValueError, r"belong to no forest.*jaxunc\.bind", lambda: rows.bind(ju.Mean()))
-    refuses(ValueError, "numbers per tree", lambda: fit_combiner(ju.Weighted(ju.Mean(), np.ones(6)), rows))
+def test_what_rows_were_made_of_is_said(given):
+    assert "source='counts'" in repr(dataset_from_counts(*given[:2]))
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"counts": np.ones((40, 3))}, ValueError, r"counts has shape \(40, 3\); pass .*rows trees classes"),
-        ({"counts": np.ones((0, 2, 3))}, ValueError, "counts has shape"),
-        ({"counts": np.ones((40, 2, 1))}, ValueError, "counts has shape .* two or more"),
-        ({"counts": -np.ones((40, 2, 3))}, ValueError, "counts holds negative values"),
-        ({"counts": np.full((40, 2, 3), np.nan)}, ValueError, "counts holds NaN"),
-        ({"counts": np.ones((40, 2, 4))}, ValueError, "counts have 4 classes, y 3"),
-        ({"counts": np.ones((39, 2, 3))}, ValueError, "y has 40 labels for 39 rows"),
-        ({"class_labels": ("a", "b")}, ValueError, "counts have 3 classes, class_labels 2"),
-        ({"class_labels": ("a", "b", "d")}, ValueError, r"y holds labels .*\['c'\]"),
-        ({"class_labels": "abc"}, TypeError, "class_labels='abc' is a str"),
-        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight has shape"),
-        ({"sample_weight": np.arange(40) % 3 != 2}, ValueError, "no row is of class 'b'"),
-        ({"tree_mask": np.ones((40, 2), bool)}, ValueError, "tree_mask has shape"),
-        ({"tree_mask": np.ones((40, 6))}, TypeError, "tree_mask has dtype"),
-        ({"tree_mask": np.arange(240).reshape(40, 6) >= 6}, ValueError, "tree_mask leaves row 0 no tree"),
-    ],
+def _rows(counts=None, **settings):
+    return lambda given: dataset_from_counts(given[0] if counts is None else counts, **{"y": given[1]} | settings)
+
+
+NO_NUMBER_EACH = ju.Weighted(ju.Mean(), np.ones(6))
+test_refusals = refusals(
+    ("two axes", _rows(np.ones((40, 3))), r"counts has shape \(40, 3\); pass .*rows trees classes"),
+    ("no row", _rows(np.ones((0, 2, 3))), "counts has shape"),
+    ("one class", _rows(np.ones((40, 2, 1))), "counts has shape .* two or more"),
+    ("negative", _rows(-np.ones((40, 2, 3))), "counts holds negative values"),
+    ("NaN", _rows(np.full((40, 2, 3), np.nan)), "counts holds NaN"),
+    ("four classes", _rows(np.ones((40, 2, 4))), "counts have 4 classes, y 3"),
+    ("39 rows", _rows(np.ones((39, 2, 3))), "y has 40 labels for 39 rows"),
+    ("two labels", _rows(class_labels=("a", "b")), "counts have 3 classes, class_labels 2"),
+    ("other labels", _rows(class_labels=("a", "b", "d")), r"y holds labels .*\['c'\]"),
+    ("text", _rows(class_labels="abc"), "class_labels='abc' is a str", TypeError),
+    ("three weights", _rows(sample_weight=np.ones(3)), "sample_weight has shape"),
+    ("a class without weight", _rows(sample_weight=np.arange(40) % 3 != 2), "no row is of class 'b'"),
+    ("two trees", _rows(tree_mask=np.ones((40, 2), bool)), "tree_mask has shape"),
+    ("no booleans", _rows(tree_mask=np.ones((40, 6))), "tree_mask has dtype", TypeError),
+    ("row without trees", _rows(tree_mask=np.arange(240).reshape(40, 6) >= 6), "tree_mask leaves row 0 no tree"),
+    ("bound", lambda given: _rows()(given).bind(ju.Mean()), r"belong to no forest.*jaxunc\.bind"),
+    ("numbers per tree", lambda given: fit_combiner(NO_NUMBER_EACH, _rows()(given)), "numbers per tree"),
 )
-def test_what_cannot_be_rows_is_refused(given, change, error, match):
-    refuses(error, match, lambda: dataset_from_counts(**{"counts": given[0], "y": given[1]} | change))

@@ -34,14 +34,10 @@ def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):
 @pytest.mark.parametrize(
     ("domain", "value"),
     [
-        ("real", [-2.0, 3.0]),
-        ("positive", [0.5, 20.0]),
-        ("unit", [0.25, 0.999]),
-        ("simplex", [0.2, 0.3, 0.5]),
-        ("log_simplex", np.log([0.2, 0.3, 0.5])),
-        ("ordered", [-1.0, 0.5, 2.0]),
+        ("real", [-2.0, 3.0]), ("positive", [0.5, 20.0]), ("unit", [0.25, 0.999]), ("simplex", [0.2, 0.3, 0.5]),
+        ("log_simplex", np.log([0.2, 0.3, 0.5])), ("ordered", [-1.0, 0.5, 2.0]),
     ],
-)
+)  # fmt: skip
 def test_domains(domain, value, rng):
     value = jnp.asarray(value, float)
     np.testing.assert_allclose(from_free(domain, to_free(domain, value)), value, rtol=1e-5)

@@ -17,15 +17,8 @@ MANY, MILLION = SIZES
 _KINDS = ("mean", "vote", "pooling", "evidence", "dempster", "cautious", "median", "learned_pool", "together")
 IN_A_MILLION = [case for case in CASES if case.values[0] in _KINDS and case.values[1] == 2]
 _SMOOTH = (
-    "mean",
-    "mean_plausibility",
-    "pooling",
-    "evidence",
-    "evidence_veto",
-    "dempster",
-    "dempster_prior",
-    "beta_exact",
-)
+    "mean", "mean_plausibility", "pooling", "evidence", "evidence_veto", "dempster", "dempster_prior", "beta_exact",
+)  # fmt: skip
 DIFFERENTIATED = [
     case for case in CASES if case.values[0] in (*_SMOOTH, "learned_pool", "weighted_mean", "calibrated_one_vs_rest")
 ]

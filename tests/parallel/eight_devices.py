@@ -21,6 +21,7 @@ from jaxunc.inference import _fold
 from jaxunc.inference._by_rows import ByRows
 from tests._compilations import compilations
 from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
+from tests._refusal import refuses
 from tests._rules import RULES, make
 
 SHAPES = [(8, 1), (1, 8), (2, 4), (4, 2)]
@@ -256,8 +257,7 @@ def test_more_places_than_trees_and_rows_that_are_mapped_over_are_refused():
     with pytest.raises(ValueError, match=r"8 places along 'tree', but the forest has 5 trees.*make_mesh\(\(8, 1\)"):
         ju.shard(ju.bind(toy_forest(2, 5), ju.Mean()), grid(1, 8))
     program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
-    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
-        program(dealt_out(data(368), explicit(), "data"))
+    refuses(ValueError, r"jax\.vmap maps over.*all rows in one call", program, dealt_out(data(368), explicit(), "data"))
 
 
 @pytest.mark.once

@@ -7,7 +7,7 @@ from jax.sharding import AbstractMesh, Mesh
 
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 MESH = jax.make_mesh((1, 1), ("data", "tree"))
@@ -18,38 +18,39 @@ def bound():
     return ju.bind(toy_forest(2), ju.Mean())
 
 
-@pytest.mark.parametrize(
-    ("mesh", "error", "match"),
-    [
-        *((wrong, TypeError, "pass a mesh of devices.*make_mesh") for wrong in (None, 8, jax.devices)),
-        (AbstractMesh((8, 1), ("data", "tree")), TypeError, "pass a mesh of devices.*make_mesh"),
-        *(
-            (names, ValueError, r"mesh has the axes \(.*expected the two axes 'data'.*'tree'.*size 1")
-            for names in (("data",), ("x", "y"), ("data", "trees"), ("data", "tree", "model"))
-        ),
-        (Mesh(np.empty((0, 1), object), ("data", "tree")), ValueError, "mesh has no devices"),
-    ],
+def _sharded(mesh):
+    return lambda bound: ju.shard(bound, mesh)
+
+
+def _asked(ask):
+    return lambda bound: ask(ju.shard(bound, MESH))
+
+
+X = toy_data(2)[0][:5]
+MESHES = {"None": None, "number": 8, "function": jax.devices, "abstract mesh": AbstractMesh((8, 1), ("data", "tree"))}
+AXES = (("data",), ("x", "y"), ("data", "trees"), ("data", "tree", "model"))
+WRONG_AXES = r"mesh has the axes \(.*expected the two axes 'data'.*'tree'.*size 1"
+test_refusals = refusals(
+    *((what, _sharded(mesh), "pass a mesh of devices.*make_mesh", TypeError) for what, mesh in MESHES.items()),
+    *((f"axes {names}", _sharded(jax.make_mesh((1,) * len(names), names)), WRONG_AXES) for names in AXES),
+    ("no devices", _sharded(Mesh(np.empty((0, 1), object), ("data", "tree"))), "mesh has no devices"),
+    ("forest", lambda: ju.shard(toy_forest(2), MESH), "is a Forest; pass a bound forest", TypeError),
+    ("vote", lambda: ju.shard(ju.voting.bind_vote(toy_forest(2)), MESH), "BoundVote.*stops early", TypeError),
+    (
+        "traced forest",
+        lambda: jax.eval_shape(lambda forest: ju.shard(ju.bind(forest, ju.Mean()), MESH).bound(X), toy_forest(2)),
+        "traced, so its trees cannot be placed",
+    ),
+    ("traced X", _asked(lambda f: jax.eval_shape(f, X)), "X or tree_mask is traced.*use the bound forest", TypeError),
+    ("five columns", _asked(lambda sharded: sharded(X[:, :5])), "X has 5 features"),
+    ("three trees", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 3), bool))), "tree_mask has shape"),
+    ("no booleans", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 12)))), "tree_mask has dtype", TypeError),
+    (
+        "no probability",
+        lambda: ju.shard(ju.bind(toy_forest(2), ju.UncertaintyDecomposition()), MESH).probability(X),
+        "this combiner has no probability",
+    ),
 )
-def test_meshes(mesh, error, match, bound):
-    mesh = jax.make_mesh((1,) * len(mesh), mesh) if isinstance(mesh, tuple) else mesh
-    with refuses(error, match):
-        ju.shard(bound, mesh)
-
-
-def test_what_is_no_bound_forest(bound):
-    vote = ju.voting.bind_vote(toy_forest(2))
-    for other, match in ((toy_forest(2), "is a Forest; pass a bound forest"), (vote, "BoundVote.*stops early")):
-        with refuses(TypeError, match):
-            ju.shard(other, MESH)
-
-
-def test_traced_forests_and_instances(bound):
-    program = lambda forest: ju.shard(ju.bind(forest, ju.Mean()), MESH).bound(toy_data(2)[0])
-    with refuses(ValueError, "traced, so its trees cannot be placed"):
-        jax.jit(program)(toy_forest(2))
-    sharded = ju.shard(bound, MESH)
-    with refuses(TypeError, "X or tree_mask is traced.*use the bound forest"):
-        jax.jit(lambda X: sharded(X))(toy_data(2)[0])
 
 
 @pytest.mark.exhaustive
@@ -63,16 +64,3 @@ def test_empty_leaves_that_are_followed():
         ju.shard(ju.bind(forest, ju.Mean()), MESH)
     one = ju.bind(forest.with_empty_leaves("parent"), ju.Mean())
     np.testing.assert_array_equal(ju.shard(one, MESH)(X), one(X))
-
-
-@pytest.mark.exhaustive
-def test_data_as_a_bound_forest_refuses_them(bound):
-    sharded, X = ju.shard(bound, MESH), toy_data(2)[0][:5]
-    with refuses(ValueError, "X has 5 features"):
-        sharded(X[:, :5])
-    with refuses(ValueError, "tree_mask has shape"):
-        sharded(X, tree_mask=np.ones((5, 3), bool))
-    with refuses(TypeError, "tree_mask has dtype"):
-        sharded(X, tree_mask=np.ones((5, 12)))
-    with refuses(ValueError, "this combiner has no probability"):
-        ju.shard(ju.bind(toy_forest(2), ju.UncertaintyDecomposition()), MESH).probability(X)

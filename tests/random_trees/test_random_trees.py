@@ -264,8 +264,7 @@ def test_data_frames_are_named():
     )
     assert forest.trees.columns.names == ("a", "b")
     assert forest.class_labels == ("x", "y")
-    with refuses(ValueError, "mode='none' is unknown"):
-        forest.with_empty_leaves("none")
+    refuses(ValueError, "mode='none' is unknown", forest.with_empty_leaves, "none")
 
 
 @pytest.mark.exhaustive
@@ -287,8 +286,7 @@ def test_words_grow_the_trees_of_their_codes():
         same_trees(grow(words, named), expected)
     same_trees(grow(words.to_numpy(dtype=object), "auto"), grow(codes.to_numpy(), nominal))
     same_trees(grow(frame.to_numpy(), [1, 3]), grow(codes.to_numpy(), nominal))
-    with refuses(TypeError, r"columns \['d'\].*no numbers"):
-        grow(words, ["b"])
+    refuses(TypeError, r"columns \['d'\].*no numbers", grow, words, ["b"])
 
 
 def test_booleans_say_of_numbers_that_they_are_codes():
@@ -322,7 +320,7 @@ def _grow_on_words():
 
 TWO_NOMINAL = np.ones(2, bool)
 test_refusals = refusals(
-    ("number as a key", _grow(key=0), "typed key", TypeError),
+    ("number as a key", _grow(key=0), "key is 0; pass one typed key", TypeError),
     ("old key", _grow(key=np.zeros(2, np.uint32)), "typed key", TypeError),
     ("two keys", lambda: _grow(key=jax.random.split(jax.random.key(0)))(), "one typed key", TypeError),
     ("NaN", _grow(X=np.full((4, 2), np.nan)), r"X\[0, 0\] is NaN.*impute"),
@@ -373,8 +371,7 @@ def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
 
 def test_too_many_values(monkeypatch):
     monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 100)
-    with refuses(ValueError, "too many to count"):
-        _grow(nominal=TWO_NOMINAL, min_samples_leaf=2)()
+    refuses(ValueError, "too many to count", _grow(nominal=TWO_NOMINAL, min_samples_leaf=2))
 
 
 @pytest.mark.parametrize("max_depth", [0, 1])

@@ -54,8 +54,7 @@ OF_ANY_CLASSES = ("laplace", "linear", "probability", "ucb")
 @each_scorer
 @pytest.mark.parametrize(("counts", "message"), BAD)
 def test_values_that_are_no_counts(name, counts, message):
-    with refuses(ValueError, message):
-        TAKE_COUNTS[name](jnp.asarray(counts))
+    refuses(ValueError, message, TAKE_COUNTS[name], jnp.asarray(counts))
 
 
 @pytest.mark.parametrize("name", sorted({*TAKE_COUNTS} - {*OF_ANY_CLASSES, "m_estimate"}))

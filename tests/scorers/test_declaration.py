@@ -79,8 +79,7 @@ def test_widths():
 
 
 def test_what_cannot_be_declared():
-    with refuses(TypeError, "static='steps' is a word"):
-        ju.scorers.scorer(static="steps")
+    refuses(TypeError, "static='steps' is a word", ju.scorers.scorer, static="steps")
     with refuses(TypeError, r"steps=\[1, 2\] is a static setting of the scorer, but has no hash"):
         ju.Mean(Partial(_postponed.declared, steps=[1, 2], weight=1.0))
 
@@ -150,5 +149,4 @@ def test_settings_that_are_no_numbers():
     np.testing.assert_allclose(rule.score(COUNTS), 0.5 - ju.Mean().score(COUNTS), rtol=1e-6)
     word = ju.Mean(partial(lambda word, counts: ju.scorers.probability(counts), "beta"))
     np.testing.assert_allclose(word.score(COUNTS), ju.Mean().score(COUNTS))
-    with refuses(TypeError, r"names=\['a'\] is a static setting"):
-        ju.Mean(partial(shifted, names=["a"]))
+    refuses(TypeError, r"names=\['a'\] is a static setting", ju.Mean, partial(shifted, names=["a"]))

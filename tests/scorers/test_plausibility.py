@@ -63,9 +63,7 @@ def test_gradient(tolerance):
     for i, leaf in enumerate(LEAVES):
         if leaf["plausibility_gradient"] is None:
             np.testing.assert_array_equal(jacobian[i], 0)
-        expected = np.array(
-            [[float((leaf["plausibility_gradient"] or {}).get(name, 0)) for name in of] for of in SLOPES]
-        )
+        expected = np.array([[float((leaf["plausibility_gradient"] or {}).get(key, 0)) for key in of] for of in SLOPES])
         for of, by in np.ndindex(2, 2):
             if np.isinf(expected[of, by]):
                 assert jacobian[i, of, by] > 50, COUNTS[i]

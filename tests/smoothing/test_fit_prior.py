@@ -332,7 +332,7 @@ test_refusals = refusals(
     ("two empty trees", lambda: fit_beta_prior(np.stack([GOOD, 0 * GOOD, 0 * GOOD])), "2 trees have no leaf"),
     ("negative", lambda: fit_beta_prior(-GOOD), "negative"),
     ("NaN", lambda: fit_beta_prior(GOOD * np.nan), "NaN"),
-    ("three classes", lambda: fit_beta_prior(np.ones((4, 3))), r"two classes.*fit_dirichlet_prior"),
+    ("three", lambda: fit_beta_prior(np.ones((4, 3))), r"two classes, but counts have shape .*fit_dirichlet_prior"),
     ("one axis", lambda: fit_dirichlet_prior(np.ones(3)), r"\[... leaves classes\]"),
     ("method", lambda: fit_beta_prior(GOOD, "mle"), "method='mle' is unknown"),
     *((f"clip {clip}", _clipped(clip), "clip=") for clip in (0.0, 0.5, -1.0, float("nan"))),

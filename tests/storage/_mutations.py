@@ -2,11 +2,11 @@
 
 import json
 import struct
-from collections.abc import Callable
 
 import numpy as np
 
-Mutation = Callable[[bytes, np.random.Generator], bytes]
+from tests.interop._mutations import Mutation, _places, flip_bits
+from tests.interop._structural import change_part
 
 
 def split(content: bytes) -> tuple[dict, bytes]:
@@ -20,14 +20,6 @@ def joined(header: dict, arrays: bytes) -> bytes:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + arrays
-
-
-def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
-    """Up to eight bits, anywhere."""
-    damaged = np.frombuffer(content, np.uint8).copy()
-    for place in rng.integers(len(damaged), size=rng.integers(1, 9)):
-        damaged[place] ^= 1 << rng.integers(8)
-    return damaged.tobytes()
 
 
 def flip_header(content: bytes, rng: np.random.Generator) -> bytes:
@@ -68,15 +60,7 @@ def splice(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _swap(document: dict, rng: np.random.Generator) -> None:
-    places: list[tuple] = []
-
-    def visit(node):
-        for key in list(node) if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
-            if isinstance(node[key], dict | list):
-                visit(node[key])
-
-    visit(document)
+    places = _places(document)
     (one, at), (other, there) = (places[i] for i in rng.integers(len(places), size=2))
     one[at], other[there] = json.loads(json.dumps(other[there])), json.loads(json.dumps(one[at]))
 
@@ -121,8 +105,6 @@ MUTATIONS: tuple[Mutation, ...] = (flip_bits, flip_header, truncate, splice, cha
 
 def other_structure(content: bytes, rng: np.random.Generator) -> bytes:
     """A document with huge numbers and repeated lists; arrays that are longer, shorter or of another shape, soundly."""
-    from tests.interop._structural import change_part
-
     header, arrays = split(content)
     names = [name for name in header if name != "__metadata__"]
     pieces = {name: arrays[slice(*header[name]["data_offsets"])] for name in names}

@@ -12,10 +12,7 @@ import pytest
 from jax.tree_util import Partial
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.ensemble import (
-    BaggingRegressor,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 

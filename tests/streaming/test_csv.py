@@ -107,14 +107,10 @@ def test_columns_that_the_model_reads_and_keeps(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "kind"),
     [
-        (["1", "2", ""], pa.int64()),
-        (["1", "-0"], pa.float64()),
-        (["1", str(2**70)], pa.float64()),
-        (["true", "NA"], pa.bool_()),
-        (["", "NA"], pa.float64()),
-        (["1", "x"], pa.string()),
+        (["1", "2", ""], pa.int64()), (["1", "-0"], pa.float64()), (["1", str(2**70)], pa.float64()),
+        (["true", "NA"], pa.bool_()), (["", "NA"], pa.float64()), (["1", "x"], pa.string()),
     ],
-)
+)  # fmt: skip
 def test_what_a_column_is(cells, kind):
     found = typed(pa.chunked_array([cells]), MISSING_WORDS, Notation())
     assert found.type == kind

@@ -66,14 +66,9 @@ BELIEFS = {
     "settings that are a list": lambda m: m.update(settings=[]),
 }
 TEXTS = {
-    "nothing": b"",
-    "a list": b"[]",
-    "a number": b"3",
-    "brackets": b"[" * 100_000,
-    "objects": b'{"a":' * 100_000,
-    "other bytes": b"\xff\xfe\x00",
-    "a number of many digits": b'{"parts": ' + b"9" * 100_000 + b"}",
-}
+    "nothing": b"", "a list": b"[]", "a number": b"3", "brackets": b"[" * 100_000, "objects": b'{"a":' * 100_000,
+    "other bytes": b"\xff\xfe\x00", "a number of many digits": b'{"parts": ' + b"9" * 100_000 + b"}",
+}  # fmt: skip
 
 
 @pytest.mark.room(keep=4)

@@ -362,11 +362,7 @@ test_refusals = refusals(
     ("costs of classes", stream_small(outputs=["class"], costs="yes:no=7"), "costs=yes:no=7 would .*outputs=decision"),
     ("reject of classes", stream_small(outputs=["class"], reject=0.2), "reject=0.2 would change nothing"),
     ("coverage alone", stream_small(coverage=0.9), "coverage=0.9 would change nothing: ask for outputs=set"),
-    (
-        "by_class alone",
-        stream_small(by_class=True, **SET),
-        "by_class=True would change nothing: it belongs to coverage",
-    ),
+    ("by_class", stream_small(by_class=True, **SET), "by_class=True would change nothing: it belongs to coverage"),
     ("coverage", stream_small(coverage=1.5, **SET), r"coverage=1.5 must lie in \(0, 1\): how often sets are to hold"),
     (
         "no rows",

@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ import scipy.sparse
 
 from jaxunc.tables import Columns, Encoded, Levels, encode_arrow, encode_instances, encode_traced, fit_columns
 from jaxunc.tables._columns import CutLookup, holds_numbers
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 
@@ -84,55 +85,51 @@ def test_arrays():
     "nominal", ["word", ["words"], [5], [-1], [1, 1, 2], [1.0], [True], 3, [[0], [1]], [0, 1, 1, 0, 0]], ids=str
 )
 def test_nominal_that_does_not_fit(nominal):
-    with refuses(ValueError, "does not fit X, which has the columns number, grade"):
-        fit_columns(SHOP, nominal)
+    refuses(ValueError, "does not fit X, which has the columns number, grade", fit_columns, SHOP, nominal)
     if nominal not in ([True], [5]):
-        with refuses(ValueError, "does not fit X, which has 5 columns without names"):
-            fit_columns(np.zeros((2, 5)), nominal)
-
-
-def test_data_that_are_no_table():
-    for function in (fit_columns, holds_numbers):
-        with refuses(TypeError, "X is a sparse matrix"):
-            function(scipy.sparse.eye(3).tocsr())
-        with refuses(ValueError, r"X has shape \(3,\)"):
-            function(np.zeros(3))
-        with refuses(ValueError, r"X has shape \(4,\)"):
-            function(SHOP["number"])
+        refuses(ValueError, "does not fit X, which has 5 columns without names", fit_columns, np.zeros((2, 5)), nominal)
 
 
 A, B = Levels(("a",), False), Levels((1, 2.5), True)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"number": -1}, "number=-1 must be at least 0"),
-        ({"number": 2, "names": ("a",)}, "names has 1 entries for 2 columns"),
-        ({"number": 1, "nominal": (True, False)}, "nominal has 2 entries for 1 columns"),
-        ({"number": 1, "nominal": (True,), "levels": ()}, "levels has 0 entries"),
-        ({"number": 1, "names": (1,)}, r"names holds \[1\]; pass texts"),
-        ({"number": 2, "boolean": (True,)}, "boolean has 1 entries for 2 columns"),
-        ({"number": 1, "missing_words": (1,)}, r"missing_words holds \[1\]; pass strings"),
-        ({"number": 2, "nominal": (True, False), "levels": (A, B)}, r"levels\[1\] is given, but column 1 is not"),
-        ({"number": 1, "levels": (A,)}, "is not nominal"),
-        ({"number": 1, "nominal": (True,), "levels": (Levels(("a", 1), False),)}, "texts alone or numbers alone"),
-        ({"number": 1, "nominal": (True,), "levels": (Levels((None,), False),)}, "through has_missing"),
-        ({"number": 1, "nominal": (True,), "levels": (Levels((0.0, np.nan), False),)}, "through has_missing"),
-        ({"number": 1, "nominal": (True,), "levels": (Levels(("a", "a"), False),)}, "a value twice"),
-    ],
-    ids=str,
+WORD_COLUMN = {"number": 1, "nominal": (True,)}
+test_refusals = refusals(
+    *(
+        (f"{name}, {how.__name__}", partial(how, data), *said)
+        for how in (fit_columns, holds_numbers)
+        for name, data, *said in (
+            ("sparse", scipy.sparse.eye(3).tocsr(), "X is a sparse matrix", TypeError),
+            ("one axis", np.zeros(3), r"X has shape \(3,\)"),
+            ("series", SHOP["number"], r"X has shape \(4,\)"),
+        )
+    ),
+    ("number", partial(Columns, -1), "number=-1 must be at least 0"),
+    ("names", partial(Columns, 2, names=("a",)), "names has 1 entries for 2 columns"),
+    ("nominal", partial(Columns, 1, nominal=(True, False)), "nominal has 2 entries for 1 columns"),
+    ("no levels", partial(Columns, 1, nominal=(True,), levels=()), "levels has 0 entries"),
+    ("name", partial(Columns, 1, names=(1,)), r"names holds \[1\]; pass texts"),
+    ("boolean", partial(Columns, 2, boolean=(True,)), "boolean has 1 entries for 2 columns"),
+    ("missing words", partial(Columns, 1, missing_words=(1,)), r"missing_words holds \[1\]; pass strings"),
+    ("levels", partial(Columns, 2, nominal=(True, False), levels=(A, B)), r"levels\[1\] is given, but column 1 is not"),
+    ("levels of numbers", partial(Columns, 1, levels=(A,)), "is not nominal"),
+    ("two kinds", partial(Columns, **WORD_COLUMN, levels=(Levels(("a", 1), False),)), "texts alone or numbers alone"),
+    ("None, a level", partial(Columns, **WORD_COLUMN, levels=(Levels((None,), False),)), "through has_missing"),
+    ("NaN, a level", partial(Columns, **WORD_COLUMN, levels=(Levels((0.0, np.nan), False),)), "through has_missing"),
+    ("level twice", partial(Columns, **WORD_COLUMN, levels=(Levels(("a", "a"), False),)), "a value twice"),
+    *(
+        (f"cuts {cuts}", partial(Columns, 1, cuts=(cuts,)), "cuts")
+        for cuts in ((1.0, 1.0), (2.0, 1.0), (np.nan,), ((1.0,),), (np.inf,))
+    ),
+    ("cuts of one column", partial(Columns, 2, cuts=((1.0,),)), "cuts"),
+    ("levels and cuts", partial(Columns, 1, nominal=(True,), levels=(A,), cuts=((1.0,),)), "levels and cuts"),
 )
-def test_columns_that_contradict_themselves(options, said):
-    with refuses(ValueError, said):
-        Columns(**options)
 
 
 def test_more_levels_than_codes(monkeypatch):
     monkeypatch.setattr("jaxunc.tables._columns.LARGEST_CODE", 3)
     fit_columns([["a"], ["b"]])
-    with refuses(ValueError, "Merge rare values"):
-        fit_columns([["a"], ["b"], ["c"]])
+    refuses(ValueError, "Merge rare values", fit_columns, [["a"], ["b"], ["c"]])
 
 
 def test_hashed_compared_and_changed():
@@ -219,7 +216,7 @@ def cuts_of_many_scales() -> list:
         [huge],
         [-huge, huge],
         [0.0, 5e-324],
-        [1, 1 + 2**-52],
+        [1.0, 1 + 2**-52],
         *(np.unique(own).tolist() for own in drawn),
     ]
 
@@ -236,13 +233,6 @@ def test_values_are_placed_among_cuts_as_by_bisection(cuts):
         np.testing.assert_array_equal(CutLookup(cuts).codes(values[:n]), wanted[:n])
 
 
-def test_bad_cuts():
-    for cuts in ((1.0, 1.0), (2.0, 1.0), (np.nan,), ((1.0,),), (np.inf,)):
-        with refuses(ValueError, "cuts"):
-            Columns(1, cuts=(cuts,))
-    with refuses(ValueError, "cuts"):
-        Columns(2, cuts=((1.0,),))
-    with refuses(ValueError, "levels and cuts"):
-        Columns(1, nominal=(True,), levels=(Levels(("a",), False),), cuts=((1.0,),))
+def test_cuts_are_hashed_and_counted():
     assert hash(COLUMNS) == hash(Columns(2, ("at", "x"), cuts=(STAMPS, None)))
     assert "cuts by column: [4, 0]" in repr(COLUMNS)

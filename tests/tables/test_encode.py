@@ -15,7 +15,7 @@ from jaxunc.estimators import RandomDecisionTreesClassifier, TransductiveTreeCla
 from jaxunc.tables import Columns, Levels, MergedValuesWarning, encode_instances, fit_columns
 from jaxunc.tables._encode import encode_traced
 from jaxunc.tables._frames import class_positions
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 
@@ -94,8 +94,7 @@ def test_arrays_on_an_accelerator_stay_there(monkeypatch):
     assert (values.dtype, missing) == (jnp.float32, False)
     hole = jnp.asarray([[1.0, jnp.nan]])
     assert encode_instances(hole, Columns(2, nominal=(True, False)))[1] is True
-    with refuses(ValueError, r"X\[0, 1\] is infinite"):
-        encode_instances(jnp.asarray([[1.0, jnp.inf]]), Columns(2))
+    refuses(ValueError, r"X\[0, 1\] is infinite", encode_instances, jnp.asarray([[1.0, jnp.inf]]), Columns(2))
     assert isinstance(encode_instances(X, fit_columns(X, [0]))[0], np.ndarray)
 
 
@@ -121,8 +120,7 @@ def test_integers_that_float32_cannot_tell_apart():
 
 def test_codes_of_words_are_no_words():
     for codes in (CODES, jnp.asarray(CODES), CODES.astype(np.float16)):
-        with refuses(TypeError, r"levels of column 'grade' are words.*of_codes"):
-            encode_instances(codes, COLUMNS)
+        refuses(TypeError, r"levels of column 'grade' are words.*of_codes", encode_instances, codes, COLUMNS)
         check(codes, CODES, COLUMNS.of_codes())
     check(np.full((1, 4), np.nan), [[np.nan, -1, 2, np.nan]], missing=True)
     numbers = fit_columns([["a"], ["2"]])
@@ -134,48 +132,44 @@ NAMED = Columns(3, ("a", "b", "c"))
 FRAME = pd.DataFrame(X, columns=list("abc"))
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "match"),
-    [
-        (scipy.sparse.csr_matrix(X), TypeError, "X is a sparse matrix"),
-        (X[:, :2], ValueError, "X has 2 features.*data had 3"),
-        (X[0], ValueError, r"X has shape \(3,\).*X\[None\]"),
-        (X[None], ValueError, "X has shape"),
-        (np.where(X == 4, np.inf, X), ValueError, r"X\[1, 1\] is infinite"),
-        (np.where(X == 4, -1e39, X), ValueError, r"X\[1, 1\] is infinite or too large"),
-        (X.astype(str), TypeError, "X has dtype"),
-        (X.astype(object), TypeError, "X has dtype"),
-        (X.astype(complex), TypeError, "X has dtype"),
-        (FRAME[["c", "b", "a"]], ValueError, "another order"),
-        (FRAME.rename(columns={"a": "z"}), ValueError, r"missing \['a'\], unexpected \['z'\]"),
-        (FRAME[["a"]], ValueError, r"missing \['b', 'c'\]"),
-        (FRAME.assign(b="text"), TypeError, r"columns \['b'\] \(1 in all\) hold no numbers"),
-        (FRAME.assign(b=pd.Categorical(["x"] * 2)), TypeError, r"\['b'\]"),
-        (FRAME.assign(b=pd.Timestamp("2020-01-01")), TypeError, r"\['b'\].*days since"),
-        (FRAME.assign(b=pd.Timedelta("1s")), TypeError, r"\['b'\]"),
-        (FRAME.assign(b=1j), TypeError, r"\['b'\]"),
-        (FRAME.assign(a="text", c="2"), TypeError, r"columns \['a'\]"),
-    ],
-    ids=[
-        *("sparse", "few", "one axis", "three axes", "infinite", "too large", "text", "objects", "complex", "order"),
-        *("name", "absent", "words", "categories", "dates", "times", "complex column", "two"),
-    ],
+def _encoded(data, columns=NAMED, *name):
+    return lambda: encode_instances(data, columns, *name)
+
+
+NO_NUMBERS = {
+    "words": (FRAME.assign(b="text"), r"columns \['b'\] \(1 in all\) hold no numbers"),
+    "categories": (FRAME.assign(b=pd.Categorical(["x"] * 2)), r"\['b'\]"),
+    "dates": (FRAME.assign(b=pd.Timestamp("2020-01-01")), r"\['b'\].*days since"),
+    "times": (FRAME.assign(b=pd.Timedelta("1s")), r"\['b'\]"),
+    "complex column": (FRAME.assign(b=1j), r"\['b'\]"),
+    "two": (FRAME.assign(a="text", c="2"), r"columns \['a'\]"),
+}
+WITH_WORD = {name: data.assign(word="a") for name, (data, _) in NO_NUMBERS.items()}
+UNKNOWN = r"labels that the forest does not know: \['maybe'\]; its classes are \['no', 'yes'\]"
+ONE_WORD = Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None))
+test_refusals = refusals(
+    ("sparse", _encoded(scipy.sparse.csr_matrix(X)), "X is a sparse matrix", TypeError),
+    ("few", _encoded(X[:, :2]), "X has 2 features.*data had 3"),
+    ("one axis", _encoded(X[0]), r"X has shape \(3,\).*X\[None\]"),
+    ("three axes", _encoded(X[None]), "X has shape"),
+    ("infinite", _encoded(np.where(X == 4, np.inf, X)), r"X\[1, 1\] is infinite"),
+    ("too large", _encoded(np.where(X == 4, -1e39, X)), r"X\[1, 1\] is infinite or too large"),
+    *((kind.__name__, _encoded(X.astype(kind)), "X has dtype", TypeError) for kind in (str, object, complex)),
+    ("order", _encoded(FRAME[["c", "b", "a"]]), "another order"),
+    ("name", _encoded(FRAME.rename(columns={"a": "z"})), r"missing \['a'\], unexpected \['z'\]"),
+    ("absent", _encoded(FRAME[["a"]]), r"missing \['b', 'c'\]"),
+    *((name, _encoded(data), words, TypeError) for name, (data, words) in NO_NUMBERS.items()),
+    *(
+        (f"{name} beside a word", _encoded(data, fit_columns(data, ["word"])), "hold no numbers", TypeError)
+        for name, data in WITH_WORD.items()
+    ),
+    ("few of data", _encoded(X, Columns(2), "data"), "data has 3 features"),
+    ("words of data", _encoded([["a", "b"]], ONE_WORD, "data"), r"data's columns \[1\]", TypeError),
+    ("complex data", _encoded(X.astype(complex), fit_columns(X, [0]), "data"), "data's columns", TypeError),
+    ("label", lambda: class_positions(("no", "yes"), ["no", "maybe"]), UNKNOWN),
+    ("labels of two axes", lambda: class_positions((0, 1), [[0], [1]]), "y has shape"),
+    ("labels", lambda: class_positions((0, 1), np.array([0, "a"], object)), "labels of the types int, str", TypeError),
 )
-def test_refused(data, error, match):
-    with refuses(error, match):
-        encode_instances(data, NAMED)
-    if isinstance(data, pd.DataFrame) and error is TypeError:
-        with refuses(TypeError, "hold no numbers"):
-            encode_instances(data.assign(word="a"), fit_columns(data.assign(word="a"), ["word"]))
-
-
-def test_names_in_messages():
-    with refuses(ValueError, "data has 3 features"):
-        encode_instances(X, Columns(2), "data")
-    with refuses(TypeError, r"data's columns \[1\]"):
-        encode_instances([["a", "b"]], Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None)), "data")
-    with refuses(TypeError, "data's columns"):
-        encode_instances(X.astype(complex), fit_columns(X, [0]), "data")
 
 
 def test_traceable():
@@ -186,22 +180,14 @@ def test_traceable():
     np.testing.assert_array_equal(traced(CODES), CODES)
     np.testing.assert_array_equal(traced(np.ceil(CODES).astype(int)), np.ceil(CODES))
     for data in (CODES[:, :3], CODES[0]):
-        with refuses(ValueError, "X has"):
-            traced(data)
-    with refuses(ValueError, "another order"):
-        encode_traced(FRAME[["b", "a", "c"]], NAMED)
+        refuses(ValueError, "X has", traced, data)
+    refuses(ValueError, "another order", encode_traced, FRAME[["b", "a", "c"]], NAMED)
 
 
 def test_labels():
     assert class_positions(("no", "yes"), ["yes", "no", "yes"]).tolist() == [1, 0, 1]
     assert class_positions((3, 1), np.array([1, 3])).tolist() == [1, 0]
     assert class_positions((1, 2), []).tolist() == []
-    with refuses(ValueError, r"labels that the forest does not know: \['maybe'\]; its classes are \['no', 'yes'\]"):
-        class_positions(("no", "yes"), ["no", "maybe"])
-    with refuses(ValueError, "y has shape"):
-        class_positions((0, 1), [[0], [1]])
-    with refuses(TypeError, "labels of the types int, str"):
-        class_positions((0, 1), np.array([0, "a"], object))
 
 
 N = 80

@@ -28,6 +28,7 @@ from jaxunc.estimators import (
 from jaxunc.learning import oob_dataset
 from jaxunc.tables import encode_arrow, encode_instances, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
+from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
 REFUSED = (TypeError, ValueError, RuntimeError)
@@ -315,36 +316,25 @@ def test_names_that_come_twice():
             lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
             lambda X: list(ju.stream(bound, X)),
         ):
-            with pytest.raises(ValueError, match=r"several columns|unique column names|several columns are named"):
-                ask(X)
+            refuses(ValueError, r"several columns|unique column names|several columns are named", ask, X)
 
 
 def test_frames_whose_rows_are_yet_to_come():
-    frame, _, y = _setting(False)
-    lazy = pl.from_pandas(frame).lazy()
+    lazy, y = pl.from_pandas(_setting(False)[0]).lazy(), _setting(False)[2]
     for ask in (_fitted(False)[2].probability, lambda X: RandomDecisionTreesClassifier(3).fit(X, y)):
-        with pytest.raises(TypeError, match=r"collect\(\)"):
-            ask(lazy)
+        refuses(TypeError, r"collect\(\)", ask, lazy)
 
 
 @pytest.mark.room(keep=2)
 @pytest.mark.parametrize(
     "carry",
     [
-        list,
-        lambda y: pd.Series(y, index=range(5, 5 + len(y))),
-        lambda y: pd.Series(y).astype("Int64"),
-        lambda y: pd.Series(y).astype("category"),
-        pl.Series,
-        lambda y: pl.Series(y).cast(pl.Int8),
-        pa.array,
-        lambda y: pa.array(y).dictionary_encode(),
-        lambda y: pa.chunked_array([y[:3], y[3:]]),
-        lambda y: np.ma.masked_array(y, np.zeros(len(y), bool)),
-        lambda y: y.astype(">i8"),
-        jax.numpy.asarray,
+        list, lambda y: pd.Series(y, index=range(5, 5 + len(y))), lambda y: pd.Series(y).astype("Int64"),
+        lambda y: pd.Series(y).astype("category"), pl.Series, lambda y: pl.Series(y).cast(pl.Int8), pa.array,
+        lambda y: pa.array(y).dictionary_encode(), lambda y: pa.chunked_array([y[:3], y[3:]]),
+        lambda y: np.ma.masked_array(y, np.zeros(len(y), bool)), lambda y: y.astype(">i8"), jax.numpy.asarray,
     ],
-)
+)  # fmt: skip
 def test_carriers_of_labels(carry):
     _, plain, y = _setting(False)
     forest = _fitted(False)[1]
@@ -418,8 +408,7 @@ def test_masked_numbers_are_no_numbers():
         lambda: ju.scorers.laplace(counts),
         lambda: ju.metrics.brier_score(np.ma.masked_array([[0.5, 0.5]], [[True, False]]), np.array([0])),
     ):
-        with pytest.raises(TypeError, match="masked"):
-            ask()
+        refuses(TypeError, "masked", ask)
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
@@ -437,5 +426,4 @@ def test_masked_numbers_are_no_numbers():
 def test_categories_are_no_numbers(values, chunks):
     codes = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.uint32()), values)
     table = pa.table({"x": pa.chunked_array([codes] * chunks)})
-    with pytest.raises(TypeError, match=f"'x' holds {values.type}.*, no numbers"):
-        encode_arrow(table, fit_columns(np.zeros((2, 1))))
+    refuses(TypeError, f"'x' holds {values.type}.*, no numbers", encode_arrow, table, fit_columns(np.zeros((2, 1))))

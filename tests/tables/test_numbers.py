@@ -1,11 +1,13 @@
 """Sparse matrices on their way in: every format and type, duplicates, what is missing and what is refused."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from jaxunc.tables import Columns, Levels, SparseRows, as_csr, encode_instances, encode_rows
-from tests._refusal import refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, np.nan, 0], [0, 0, 1 / 3, 7]])
@@ -119,39 +121,36 @@ def test_what_is_not_stored_may_be_missing(dtype, cuts):
     np.testing.assert_array_equal(
         np.asarray(rows.of(kept, columns.at(kept))), encode_instances(expected, columns).values[:, kept]
     )
-    with refuses(TypeError, "absent_is_missing"):
-        Columns(4, absent_is_missing=1)
 
 
 WORDS = Columns(4, ("a", "b", "c", "d"), (False, True, False, False), (None, Levels(("x",), False), None, None))
 
 
-@pytest.mark.parametrize(
-    ("data", "columns", "error", "match"),
-    [
-        (scipy.sparse.csr_array(DENSE[:, :3]), COLUMNS, ValueError, "X has 3 features.*data had 4"),
-        (scipy.sparse.coo_array(DENSE[0]), COLUMNS, ValueError, r"X has shape \(4,\)"),
-        (scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE)), COLUMNS, ValueError, r"X\[3, 3\] is infinite"),
-        (scipy.sparse.csc_array(np.where(DENSE == 7, -1e39, DENSE)), COLUMNS, ValueError, r"X\[3, 3\] is.*too large"),
-        (scipy.sparse.csr_array(np.nan_to_num(DENSE) * 1j), COLUMNS, TypeError, "X has dtype complex"),
-        (scipy.sparse.csr_array(DENSE), WORDS, TypeError, "levels of column 'b' are words"),
-        (scipy.sparse.csr_array(DENSE), Columns(4, None, *WORDS.__reduce__()[1][2:4]), TypeError, "of column 1 are"),
-    ],
-    ids=["few", "one axis", "infinite", "too large", "complex", "words", "words without names"],
+SPARSE = scipy.sparse.csr_array(DENSE)
+REFUSED = {
+    "few": (SPARSE[:, :3], COLUMNS, "X has 3 features.*data had 4"),
+    "one axis": (scipy.sparse.coo_array(DENSE[0]), COLUMNS, r"X has shape \(4,\)"),
+    "infinite": (scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE)), COLUMNS, r"X\[3, 3\] is infinite"),
+    "too large": (scipy.sparse.csc_array(np.where(DENSE == 7, -1e39, DENSE)), COLUMNS, r"X\[3, 3\] is.*too large"),
+    "complex": (SPARSE * 1j, COLUMNS, "X has dtype complex", TypeError),
+    "words": (SPARSE, WORDS, "levels of column 'b' are words", TypeError),
+    "no names": (SPARSE, Columns(4, None, *WORDS.__reduce__()[1][2:4]), "of column 1 are", TypeError),
+}
+DENSE_ALONE = r"X is a sparse matrix, but this takes dense data alone; pass X.toarray\(\)"
+test_refusals = refusals(
+    *((name, partial(encode_rows, X, of), *said) for name, (X, of, *said) in REFUSED.items()),
+    *(
+        (f"{name}, dense", partial(encode_instances, X, of), DENSE_ALONE, TypeError)
+        for name, (X, of, *_) in REFUSED.items()
+    ),
+    *((f"infinite={i}", partial(encode_rows, SPARSE, COLUMNS, infinite=i), "infinite", TypeError) for i in (0, "yes")),
+    ("absent", partial(Columns, 4, absent_is_missing=1), "absent_is_missing", TypeError),
 )
-def test_refused(data, columns, error, match):
-    with refuses(error, match):
-        encode_rows(data, columns)
-    with refuses(TypeError, "X is a sparse matrix, but this takes dense data alone; pass X.toarray()"):
-        encode_instances(data, columns)
 
 
 def test_infinite_values_that_are_let_through():
     data = scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE))
     np.testing.assert_array_equal(np.asarray(rows_of(data, infinite=True)), data.toarray().astype(np.float32))
-    for infinite in (0, "yes"):
-        with refuses(TypeError, "infinite"):
-            encode_rows(data, COLUMNS, infinite=infinite)
 
 
 def test_what_is_not_sparse_goes_its_own_way():

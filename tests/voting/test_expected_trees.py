@@ -76,7 +76,7 @@ def test_more_trees_settle_more_but_slowly():
 
 HALF = np.array([0.5, 0.5])
 test_refusals = refusals(
-    ("sum", lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "add to 1"),
+    ("sum", lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "p must hold probabilities .*add to 1"),
     ("certainty", lambda: expected_trees(HALF, 1.0), r"must lie in \(0.5, 1\)"),
     ("no tree", lambda: expected_trees(HALF, 0.9, max_trees=0), "at least 1"),
     ("prior", lambda: expected_trees(np.full(3, 1 / 3), 0.9, prior=np.array([1.0, 2, 3])), "pass a number"),

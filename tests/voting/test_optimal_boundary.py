@@ -277,8 +277,7 @@ def test_trees_that_abstain(rng):
             for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
                 np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
     assert not result.settled[-1]  # nobody voted
-    with refuses(ValueError, "trees abstain; pass α"):
-        stop_after(votes, 2, **settings, prior=np.ones(21))
+    refuses(ValueError, "trees abstain; pass α", stop_after, votes, 2, **settings, prior=np.ones(21))
 
 
 def test_the_default_promise_is_one_in_a_hundred(rng):

@@ -170,11 +170,7 @@ test_refusals = refusals(
     ("negative prior", _stopping(prior=-1.0), "positive"),
     ("prior in words", _stopping(prior="uniform"), "positive"),
     ("finite of three", _stopping(VOTES, 3, criterion="exact", population="finite"), "no tractable form"),
-    (
-        "exact in a trace",
-        lambda: jax.jit(lambda v: stop_after(v, 3, confidence=0.9, criterion="exact"))(VOTES),
-        "outside of jit",
-    ),
+    ("trace", lambda: jax.jit(lambda v: stop_after(v, 3, confidence=0.9, criterion="exact"))(VOTES), "outside of jit"),
 )
 
 

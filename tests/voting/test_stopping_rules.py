@@ -76,6 +76,6 @@ def _trees(number):
 test_refusals = refusals(
     ("a word", _sure("0.9"), r"must lie in \(0.5, 1\)", TypeError),
     *((f"confidence {c}", _sure(c), r"must lie in \(0.5, 1\)") for c in (0.5, 1.0, 0.0, float("nan"))),
-    *((f"{n} trees", _trees(n), "at least 1") for n in (0, -3)),
+    *((f"{n} trees", _trees(n), f"max_trees={n} must be at least 1") for n in (0, -3)),
     *((f"{n} trees", _trees(n), "at least 1", TypeError) for n in (2.5, True)),
 )

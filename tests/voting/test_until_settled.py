@@ -15,7 +15,7 @@ from jaxunc.voting import _leader_probability, _until_settled, _vote_prior, vote
 from jaxunc.voting._vote_prior import leaf_votes
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
 from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, rows_of, same
 
@@ -176,8 +176,7 @@ def test_empty_leaves(key):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, size=(40, 2)).astype(np.float32)
     forest = ju.grow_random_trees(key, X, (X[:, 0] > 2).astype(int), n_trees=20, nominal=[True, True])
-    with pytest.raises(ValueError, match="no one vote"):
-        ju.predict_until_settled(forest, X)
+    refuses(ValueError, "no one vote", ju.predict_until_settled, forest, X)
     settled = forest.with_empty_leaves("parent")
     X = X[:, ::-1]
     votes = votes_of_counts(np.asarray(ju.leaf_counts(settled, X)), np.arange(20))
@@ -244,9 +243,9 @@ def _of(model):
 
 
 test_refusals = refusals(
-    ("certainty", _asked(confidence=1.0), r"must lie in \(0.5, 1\)"),
-    ("no tree", _asked(max_trees=0), "at least 1"),
-    ("more trees", _asked(max_trees=81), "the forest has 80 trees"),
+    ("certainty", _asked(confidence=1.0), r"confidence=1.0 must lie in \(0.5, 1\)"),
+    ("no tree", _asked(max_trees=0), "max_trees=0 must be at least 1"),
+    ("more trees", _asked(max_trees=81), "max_trees=81, but the forest has 80 trees"),
     ("three columns", lambda fitted: ju.predict_until_settled(fitted[0], fitted[1][:, :3]), "3"),
     ("no thread", lambda fitted: voting.bind_vote(fitted[0], threads=0), "at least 1"),
     ("model", _of(RandomForestClassifier()), "from_sklearn", TypeError),

@@ -165,13 +165,13 @@ def test_certain_votes_and_shapes():
 TWO, HALF = np.array([1, 2]), np.array([0.5, 0.5])
 test_refusals = refusals(
     ("one class", lambda: win_probability(np.array([1.0])), "two or more"),
-    ("negative", lambda: win_probability(np.array([1.0, -1.0])), "negative"),
+    ("negative", lambda: win_probability(np.array([1.0, -1.0])), "vote_counts holds negative"),
     ("method", lambda: win_probability(TWO, method="sum"), "unknown"),
     ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
     ("no tree", lambda: majority_probability(np.array(0.5), 0), "at least"),
     ("beyond 1", lambda: majority_probability(np.array(1.5), 3), "p=1.5 must lie in"),
-    ("sum", lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), "add to 1"),
+    ("sum", lambda: ensemble_vote_probability(np.array([0.5, 0.6]), 3), "p must hold probabilities .*add to 1"),
     ("negative share", lambda: ensemble_vote_probability(np.array([1.5, -0.5]), 3), "add to 1"),
     ("share of one", lambda: ensemble_vote_probability(np.array([1.0]), 3), "two or more"),
     ("no tree votes", lambda: ensemble_vote_probability(HALF, 0), "at least 1"),
