@@ -49,7 +49,18 @@ from jaxunc.counting import (
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import class_weight_of, from_any, library_of
+from jaxunc.interop import (
+    Opened,
+    Steps,
+    class_weight_of,
+    from_any,
+    known_to_sklearn,
+    library_of,
+    n_rows,
+    opened,
+    steps_of,
+    transformed,
+)
 from jaxunc.learning import check_held_out
 from jaxunc.tables import (
     Columns,
@@ -70,19 +81,12 @@ from jaxunc.tables import (
 
 from ._deciding import KEEPS_SOME, Deciding
 from ._pipelines import (
-    Opened,
-    Steps,
     as_fitted,
     check_model,
     column_types,
     columns_read,
     copies_of_steps,
     fit_transformers,
-    known_to_sklearn,
-    n_rows,
-    opened,
-    steps_of,
-    transformed,
     warn_of_threshold,
 )
 
