@@ -6,6 +6,7 @@ What a block of queries takes is known before it is computed, since each list ha
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ QUERIES = 8192
 """Number of queries whose leaves are held at a time."""
 MOST_BYTES = 2 * 10**9
 """Size up to which all weights are handed out at once."""
+DENSE, GROUPS = 4, 32
+"""Part of the rows from which on a query's weights are added in an array of all rows; and of how many of them the
+largest is looked for at a time."""
 EQUAL = 2.0**40
 """Weights are compared by this many steps of 1: sums of the same numbers in another order are ties."""
 
@@ -203,30 +207,49 @@ class NeighbourIndex:
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         total, squares = np.zeros((2, len(leaves)))
-        for part, found in self._blocks(leaves):
-            _largest(found, index[part], weight[part])
-            there = np.flatnonzero(np.diff(found.indptr)) + part.start
-            at = found.indptr[there - part.start]
-            if len(at):
-                total[there] = np.add.reduceat(found.data, at)
-                squares[there] = np.add.reduceat(found.data**2, at)
+        few = DENSE * self._pairs(leaves) < self.n_rows
+        places = np.flatnonzero(few).tolist()
+
+        def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
+            total[i], squares[i] = value.sum(), value @ value
+            value, row = _largest(value, row, k)
+            index[i, : len(row)], weight[i, : len(row)] = row, value
+
+        for part, found in self._blocks(leaves[few]):
+            for i, (start, stop) in enumerate(pairwise(found.indptr.tolist())):
+                take(places[part.start + i], found.data[start:stop], found.indices[start:stop])
+        for i in np.flatnonzero(~few).tolist():
+            take(i, self._of_all(leaves[i]), None)
         total[(leaves < 0).all(axis=1)] = np.nan
         effective = np.divide(total**2, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
         return index, weight, total, effective
 
+    def _of_all(self, leaves: np.ndarray) -> np.ndarray:
+        """Return the weights of all rows for one query, ``[rows]``: the sums of `_weights`, in the same order."""
+        leaves = leaves[leaves >= 0]
+        ends = self._lists.indptr
+        lists = [
+            slice(start, stop) for start, stop in zip(ends[leaves].tolist(), ends[leaves + 1].tolist(), strict=True)
+        ]
+        row, share = (
+            np.concatenate([each[part] for part in lists]) for each in (self._lists.indices, self._lists.data)
+        )
+        found = np.bincount(row, share, self.n_rows)
+        found /= len(leaves)
+        return found
 
-def _largest(found: Any, index: np.ndarray, weight: np.ndarray) -> None:
-    """Write the largest weights of each query, and their rows."""
-    k = index.shape[1]
-    for i in range(found.shape[0]):
-        part = slice(found.indptr[i], found.indptr[i + 1])
-        value, row = found.data[part], found.indices[part]
-        key = np.rint(value * EQUAL)
-        if len(value) > 4 * k:
-            kept = key >= np.partition(key, len(key) - k)[len(key) - k]  # those that tie with the k-th, too
-            value, row, key = value[kept], row[kept], key[kept]
-        order = np.lexsort((row, -key))[:k]
-        index[i, : len(order)], weight[i, : len(order)] = row[order], value[order]
+
+def _largest(value: np.ndarray, row: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest weights above 0, and their rows; None: those of all rows, in their order."""
+    least = 0.0
+    if len(value) > GROUPS * k:  # k groups have such a largest one, so that of k rows is no less
+        groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
+        least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 / EQUAL, 0.0)
+    at = np.flatnonzero(value > least)
+    value, row = value[at], at if row is None else row[at]
+    key = np.rint(value * EQUAL)
+    order = np.lexsort((row, -key))[:k]
+    return value[order], row[order]
 
 
 def neighbours(
