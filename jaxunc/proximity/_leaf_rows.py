@@ -57,13 +57,8 @@ def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
         forest, read = last, lambda X: X
     if not (steps := steps_of(whole)):
         return forest, read
-    empty = lambda X: np.zeros((0, trees_of(forest).n_features), np.float32)  # which transformers refuse
+    empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)  # which transformers refuse
     return forest, lambda X: read(transformed(steps, X)) if n_rows(X := known_to_sklearn(X)) else empty(X)
-
-
-def trees_of(model: Any) -> Trees:
-    """Return the trees of any model; raises as its importer does."""
-    return contents_of(model).trees
 
 
 def contents_of(model: Any) -> Contents:
@@ -74,14 +69,14 @@ def contents_of(model: Any) -> Contents:
         if isinstance(model, GROWN):
             trees, size, mean, _ = grown_leaves(model)
             return Contents(trees, None, size, mean)
-    found = from_any(model)
-    if isinstance(found, Forest):
-        counts = np.asarray(found.count_table), np.asarray(found.code)
-        return Contents(found.trees, counts, class_labels=found.class_labels)
-    if not (found.is_forest and found.link == "identity" and found.n_outputs == 1 and found.class_labels is None):
-        return Contents(found.trees)
-    mean = np.asarray(found.values, np.float64)[:, :, 0] * found.n_trees + float(np.asarray(found.base)[0])
-    return Contents(found.trees, None, None, mean)
+    other = from_any(model)
+    if isinstance(other, Forest):
+        counts = np.asarray(other.count_table), np.asarray(other.code)
+        return Contents(other.trees, counts, class_labels=other.class_labels)
+    if not (other.is_forest and other.link == "identity" and other.n_outputs == 1 and other.class_labels is None):
+        return Contents(other.trees)
+    mean = np.asarray(other.values, np.float64)[:, :, 0] * other.n_trees + float(np.asarray(other.base)[0])
+    return Contents(other.trees, None, None, mean)
 
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:

@@ -91,8 +91,8 @@ class NeighbourIndex:
         self.kind, self._trees = kind, contents.trees
         if kind != "leaves":
             check_is_mean(forest, contents, kind)
-        given = self._read(rows)
-        encoded = encode_rows(given, self._trees.columns, "rows")
+        inner = self._read(rows)
+        encoded = encode_rows(inner, self._trees.columns, "rows")
         n = self.n_rows = len(encoded.values)
         if n == 0:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
@@ -100,7 +100,7 @@ class NeighbourIndex:
         self._ids = frame.index.to_numpy().astype(object) if is_pandas(rows) else None
         counts = None
         if kind != "leaves":
-            counts = RowCounts(forest, contents, given, n, y=y, sample_weight=sample_weight)
+            counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
         leaves = self._leaves(encoded)
         lists = [self._lists_of(t, leaves[:, t], counts) for t in range(self._trees.n_trees)]
         sizes = np.concatenate([size for size, _, _ in lists])
@@ -108,19 +108,19 @@ class NeighbourIndex:
         ends = np.concatenate([[0], np.cumsum(sizes)])
         self._lists: Any = csr_array((share, row, ends), shape=(len(sizes), n))
         self._length = np.diff(self._lists.indptr)
-        self._own_leaves = leaves
+        self._row_leaves = leaves
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
             apart = rows_together(encoded.values, position, groups, weight=sample_weight)
-            self._own_leaves = np.where(together(counts.out_of_bag(), apart), leaves, -1)
+            self._row_leaves = np.where(together(counts.out_of_bag(), apart), leaves, -1)
 
     def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
         """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""
         check_integer("k", k, 1, ": the number of rows for each query")
         if k > self.n_rows:
             raise ValueError(f"k={k}, and there are {self.n_rows} rows; pass k={self.n_rows} at most.")
-        found = [self._nearest(leaves, k) for leaves in self._chunks(X)]
-        index, weight, total, effective = (np.concatenate(each) for each in zip(*found, strict=True))
+        parts = [self._nearest(leaves, k) for leaves in self._chunks(X)]
+        index, weight, total, effective = (np.concatenate(each) for each in zip(*parts, strict=True))
         ids: Any = None if self._ids is None else self._ids[index]
         if ids is not None:
             ids[index < 0] = None
@@ -133,29 +133,26 @@ class NeighbourIndex:
         """
         from scipy.sparse import vstack  # slow to import
 
-        chunks, most = list(self._chunks(X)), 0
-        for leaves in chunks:
-            most += 12 * int(np.minimum(self._pairs(leaves), self.n_rows).sum())
+        leaves = np.concatenate(list(self._chunks(X)))
+        most = 12 * int(np.minimum(self._pairs(leaves), self.n_rows).sum())
         if most > MOST_BYTES:
-            n = sum(map(len, chunks))
             raise ValueError(
-                f"the weights of {n} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB are the "
-                f"most; ask for {max(int(n * MOST_BYTES / most), 1)} queries at a time, or for the largest by "
-                "neighbours(…, k=10)."
+                f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
+                f"are the most; ask for {int(len(leaves) * MOST_BYTES / most)} queries at a time, or for the largest "
+                "by neighbours(…, k=10)."
             )
-        return vstack([found for leaves in chunks for _, found in self._blocks(leaves)], format="csr")
+        return vstack([block for _, block in self._blocks(leaves)] or [self._weights(leaves)], format="csr")
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
         """Return the leaves of rows among those of all trees, int32 ``[rows trees]``."""
-        found = np.array(leaf_index(self._trees, encoded))
-        found += np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
-        return found
+        first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
+        return np.asarray(leaf_index(self._trees, encoded)) + first
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the leaves of so many queries at a time; -1 where a tree does not count."""
         if X is None:
             for start in range(0, self.n_rows, QUERIES):
-                yield self._own_leaves[start : start + QUERIES]
+                yield self._row_leaves[start : start + QUERIES]
             return
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
@@ -184,12 +181,10 @@ class NeighbourIndex:
     def _blocks(self, leaves: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Yield weights of queries, in blocks of at most `PAIRS` pairs or of one query."""
         up_to, start = np.cumsum(self._pairs(leaves)), 0
-        while start < len(leaves) or not len(leaves):
+        while start < len(leaves):
             before = up_to[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
             yield slice(start, stop), self._weights(leaves[start:stop])
-            if not len(leaves):
-                return
             start = stop
 
     def _weights(self, leaves: np.ndarray) -> Any:
@@ -200,9 +195,9 @@ class NeighbourIndex:
         number = counts.sum(axis=1)
         ends = np.concatenate([[0], np.cumsum(number)])
         to_leaves = csr_array((np.ones(ends[-1]), leaves[counts], ends), shape=(len(leaves), self._lists.shape[0]))
-        found = to_leaves @ self._lists
-        found.data /= np.repeat(number, np.diff(found.indptr))
-        return found
+        weights = to_leaves @ self._lists
+        weights.data /= np.repeat(number, np.diff(weights.indptr))
+        return weights
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
@@ -215,9 +210,9 @@ class NeighbourIndex:
             value, row = _largest(value, row, k)
             index[i, : len(row)], weight[i, : len(row)] = row, value
 
-        for part, found in self._blocks(leaves[few]):
-            for i, (start, stop) in enumerate(pairwise(found.indptr.tolist())):
-                take(places[part.start + i], found.data[start:stop], found.indices[start:stop])
+        for part, block in self._blocks(leaves[few]):
+            for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
+                take(places[part.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~few).tolist():
             take(i, self._of_all(leaves[i]), None)
         total[(leaves < 0).all(axis=1)] = np.nan
@@ -228,15 +223,11 @@ class NeighbourIndex:
         """Return the weights of all rows for one query, ``[rows]``: the sums of `_weights`, in the same order."""
         leaves = leaves[leaves >= 0]
         ends = self._lists.indptr
-        lists = [
-            slice(start, stop) for start, stop in zip(ends[leaves].tolist(), ends[leaves + 1].tolist(), strict=True)
-        ]
-        row, share = (
-            np.concatenate([each[part] for part in lists]) for each in (self._lists.indices, self._lists.data)
-        )
-        found = np.bincount(row, share, self.n_rows)
-        found /= len(leaves)
-        return found
+        lists = list(map(slice, ends[leaves].tolist(), ends[leaves + 1].tolist()))
+        row, share = (np.concatenate([of[each] for each in lists]) for of in (self._lists.indices, self._lists.data))
+        weights = np.bincount(row, share, self.n_rows)
+        weights /= len(leaves)
+        return weights
 
 
 def _largest(value: np.ndarray, row: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:

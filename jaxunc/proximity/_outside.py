@@ -8,7 +8,7 @@ import numpy as np
 from jaxunc.inference import leaf_index, tested
 from jaxunc.tables import Columns, InstancesLike, SparseRows, encode_rows
 
-from ._leaf_rows import opened_model, trees_of
+from ._leaf_rows import contents_of, opened_model
 
 VALUES = 2**23
 """Number of values of rows, or of queries, whose columns are compared at a time."""
@@ -59,14 +59,14 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     True
     """
     forest, read = opened_model(model)
-    trees = trees_of(forest)
-    given = ((read(rows), "rows"), (read(X), "X"))
-    leaves, places = (np.asarray(leaf_index(trees, encode_rows(each, trees.columns, name))) for each, name in given)
+    trees = contents_of(forest).trees
+    tables = ((read(rows), "rows"), (read(X), "X"))
+    leaves, places = (np.asarray(leaf_index(trees, encode_rows(each, trees.columns, name))) for each, name in tables)
     if not len(leaves):
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
     # As numbers: where trees compare float64, they read between which of their thresholds a value lies.
     columns = dataclasses.replace(trees.columns, cuts=None)
-    near, far = (encode_rows(each, columns, name, infinite=True) for each, name in given)
+    near, far = (encode_rows(each, columns, name, infinite=True) for each, name in tables)
     kept = tested(trees)[1]
     kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
     beyond = np.zeros(len(places))

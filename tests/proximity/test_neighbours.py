@@ -201,6 +201,18 @@ def test_blocks_change_no_bit(monkeypatch):
             np.testing.assert_array_equal(a[i : i + 1], b)
 
 
+def test_arrays_of_all_rows_add_as_sparse_lists_do(monkeypatch):
+    for model in (forest(), forest(min_samples_leaf=1), forest(max_depth=2)):
+        index, answers = NeighbourIndex(model, ROWS), []
+        for part in (0, 10**9):
+            monkeypatch.setattr(_neighbours, "DENSE", part)
+            answers.append(index.neighbours(NEW, 3))
+        for name in ("index", "weight"):
+            np.testing.assert_array_equal(*(getattr(answer, name) for answer in answers))
+        for name in ("total", "effective"):
+            np.testing.assert_allclose(*(getattr(answer, name) for answer in answers), rtol=1e-12)
+
+
 def test_no_queries():
     found = ju.neighbours(forest(), NEW[:0], rows=ROWS, k=3)
     assert [len(part) for part in found[:4]] == [0, 0, 0, 0]
