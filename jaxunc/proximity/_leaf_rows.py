@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import as_weights
+from jaxunc._checks import as_weights, is_concrete
 from jaxunc.counting import OtherRowsError, bags_of, counts_in_nodes, has_bags
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest
@@ -59,6 +59,12 @@ def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
         return forest, read
     empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)  # which transformers refuse
     return forest, lambda X: read(transformed(steps, X)) if n_rows(X := known_to_sklearn(X)) else empty(X)
+
+
+def check_on_host(*tables: Any) -> None:
+    """Raise a TypeError if a table is traced."""
+    if not is_concrete(*tables):
+        raise TypeError("X or rows is traced, and rows are compared on the host. Ask outside of jit, grad and vmap.")
 
 
 def contents_of(model: Any) -> Contents:
@@ -167,8 +173,8 @@ class RowCounts:
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
-            members = getattr(self._model, "estimators_", [self._model])
-            held = counts_in_nodes(members[t], np.zeros(1, int), n_classes)[0]
+            tree = getattr(self._model, "estimators_", [self._model])[t]
+            held = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
         else:
             _, counts, is_leaf = self._held(t)
             held = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]

@@ -16,7 +16,7 @@ from jaxunc.counting import rows_together, together
 from jaxunc.inference import leaf_index
 from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
 
-from ._leaf_rows import RowCounts, check_is_mean, contents_of, opened_model
+from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, opened_model
 
 KINDS = ("prediction", "out_of_bag", "leaves")
 PAIRS = 3_000_000
@@ -81,6 +81,7 @@ class NeighbourIndex:
     ):
         from scipy.sparse import csr_array  # slow to import
 
+        check_on_host(rows)
         check_one_of("kind", kind, KINDS)
         if groups is not None and kind != "out_of_bag":
             raise ValueError(f"groups are together out of a bag, and kind={kind!r} asks all trees; leave groups out.")
@@ -97,7 +98,7 @@ class NeighbourIndex:
         if n == 0:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
         frame: Any = rows
-        self._ids = frame.index.to_numpy().astype(object) if is_pandas(rows) else None
+        self._ids = frame.index.to_numpy(dtype=object) if is_pandas(rows) else None
         counts = None
         if kind != "leaves":
             counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
@@ -156,6 +157,7 @@ class NeighbourIndex:
             return
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
+        check_on_host(X)
         values, missing = encode_rows(self._read(X), self._trees.columns)
         for start in range(0, max(len(values), 1), QUERIES):
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
@@ -292,7 +294,7 @@ def neighbours(
     Raises
     ------
     TypeError
-        If there is no importer for the model, or y holds no numbers where the model predicts them.
+        If there is no importer for the model, y holds no numbers where the model predicts them, or X is traced.
     ValueError
         If k is larger than the number of rows, kind is unknown, or an argument has no use for that kind. If leaves hold
         no means: those of boosted models, of medians (``criterion="absolute_error"``), of constraints. If the rows do
@@ -330,6 +332,7 @@ def neighbours(
     >>> bool(abs((cases.weight * y[cases.index]).sum(axis=1) - forest.predict(X[400:])).max() < 1e-9)
     True
     """
+    check_on_host(X, rows)
     index = NeighbourIndex(model, rows, kind=kind, y=y, sample_weight=sample_weight, groups=groups)
     return index.neighbours(X, k)
 
@@ -360,17 +363,7 @@ def neighbour_weights(
     ------
     ValueError, TypeError
         As `neighbours` does. If the matrix may take more than 2 GB: its size is told before it is made.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> import jaxunc as ju
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(20, random_state=0).fit(X, y)
-    >>> weights = ju.neighbour_weights(forest, X[:5], rows=X)
-    >>> weights.shape, bool(abs(weights.sum(axis=1) - 1).max() < 1e-12)
-    ((5, 150), True)
     """
+    check_on_host(X, rows)
     index = NeighbourIndex(model, rows, kind=kind, y=y, sample_weight=sample_weight, groups=groups)
     return index.weights(X)

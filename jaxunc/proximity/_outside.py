@@ -8,7 +8,7 @@ import numpy as np
 from jaxunc.inference import leaf_index, tested
 from jaxunc.tables import Columns, InstancesLike, SparseRows, encode_rows
 
-from ._leaf_rows import contents_of, opened_model
+from ._leaf_rows import check_on_host, contents_of, opened_model
 
 VALUES = 2**23
 """Number of values of rows, or of queries, whose columns are compared at a time."""
@@ -38,7 +38,7 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     Raises
     ------
     TypeError, ValueError
-        If there is no importer for the model, or no rows; as `bind` of X and of rows.
+        If there is no importer for the model, no rows, or they are traced; as `bind` of X and of rows.
 
     Notes
     -----
@@ -58,6 +58,7 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     >>> bool(usual < 0.5 < far)
     True
     """
+    check_on_host(X, rows)
     forest, read = opened_model(model)
     trees = contents_of(forest).trees
     tables = ((read(rows), "rows"), (read(X), "X"))

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -227,6 +228,8 @@ def test_frames_keep_their_index():
     new = pd.DataFrame(NEW, columns=names)
     found = ju.neighbours(model, new, rows=frame, k=2)
     np.testing.assert_array_equal(found.ids, frame.index.to_numpy()[found.index])
+    days = frame.set_index(pd.date_range("2026-01-01", periods=150))
+    assert ju.neighbours(model, new, rows=days, k=2).ids[0, 1] == days.index[found.index[0, 1]]
     with pytest.raises(ValueError, match="another order"):
         ju.neighbours(model, new[["b", "a", "c", "d"]], rows=frame)
     every = ju.neighbours(forest(n_estimators=1), rows=frame.set_axis(range(4), axis=1), kind="out_of_bag", k=150)
@@ -351,4 +354,6 @@ test_refusals = refusals(
     ("several targets", ask(lambda: RandomForestRegressor(2).fit(ROWS, np.c_[Y, Y])), "predicts 2 numbers"),
     ("what is not fitted", ask(RandomForestRegressor()), "not fitted"),
     ("no model", ask(3), "no importer", TypeError),
+    ("traced queries", lambda: jax.jit(lambda X: ask(forest, X)().weight)(NEW), "X or rows is traced", TypeError),
+    ("traced rows", lambda: jax.jit(lambda X: ask(forest, rows=X)().weight)(ROWS), "X or rows is traced", TypeError),
 )

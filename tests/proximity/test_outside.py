@@ -1,5 +1,6 @@
 """How far out a row lies: against loops, and for rows that were put outside."""
 
+import jax
 import numpy as np
 import pytest
 from scipy import sparse
@@ -64,6 +65,7 @@ def test_sparse_rows_and_missing_values():
 
 
 test_refusals = refusals(
+    ("traced rows", lambda: jax.jit(lambda X: ju.outside_share(MODEL, X, rows=ROWS))(NEW), "is traced", TypeError),
     ("no rows", lambda: ju.outside_share(MODEL, NEW, rows=ROWS[:0]), "rows is empty"),
     ("other columns", lambda: ju.outside_share(MODEL, NEW[:, :2], rows=ROWS), "X has 2"),
     ("no model", lambda: ju.outside_share("nothing", NEW, rows=ROWS), "nothing", FileNotFoundError),
