@@ -40,7 +40,8 @@ class Neighbours(NamedTuple):
     weight: np.ndarray
     """Their weights, float64 ``[queries k]``; 0 where there are no more."""
     total: np.ndarray
-    """The sum of the weights of all rows ``[queries]``: 1, or less where leaves are empty; NaN where no tree counts."""
+    """The sum of all rows' weights ``[queries]``: 1, less where leaves are empty, NaN where no tree counts; of the kind
+    ``"leaves"`` that of the shares."""
     effective: np.ndarray
     """The number of rows behind the answer, total² / Σ w² ``[queries]``: that of equal weights. NaN without any."""
     ids: np.ndarray | None
