@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         learning,
         metrics,
         parallel,
+        proximity,
         random_trees,
         regression,
         smoothing,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         to_treelite,
     )
     from jaxunc.parallel import shard
+    from jaxunc.proximity import neighbour_weights, neighbours, outside_share
     from jaxunc.random_trees import grow_random_trees
     from jaxunc.storage import load, save
     from jaxunc.streaming import stream
@@ -137,8 +139,12 @@ __all__ = [
     "load",
     "margin",
     "metrics",
+    "neighbour_weights",
+    "neighbours",
+    "outside_share",
     "parallel",
     "predict_until_settled",
+    "proximity",
     "random_trees",
     "regression",
     "save",
@@ -164,6 +170,7 @@ _ROOM_OF = {
     "grow_random_trees": "random_trees",
     "transductive_certainty": "transduction",
     **dict.fromkeys(("load", "save"), "storage"),
+    **dict.fromkeys(("neighbour_weights", "neighbours", "outside_share"), "proximity"),
     "stream": "streaming",
     "shard": "parallel",
     **dict.fromkeys(("from_any", "from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),

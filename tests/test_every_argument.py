@@ -25,7 +25,7 @@ pytestmark = [
 
 ROOMS = (
     *("belief", "combiners", "compare", "counting", "decisions", "estimators", "explanations", "forest", "inference"),
-    *("interop", "intervals", "learning", "metrics", "parallel", "random_trees", "regression", "scorers"),
+    *("interop", "intervals", "learning", "metrics", "parallel", "proximity", "random_trees", "regression", "scorers"),
     *("smoothing", "storage", "streaming", "tables", "transduction", "voting"),
 )
 SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
@@ -60,7 +60,7 @@ INTEGERS = {
 """Parameters that are integers if they are not None."""
 NUMBERS = {"clip", "validation", "inbag_weight", "n_samples"}
 """Parameters that are numbers if they are not None."""
-WITH_NAN = {"X", "X_train", "data", "leaf_table", ("margin", "class_scores")}
+WITH_NAN = {"X", "X_train", "data", "leaf_table", ("margin", "class_scores"), ("outside_share", "rows")}
 """Parameters in which NaN means something: a missing value, any statistic, what `jax.numpy` hands on."""
 WITH_STRINGS = {"y", "y_train"}
 """Arrays that may hold strings: labels."""
@@ -148,6 +148,10 @@ OWN = {
         "weight": np.ones(60),
     },
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
+    **{
+        name: {each: lambda v, each=each: v["X" if each == "rows" else each] for each in ("rows", "X", "y")}
+        for name in ("neighbours", "neighbour_weights", "NeighbourIndex", "outside_share")
+    },
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},
     "correction_interval": {"prior": BETA},

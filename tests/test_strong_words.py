@@ -26,6 +26,7 @@ TOLD = {
     "and keeps the forest as it is, to the bit": "test_readme.py::test_pages_inside_other_programs_run",
     "# the bound forest's, to the last bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "Answers are those of the same dense data, to the bit": "estimators/test_sparse.py::test_counts",
+    "hands out these weights, exactly": "proximity/test_neighbours.py::test_weighted_targets_are_the_prediction",
     "ju.load gives it back, answers bit for bit": "storage/test_round_trip.py::test_bound_forests",
     "they come, exactly": "tables/test_columns.py::test_traced_numbers_are_compared_as_they_are",
     "class scores to the bit": "inference/test_bind.py::test_the_bits_of_the_bound_forest",

@@ -20,9 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
-from jaxunc.estimators import opened, steps_of, transformed
 from jaxunc.inference import bind
-from jaxunc.interop import from_sklearn, library_of
+from jaxunc.interop import from_sklearn, library_of, opened, steps_of, transformed
 from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.streaming import (

@@ -27,6 +27,6 @@ from ._counts_modes import (
     warn_of_pure_leaves,
 )
 from ._leave_one_out import leave_one_out
-from ._out_of_bag import OtherRowsError, has_bags, mask_of_each, oob_mask
+from ._out_of_bag import OtherRowsError, bags_of, counts_in_nodes, has_bags, mask_of_each, oob_mask
 
 __all__ = ["PureLeavesWarning", "count_leaves", "leave_one_out", "oob_mask"]

@@ -107,18 +107,36 @@ def oob_mask(
     columns than in a part of them; unless all are repeated equally often. Copies of one column alone, and some of those
     in tables of a few levels, look like the latter: pass ``groups``.
     """
+    if is_ydf_forest(model):
+        if sample_weight is not None:
+            raise ValueError("YDF's bags are compared with leaves that count instances; leave sample_weight out.")
+        bags = bags_of(model, n, X=X, y=y, learner=learner)
+        if groups is None and X is not None:
+            return _outside(bags, n, rows_together(*ydf_cells(model, X, y)))
+        return _outside(bags, n, None if groups is None else as_groups(groups, n))
+    bags = bags_of(model, n, learner=learner)
+    if X is None and (y is not None or sample_weight is not None):
+        raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
+    if X is not None:
+        values, position = check_grown_on(model, bags, X, y, sample_weight=sample_weight)
+        groups = rows_together(values, position, groups, weight=sample_weight)
+    else:
+        groups = None if groups is None else as_groups(groups, n)
+    return _outside(bags, n, groups)
+
+
+def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = None) -> list[np.ndarray]:
+    """Return the positions that each tree drew of n instances, as often as it did; raises as `oob_mask` does.
+
+    X and y are compared with YDF's models alone, whose bags are drawn anew.
+    """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
 
     name = type(model).__name__
     if is_ydf_forest(model):
         check_integer("n", n, 1, ": the number of training instances")
-        if sample_weight is not None:
-            raise ValueError("YDF's bags are compared with leaves that count instances; leave sample_weight out.")
-        bags = ydf_bags(model, n, learner=learner, X=X, y=y)
-        if groups is None and X is not None:
-            return _outside(bags, n, rows_together(*ydf_cells(model, X, y)))
-        return _outside(bags, n, None if groups is None else as_groups(groups, n))
+        return ydf_bags(model, n, learner=learner, X=X, y=y)
     if learner is not None:
         raise TypeError(f"learner is for random forests of YDF, and model is a {name}; leave it out.")
     if not hasattr(type(model), "estimators_samples_"):
@@ -146,14 +164,7 @@ def oob_mask(
         raise OtherRowsError(
             f"n={n}, but model was fitted on {number} instances; pass these, or take 'held_out' for other ones."
         )
-    if X is None and (y is not None or sample_weight is not None):
-        raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
-    if X is not None:
-        values, position = check_grown_on(model, bags, X, y, sample_weight=sample_weight)
-        groups = rows_together(values, position, groups, weight=sample_weight)
-    else:
-        groups = None if groups is None else as_groups(groups, n)
-    return _outside(bags, n, groups)
+    return bags
 
 
 def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
@@ -264,7 +275,7 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows  # by sample weights, or by copies of rows
     if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
         return bool(np.array_equal(seen.sum(axis=1), sizes))
-    counts = _leaf_counts(tree, leaves, bag.rows.shape[1])
+    counts = counts_in_nodes(tree, leaves, bag.rows.shape[1])
     if any(_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
         return True
     if len(counts) > counts.shape[1]:  # the leaves' sizes show weights by class alone: then labels differ
@@ -279,9 +290,9 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     return not (too_few or (whole and absent.any()))
 
 
-def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the counts of leaves by the classes of the whole model, of which a bagged tree may have missed some."""
-    counts_of_tree = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
+def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the counts of nodes by the classes of the whole model, of which a bagged tree may have missed some."""
+    counts_of_tree = tree.tree_.value[nodes, 0] * tree.tree_.weighted_n_node_samples[nodes, None]
     if counts_of_tree.shape[1] == n_classes:
         return counts_of_tree
     counts = np.zeros((len(counts_of_tree), n_classes))

@@ -4,7 +4,7 @@ from jaxunc.counting import PureLeavesWarning
 
 from ._cautious_forest import CautiousForestClassifier
 from ._combined_forest import CombinedForestClassifier
-from ._pipelines import family, opened, steps_of, transformed
+from ._pipelines import family
 from ._random_trees import RandomDecisionTreesClassifier
 from ._transductive import TransductiveClassifier, TransductiveTreeClassifier
 from ._uncertain_forest import UncertainForestRegressor

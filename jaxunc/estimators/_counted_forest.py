@@ -31,7 +31,7 @@ from jaxunc.counting import (
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import class_weight_of, library_of
+from jaxunc.interop import class_weight_of, known_to_sklearn, library_of, opened, steps_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import (
     Columns,
@@ -44,15 +44,7 @@ from ._checked_data import rows_that_weigh
 from ._classifier import ProbabilityClassifier
 from ._deciding import KEEPS_SOME
 from ._models import check_own_counts, classes_of, forest_of, has_own_counts, is_foreign, is_supported, n_trees_of
-from ._pipelines import (
-    check_model,
-    copies_of_steps,
-    fit_transformers,
-    known_to_sklearn,
-    opened,
-    steps_of,
-    warn_of_threshold,
-)
+from ._pipelines import check_model, copies_of_steps, fit_transformers, warn_of_threshold
 from ._raw_rows import ReadsRows
 
 

@@ -9,10 +9,9 @@ from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, Uncertain
 from jaxunc.counting import rows_again
 from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
+from jaxunc.interop import n_rows
 from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
-
-from ._pipelines import n_rows
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"
 KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"

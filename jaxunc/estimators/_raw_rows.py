@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d, validate_data
 
 from jaxunc.forest import Forest
+from jaxunc.interop import Opened, Steps, known_to_sklearn, n_rows, opened, steps_of, transformed
 from jaxunc.tables import (
     Columns,
     as_csr,
@@ -22,19 +23,7 @@ from jaxunc.tables import (
 )
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
-from ._pipelines import (
-    Opened,
-    Steps,
-    as_fitted,
-    column_types,
-    columns_read,
-    fit_transformers,
-    known_to_sklearn,
-    n_rows,
-    opened,
-    steps_of,
-    transformed,
-)
+from ._pipelines import as_fitted, column_types, columns_read, fit_transformers
 
 
 class ReadsRows:

@@ -27,7 +27,7 @@ from jaxunc.combiners import Mean
 from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bags, oob_mask, rows_together
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import library_of
+from jaxunc.interop import library_of, n_rows, opened
 from jaxunc.learning import how_targets_are_known, warn_of_seen
 from jaxunc.regression import (
     LAWS,
@@ -46,7 +46,7 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
 
 from ._checked_data import WORDS, check_labels, validate_numbers
-from ._pipelines import n_rows, opened, rounds
+from ._pipelines import rounds
 
 COUNTS = ("oob", "held_out", "cross_fit")
 FOLDS = 5

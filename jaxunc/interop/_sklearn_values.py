@@ -27,6 +27,8 @@ from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemb
 from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
 
 _HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+GROWN = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor, DecisionTreeRegressor)
+"""Models whose leaves keep means of the rows that grew them."""
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
 _CONSTANT = ("prior", "most_frequent", "uniform", "constant")
@@ -115,7 +117,7 @@ def grown_leaves(model: Any) -> GrownLeaves:
     Raises a TypeError or a ValueError for others, as `from_sklearn_values`, and for several outputs.
     """
     name = type(model).__name__
-    if not isinstance(model, (*_FORESTS, BaggingRegressor, DecisionTreeRegressor)):
+    if not isinstance(model, GROWN):
         raise TypeError(f"model is a {name}; expected a forest, bag or tree of scikit-learn that predicts numbers.")
     try:
         check_is_fitted(model)

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc import estimators
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
-from jaxunc.estimators import opened
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
-from jaxunc.interop import library_of
+from jaxunc.interop import library_of, opened
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from . import _transformers

@@ -1,0 +1,222 @@
+"""What each training row counts in the leaf of each tree, such that the leaves' own answers are weighted means.
+
+A row counts as often as a tree's bag drew it, times its sample weight and the weight of its class. What of that a model
+was grown with is found by comparison: the rows have to give the sizes of all leaves, and their targets, where they are
+at hand, the counts of classes or the means.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import as_weights, is_concrete
+from jaxunc.counting import OtherRowsError, bags_of, counts_in_nodes, has_bags
+from jaxunc.forest import Forest, Trees
+from jaxunc.inference import BoundForest
+from jaxunc.interop import from_any, library_of
+from jaxunc.regression import checked_target
+from jaxunc.tables import class_positions
+
+CLOSE = 1e-6
+"""Relative difference up to which sizes of leaves agree: some libraries keep float32."""
+LEAVES = "kind='leaves' takes any model, and claims nothing: the share of trees in which two rows meet."
+
+
+class Contents(NamedTuple):
+    """What a model's leaves hold of the rows that grew them."""
+
+    trees: Trees
+    counts: tuple[np.ndarray, np.ndarray] | None = None
+    """Counts by class ``[distinct classes]``, and the row of each leaf ``[trees nodes]``; None of numbers."""
+    size: np.ndarray | None = None
+    """Weight of the rows of numbers, ``[trees nodes]``; None where it is not kept."""
+    mean: np.ndarray | None = None
+    """What leaves of numbers answer, ``[trees nodes]``; None of classes."""
+    class_labels: tuple[Any, ...] = ()
+
+
+def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the forest within pipelines and estimators, and a function from raw rows to those that it reads."""
+    if isinstance(model, BoundForest):
+        return model.forest, lambda X: X
+    if (library := library_of(model)) != "sklearn":
+        return model if library else from_any(model), lambda X: X  # of a file
+    # Here, since they take scikit-learn.
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    from jaxunc.interop import known_to_sklearn, n_rows, opened, steps_of, transformed
+
+    whole, last, _ = opened(FrozenEstimator(model))
+    if hasattr(type(last), "_instances"):  # an estimator of this library
+        check_is_fitted(last)
+        inner, read = opened(vars(last).get("estimator_")).forest, last._instances
+        forest = last.forest_ if inner is None else inner
+    else:
+        forest, read = last, lambda X: X
+    if not (steps := steps_of(whole)):
+        return forest, read
+    empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)  # which transformers refuse
+    return forest, lambda X: read(transformed(steps, X)) if n_rows(X := known_to_sklearn(X)) else empty(X)
+
+
+def check_on_host(*tables: Any) -> None:
+    """Raise a TypeError if a table is traced."""
+    if not is_concrete(*tables):
+        raise TypeError("X or rows is traced, and rows are compared on the host. Ask outside of jit, grad and vmap.")
+
+
+def contents_of(model: Any) -> Contents:
+    """Return what the leaves of any model hold; raises as its importer does."""
+    if library_of(model) == "sklearn":
+        from jaxunc.interop import GROWN, grown_leaves  # here, since they take scikit-learn
+
+        if isinstance(model, GROWN):
+            trees, size, mean, _ = grown_leaves(model)
+            return Contents(trees, None, size, mean)
+    other = from_any(model)
+    if isinstance(other, Forest):
+        counts = np.asarray(other.count_table), np.asarray(other.code)
+        return Contents(other.trees, counts, class_labels=other.class_labels)
+    if not (other.is_forest and other.link == "identity" and other.n_outputs == 1 and other.class_labels is None):
+        return Contents(other.trees)
+    mean = np.asarray(other.values, np.float64)[:, :, 0] * other.n_trees + float(np.asarray(other.base)[0])
+    return Contents(other.trees, None, None, mean)
+
+
+def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
+    """Raise a ValueError unless a model's answer is a mean of its rows' targets, by weights that can be found."""
+    name = type(model).__name__
+    if contents.counts is None and contents.mean is None:
+        raise ValueError(
+            f"kind={kind!r} needs leaves that hold means of targets, and those of {name} hold what trees add to each "
+            f"other's answers, or sums before a link. {LEAVES}"
+        )
+    members = getattr(model, "estimators_", [model])
+    if any(getattr(member, "criterion", None) == "absolute_error" for member in members):
+        raise ValueError(
+            f"kind={kind!r} needs leaves that hold means, and those of criterion='absolute_error' hold medians: no "
+            f"weights of rows give them. Grow the forest by 'squared_error'. {LEAVES}"
+        )
+    if any(getattr(member, "monotonic_cst", None) is not None for member in members):
+        raise ValueError(
+            f"kind={kind!r} needs leaves that hold means, and constraints (monotonic_cst) bound those of {name}. "
+            f"{LEAVES}"
+        )
+    if kind == "out_of_bag" and not has_bags(model):
+        raise ValueError(
+            f"kind='out_of_bag' needs trees that have not seen a row, and {name} has no bags that are known. Grow it "
+            f"with bootstrap=True, or take kind='prediction'. {LEAVES}"
+        )
+
+
+class RowCounts:
+    """A function from trees to what each row counts in them, ``[rows]``, checked against what leaves hold.
+
+    Raises a ValueError or TypeError for targets and weights that are none, and an `OtherRowsError` unless rows, as
+    often as they were drawn, give the leaves' contents.
+    """
+
+    def __init__(self, model: Any, contents: Contents, rows: Any, n: int, *, y: Any, sample_weight: Any):
+        self._model, self._contents, self._is_leaf = model, contents, np.asarray(contents.trees.is_leaf)
+        self._weight = None if sample_weight is None else as_weights(sample_weight, n)
+        self._position = self._target = None
+        if y is not None and contents.counts is not None:
+            self._position = class_positions(contents.class_labels, y)
+            if len(self._position) != n:
+                raise ValueError(f"y has {len(self._position)} labels for {n} rows; pass one for each.")
+        elif y is not None:
+            self._target = checked_target(y, n)
+        if contents.counts is None and contents.size is None and y is None:
+            raise ValueError(
+                f"model is a {type(model).__name__}, which keeps no sizes of leaves that rows could be compared with; "
+                f"pass y, the rows' targets. {LEAVES}"
+            )
+        if library_of(model) == "ydf" and has_bags(model) and y is None:
+            raise ValueError(f"the bags of a {type(model).__name__} are found with the rows' labels; pass y. {LEAVES}")
+        try:
+            self.bags = bags_of(model, n, X=rows, y=y) if has_bags(model) else None
+        except OtherRowsError as error:
+            raise OtherRowsError(f"there are {n} rows: {error} {LEAVES}") from error
+        self._n = n
+
+    def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
+        """Return what each row counts in tree t, where its leaf is this one."""
+        drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
+        # Bags are drawn by weight since scikit-learn 1.9, and weighed what was drawn before.
+        ways = [drawn] if self._weight is None else [drawn * self._weight, drawn]
+        if self._position is not None:
+            ways = [way * self._class_weights(t, way)[self._position] for way in ways]
+        for way in ways:
+            if self._gives(t, leaf, way):
+                return way
+        raise self._refusal(t)
+
+    def out_of_bag(self) -> np.ndarray:
+        """Return which rows each tree has not seen, ``[rows trees]``."""
+        assert self.bags is not None
+        return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
+
+    def _held(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
+        """Return the leaves' sizes, their counts by class or means, and which nodes are leaves."""
+        contents = self._contents
+        is_leaf = self._is_leaf[t]
+        if contents.counts is not None:
+            table, code = contents.counts
+            counts = table[code[t]].astype(np.float64)
+            return counts.sum(axis=1), counts, is_leaf
+        return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
+
+    def _class_weights(self, t: int, way: np.ndarray) -> np.ndarray:
+        """Return what a tree weighs the classes by: what its leaves hold of each, over what it drew."""
+        assert self._position is not None
+        n_classes = len(self._contents.class_labels)
+        if library_of(self._model) == "sklearn":  # in float64
+            tree = getattr(self._model, "estimators_", [self._model])[t]
+            held = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
+        else:
+            _, counts, is_leaf = self._held(t)
+            held = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
+        drawn = np.bincount(self._position, way, n_classes)
+        weights = np.divide(held, drawn, out=np.zeros(n_classes), where=drawn > 0)
+        return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
+
+    def _gives(self, t: int, leaf: np.ndarray, way: np.ndarray) -> bool:
+        """Return whether rows that count so give what a tree's leaves hold."""
+        size, held, is_leaf = self._held(t)
+        n, total = len(is_leaf), np.bincount(leaf, way, len(is_leaf))
+        if size is not None and not _alike(total[is_leaf], size[is_leaf]):
+            return False
+        if self._position is not None:
+            n_classes = len(self._contents.class_labels)
+            counts = np.bincount(leaf * n_classes + self._position, way, n * n_classes).reshape(n, n_classes)
+            return _alike(counts[is_leaf], held[is_leaf])  # pyright: ignore[reportOptionalSubscript]
+        if self._target is None:
+            return True
+        reached = is_leaf & (total > 0)
+        mean = np.bincount(leaf, way * self._target, n)[reached] / total[reached]
+        apart = np.abs(mean - held[reached])  # pyright: ignore[reportOptionalSubscript]
+        spread, least = np.std(self._target), 1e-6 * np.abs(mean)
+        return bool((apart <= (1e-6 if size is not None else 1e-4) * (spread + least)).all())
+
+    def _refusal(self, t: int) -> OtherRowsError:
+        name, weighs = type(self._model).__name__, getattr(self._model, "class_weight", None)
+        weighs = weighs or getattr(getattr(self._model, "estimator_", None), "class_weight", None)
+        if self._position is None and weighs is not None:
+            advice = f"It was grown with class_weight={weighs!r:.60}: pass y, the rows' labels, too."
+        else:
+            advice = "Pass the rows just as they went into model.fit"
+            advice += " (and its sample_weight)." if self._weight is None else ", with its sample_weight."
+            if library_of(self._model) != "sklearn":
+                advice += " Bags are known of a forest of scikit-learn itself: pass that, if these trees are its own."
+        what = "sizes" if self._position is None and self._target is None else "contents"
+        where = f"tree {t}" if self.bags is None else f"the bag of tree {t}"
+        return OtherRowsError(
+            f"rows are not those that this {name} was grown on, in their order: with them {where} does not give the "
+            f"{what} of its leaves. {advice} {LEAVES}"
+        )
+
+
+def _alike(numbers: np.ndarray, others: np.ndarray) -> bool:
+    return bool(np.allclose(numbers, others, rtol=CLOSE, atol=CLOSE * float(others.mean())))

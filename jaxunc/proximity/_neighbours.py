@@ -1,0 +1,370 @@
+"""The training rows behind an answer, with their weights in it.
+
+Leaves are lists of rows, each with its share of what the leaf counts: a sparse matrix P ``[leaves rows]``. A query is a
+row of Z ``[queries leaves]``, with a one for the leaf that it reaches in each tree. The weights of T trees are Z P / T.
+What a block of queries takes is known before it is computed, since each list has a length.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import check_integer, check_one_of
+from jaxunc.counting import rows_together, together
+from jaxunc.inference import leaf_index
+from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
+
+from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, opened_model
+
+KINDS = ("prediction", "out_of_bag", "leaves")
+PAIRS = 3_000_000
+"""Number of pairs of a query and a row of one of its leaves that are merged at a time; less of a single query."""
+QUERIES = 8192
+"""Number of queries whose leaves are held at a time."""
+MOST_BYTES = 2 * 10**9
+"""Size up to which all weights are handed out at once."""
+DENSE, GROUPS = 4, 32
+"""Part of the rows from which on a query's weights are added in an array of all rows; and of how many of them the
+largest is looked for at a time."""
+EQUAL = 2.0**40
+"""Weights are compared by this many steps of 1: sums of the same numbers in another order are ties."""
+
+
+class Neighbours(NamedTuple):
+    """The rows of largest weight for each query, in descending order; of equal weights the lower position first."""
+
+    index: np.ndarray
+    """Positions of the rows, int32 ``[queries k]``; -1 where there are no more."""
+    weight: np.ndarray
+    """Their weights, float64 ``[queries k]``; 0 where there are no more."""
+    total: np.ndarray
+    """The sum of all rows' weights ``[queries]``: 1, less where leaves are empty, NaN where no tree counts; of the kind
+    ``"leaves"`` that of the shares."""
+    effective: np.ndarray
+    """The number of rows behind the answer, total² / Σ w² ``[queries]``: that of equal weights. NaN without any."""
+    ids: np.ndarray | None
+    """The rows' labels in the index of their frame of pandas, objects ``[queries k]``, None where there are no more."""
+
+
+class NeighbourIndex:
+    r"""The rows of every leaf of a fitted model, to be asked again and again; `neighbours` asks it once.
+
+    With :math:`c_{jt}` what row j counts in tree t, and :math:`L_t(x)` the leaf of x, a query gives row j the weight
+
+    .. math:: w_j(x) = \frac1T \sum_t \frac{c_{jt}\,[L_t(j) = L_t(x)]}{\sum_i c_{it}\,[L_t(i) = L_t(x)]}
+
+    Parameters
+    ----------
+    model, rows, kind, y, sample_weight, groups
+        As for `neighbours`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `neighbours` does.
+
+    Notes
+    -----
+    Takes 12 bytes for each row in the bag of each tree.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        rows: InstancesLike,
+        *,
+        kind: str = "prediction",
+        y: LabelsLike | None = None,
+        sample_weight: NumbersLike | None = None,
+        groups: LabelsLike | None = None,
+    ):
+        from scipy.sparse import csr_array  # slow to import
+
+        check_on_host(rows)
+        check_one_of("kind", kind, KINDS)
+        if groups is not None and kind != "out_of_bag":
+            raise ValueError(f"groups are together out of a bag, and kind={kind!r} asks all trees; leave groups out.")
+        if kind == "leaves" and not (y is None and sample_weight is None):
+            raise ValueError("kind='leaves' counts trees in which rows meet; leave y and sample_weight out.")
+        forest, self._read = opened_model(model)
+        contents = contents_of(forest)
+        self.kind, self._trees = kind, contents.trees
+        if kind != "leaves":
+            check_is_mean(forest, contents, kind)
+        inner = self._read(rows)
+        encoded = encode_rows(inner, self._trees.columns, "rows")
+        n = self.n_rows = len(encoded.values)
+        if n == 0:
+            raise ValueError("rows is empty; pass the rows that the model was grown on.")
+        frame: Any = rows
+        self._ids = frame.index.to_numpy(dtype=object) if is_pandas(rows) else None
+        counts = None
+        if kind != "leaves":
+            counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
+        leaves = self._leaves(encoded)
+        lists = [self._lists_of(t, leaves[:, t], counts) for t in range(self._trees.n_trees)]
+        sizes = np.concatenate([size for size, _, _ in lists])
+        row, share = (np.concatenate([each[i] for each in lists]) for i in (1, 2))
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        self._lists: Any = csr_array((share, row, ends), shape=(len(sizes), n))
+        self._length = np.diff(self._lists.indptr)
+        self._row_leaves = leaves
+        if counts is not None and kind == "out_of_bag":
+            position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
+            apart = rows_together(encoded.values, position, groups, weight=sample_weight)
+            self._row_leaves = np.where(together(counts.out_of_bag(), apart), leaves, -1)
+
+    def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
+        """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""
+        check_integer("k", k, 1, ": the number of rows for each query")
+        if k > self.n_rows:
+            raise ValueError(f"k={k}, and there are {self.n_rows} rows; pass k={self.n_rows} at most.")
+        parts = [self._nearest(leaves, k) for leaves in self._chunks(X)]
+        index, weight, total, effective = (np.concatenate(each) for each in zip(*parts, strict=True))
+        ids: Any = None if self._ids is None else self._ids[index]
+        if ids is not None:
+            ids[index < 0] = None
+        return Neighbours(index, weight, total, effective, ids)
+
+    def weights(self, X: InstancesLike | None = None) -> Any:
+        """Return the weights of all rows as a sparse matrix; X as for the function `neighbours`.
+
+        Raises a ValueError if they may take more than 2 GB: it names their size, before anything is computed.
+        """
+        from scipy.sparse import vstack  # slow to import
+
+        leaves = np.concatenate(list(self._chunks(X)))
+        most = 12 * int(np.minimum(self._pairs(leaves), self.n_rows).sum())
+        if most > MOST_BYTES:
+            raise ValueError(
+                f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
+                f"are the most; ask for {int(len(leaves) * MOST_BYTES / most)} queries at a time, or for the largest "
+                "by neighbours(…, k=10)."
+            )
+        return vstack([block for _, block in self._blocks(leaves)] or [self._weights(leaves)], format="csr")
+
+    def _leaves(self, encoded: Encoded) -> np.ndarray:
+        """Return the leaves of rows among those of all trees, int32 ``[rows trees]``."""
+        first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
+        return np.asarray(leaf_index(self._trees, encoded)) + first
+
+    def _chunks(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the leaves of so many queries at a time; -1 where a tree does not count."""
+        if X is None:
+            for start in range(0, self.n_rows, QUERIES):
+                yield self._row_leaves[start : start + QUERIES]
+            return
+        if self.kind == "out_of_bag":
+            raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
+        check_on_host(X)
+        values, missing = encode_rows(self._read(X), self._trees.columns)
+        for start in range(0, max(len(values), 1), QUERIES):
+            yield self._leaves(Encoded(values[start : start + QUERIES], missing))
+
+    def _lists_of(
+        self, t: int, leaf: np.ndarray, counts: RowCounts | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the lengths of a tree's lists ``[nodes]``, their rows, and the rows' shares."""
+        n_nodes = self._trees.n_nodes
+        leaf = leaf - t * n_nodes
+        counted = np.ones(len(leaf)) if counts is None else counts(t, leaf)
+        row = np.flatnonzero(counted > 0)
+        row = row[np.argsort(leaf[row], kind="stable")].astype(np.int32)
+        share = counted[row]
+        if self.kind != "leaves":
+            share = share / np.bincount(leaf, counted, n_nodes)[leaf[row]]
+        return np.bincount(leaf[row], minlength=n_nodes), row, share
+
+    def _pairs(self, leaves: np.ndarray) -> np.ndarray:
+        """Return how many rows all lists of each query have together, ``[queries]``."""
+        return np.where(leaves >= 0, self._length[leaves], 0).sum(axis=1)
+
+    def _blocks(self, leaves: np.ndarray) -> Iterator[tuple[slice, Any]]:
+        """Yield weights of queries, in blocks of at most `PAIRS` pairs or of one query."""
+        up_to, start = np.cumsum(self._pairs(leaves)), 0
+        while start < len(leaves):
+            before = up_to[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
+            yield slice(start, stop), self._weights(leaves[start:stop])
+            start = stop
+
+    def _weights(self, leaves: np.ndarray) -> Any:
+        """Return Z P over the number of trees that count, sparse ``[queries rows]``."""
+        from scipy.sparse import csr_array
+
+        counts = leaves >= 0
+        number = counts.sum(axis=1)
+        ends = np.concatenate([[0], np.cumsum(number)])
+        to_leaves = csr_array((np.ones(ends[-1]), leaves[counts], ends), shape=(len(leaves), self._lists.shape[0]))
+        weights = to_leaves @ self._lists
+        weights.data /= np.repeat(number, np.diff(weights.indptr))
+        return weights
+
+    def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+        index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
+        total, squares = np.zeros((2, len(leaves)))
+        few = DENSE * self._pairs(leaves) < self.n_rows
+        places = np.flatnonzero(few).tolist()
+
+        def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
+            total[i], squares[i] = value.sum(), value @ value
+            value, row = _largest(value, row, k)
+            index[i, : len(row)], weight[i, : len(row)] = row, value
+
+        for part, block in self._blocks(leaves[few]):
+            for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
+                take(places[part.start + i], block.data[start:stop], block.indices[start:stop])
+        for i in np.flatnonzero(~few).tolist():
+            take(i, self._of_all(leaves[i]), None)
+        total[(leaves < 0).all(axis=1)] = np.nan
+        effective = np.divide(total**2, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
+        return index, weight, total, effective
+
+    def _of_all(self, leaves: np.ndarray) -> np.ndarray:
+        """Return the weights of all rows for one query, ``[rows]``: the sums of `_weights`, in the same order."""
+        leaves = leaves[leaves >= 0]
+        ends = self._lists.indptr
+        lists = list(map(slice, ends[leaves].tolist(), ends[leaves + 1].tolist()))
+        row, share = (np.concatenate([of[each] for each in lists]) for of in (self._lists.indices, self._lists.data))
+        weights = np.bincount(row, share, self.n_rows)
+        weights /= len(leaves)
+        return weights
+
+
+def _largest(value: np.ndarray, row: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest weights above 0, and their rows; None: those of all rows, in their order."""
+    least = 0.0
+    if len(value) > GROUPS * k:  # k groups have such a largest one, so that of k rows is no less
+        groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
+        least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 / EQUAL, 0.0)
+    at = np.flatnonzero(value > least)
+    value, row = value[at], at if row is None else row[at]
+    key = np.rint(value * EQUAL)
+    order = np.lexsort((row, -key))[:k]
+    return value[order], row[order]
+
+
+def neighbours(
+    model: Any,
+    X: InstancesLike | None = None,
+    *,
+    rows: InstancesLike,
+    k: int = 10,
+    kind: str = "prediction",
+    y: LabelsLike | None = None,
+    sample_weight: NumbersLike | None = None,
+    groups: LabelsLike | None = None,
+) -> Neighbours:
+    """Return the training rows behind each answer of a forest, and how much of it each of them is.
+
+    What a forest answers is a weighted mean of its training rows' targets. These are the weights, exactly: they add to
+    1, and the weighted mean of targets is the forest's own number, of classes' indicators its probabilities.
+
+    Parameters
+    ----------
+    model
+        A fitted forest, bag or tree of scikit-learn, of classes or numbers. Or any model that `jaxunc.from_any` takes,
+        a pipeline that ends in one, or an estimator of this library, of which the forest inside is asked.
+    X
+        Queries ``[queries features]``, as for `bind`; of a pipeline raw ones. Default: the rows themselves.
+    rows
+        The rows that the model was grown on, all and in their order, as they went into ``model.fit``.
+    k
+        Number of rows for each query, at most that of all rows.
+    kind
+        ``"prediction"``: weights that give the forest's answer. ``"out_of_bag"``: of the rows themselves, each over the
+        trees that have not seen it: the weights of its out-of-bag prediction. ``"leaves"``: the share of trees in which
+        two rows meet, bags or not: for boosted models, and for rows of any kind. It gives no answer.
+    y
+        The rows' targets or labels. Needed where classes weigh (``class_weight``) and for other libraries' models;
+        else, where they are at hand, they are compared with what leaves hold.
+    sample_weight
+        Weights ≥ 0 that the model was grown with ``[rows]``, if any.
+    groups
+        A label for each row: those of one group are out of a bag only together. Default: copies are, as
+        `jaxunc.counting.oob_mask` finds them (without y among values alone), with a warning.
+
+    Returns
+    -------
+    Neighbours
+        ``index``, ``weight`` and, of a pandas frame, ``ids`` ``[queries k]``; ``total``, ``effective`` ``[queries]``.
+        ``index`` holds positions among the rows, whatever their frame's index is; ``ids`` holds the labels of that.
+
+    Raises
+    ------
+    TypeError
+        If there is no importer for the model, y holds no numbers where the model predicts them, or X is traced.
+    ValueError
+        If k is larger than the number of rows, kind is unknown, or an argument has no use for that kind. If leaves hold
+        no means: those of boosted models, of medians (``criterion="absolute_error"``), of constraints. If the rows do
+        not give the sizes of all leaves, or with y their contents: then they are others, in another order, or weighed.
+        If ``"out_of_bag"`` is asked of a forest whose bags are not known. As `bind` of X and of rows.
+
+    Warns
+    -----
+    UserWarning
+        As `jaxunc.counting.oob_mask`, of copies out of bag.
+
+    Notes
+    -----
+    A row that is in every bag has ``index`` -1 and ``total`` NaN out of bag. A query in leaves that hold no row has a
+    ``total`` of less than 1. Rows without bags or weights may be in any order; with bags, few rows that changed places
+    within a leaf are not seen.
+
+    Sparse lists on the host, in blocks: memory does not grow with the queries. Weights that differ by less than 1e-12
+    are ties.
+
+    References
+    ----------
+    Rhodes, Cutler and Moon 2023, "Geometry- and accuracy-preserving random forest proximities", for ``"out_of_bag"``.
+    Breiman 2001, "Random forests", for ``"leaves"``. Lin and Jeon 2006, "Random forests and adaptive nearest
+    neighbors".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import jaxunc as ju
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0).fit(X[:400], y[:400])
+    >>> cases = ju.neighbours(forest, X[400:], rows=X[:400], k=400)
+    >>> bool(abs((cases.weight * y[cases.index]).sum(axis=1) - forest.predict(X[400:])).max() < 1e-9)
+    True
+    """
+    check_on_host(X, rows)
+    index = NeighbourIndex(model, rows, kind=kind, y=y, sample_weight=sample_weight, groups=groups)
+    return index.neighbours(X, k)
+
+
+def neighbour_weights(
+    model: Any,
+    X: InstancesLike | None = None,
+    *,
+    rows: InstancesLike,
+    kind: str = "prediction",
+    y: LabelsLike | None = None,
+    sample_weight: NumbersLike | None = None,
+    groups: LabelsLike | None = None,
+) -> Any:
+    """Return the weights of all training rows in each answer: ``weights @ y`` is what the forest says.
+
+    Parameters
+    ----------
+    model, X, rows, kind, y, sample_weight, groups
+        As for `neighbours`.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        Float64 ``[queries rows]``. Out of bag, a row in every bag has no entry.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `neighbours` does. If the matrix may take more than 2 GB: its size is told before it is made.
+    """
+    check_on_host(X, rows)
+    index = NeighbourIndex(model, rows, kind=kind, y=y, sample_weight=sample_weight, groups=groups)
+    return index.weights(X)
