@@ -129,9 +129,22 @@ class NeighbourIndex:
         return Neighbours(index, weight, total, effective, ids)
 
     def weights(self, X: InstancesLike | None = None) -> Any:
-        """Return the weights of all rows as a sparse matrix; X as for the function `neighbours`.
+        """Return the weights of all rows as a sparse matrix.
 
-        Raises a ValueError if they may take more than 2 GB: it names their size, before anything is computed.
+        Parameters
+        ----------
+        X
+            As for the function `neighbours`.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            Weights ``[queries rows]``, float64.
+
+        Raises
+        ------
+        ValueError
+            If they may take more than 2 GB: it names their size, before anything is computed.
         """
         from scipy.sparse import vstack  # slow to import
 
