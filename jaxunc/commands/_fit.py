@@ -145,9 +145,9 @@ def _check_options(args: argparse.Namespace) -> None:
     takes = {*takes, "counts"} if imports and with_data else takes
     options_set = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
     if ignored := ", ".join(_option(name) for name in options_set if name not in takes):
-        words = [f"--estimator {estimator}"] * (estimator_named is not None) + [
-            "a forest that --import takes over"
-        ] * imports
+        words = [f"--estimator {estimator}"] if estimator_named is not None else []
+        if imports:
+            words.append("a forest that --import takes over")
         where, takes = " of ".join(words), takes | ({"law"} if estimator_named is None else set())
         can = ", ".join(map(_option, sorted(takes)))
         raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")

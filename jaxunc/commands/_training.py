@@ -277,9 +277,9 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
     """Raise a ValueError unless a combiner of that name gives scores to so many classes."""
-    names = [combiner_name for combiner_name in (*COMBINERS, *CONFIGURED) if combiner_name not in _OTHER_ANSWERS] + [
-        "learned"
-    ] * learns
+    names = [key for key in (*COMBINERS, *CONFIGURED) if key not in _OTHER_ANSWERS]
+    if learns:
+        names.append("learned")
     if check_name("--combiner", name, names) == "learned":
         return
     try:

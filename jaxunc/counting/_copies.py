@@ -58,12 +58,11 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
         return None
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     if weight is not None and len(rows := np.flatnonzero(np.asarray(weight) > 0)) < len(position):
-        if (
-            number_of_row := rows_together(values[rows], position[rows], None if groups is None else groups[rows])
-        ) is None:
+        of_rows = rows_together(values[rows], position[rows], None if groups is None else groups[rows])
+        if of_rows is None:
             return None
-        number = int(number_of_row.max(initial=-1)) + 1 + np.arange(len(position))
-        number[rows] = number_of_row
+        number = int(of_rows.max(initial=-1)) + 1 + np.arange(len(position))
+        number[rows] = of_rows
         return number
     if groups is not None:
         return groups

@@ -131,10 +131,8 @@ def leave_one_out(
     def score(part: Part) -> PyTree:
         labels_of_part, weight = (np.asarray(part.of(array)) for array in (labels, weights))
         if groups is not None:
-            labels_of_part, weight = (
-                together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype),
-                None,
-            )
+            labels_of_part = together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype)
+            weight = None
         return _answer_without_own(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)

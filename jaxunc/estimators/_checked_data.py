@@ -5,18 +5,11 @@ from typing import Any
 import jax
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils import (
-    _safe_indexing,
-    check_array,
-    check_consistent_length,
-    check_X_y,
-)
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_X_y
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from jaxunc._checks import as_weights, refuse_masked
-from jaxunc.counting import (
-    as_groups,
-)
+from jaxunc.counting import as_groups
 from jaxunc.tables import (
     Columns,
     Frame,

@@ -10,21 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._numerics import Pickled
-from jaxunc.combiners import (
-    COMBINERS,
-    CONFIGURED,
-    Answer,
-    Combiner,
-    check_name,
-    combiner_by_name,
-    kind_of,
-    margin,
-)
+from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Combiner, check_name, combiner_by_name, kind_of, margin
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest
-from jaxunc.tables import (
-    InstancesLike,
-)
+from jaxunc.tables import InstancesLike
 
 from ._deciding import Deciding
 

@@ -5,15 +5,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import (
-    _safe_indexing,
-    check_random_state,
-)
+from sklearn.utils import _safe_indexing, check_random_state
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
-from jaxunc.combiners import (
-    Combiner,
-)
+from jaxunc.combiners import Combiner
 from jaxunc.counting import (
     COUNTS,
     advise_on_trees,
@@ -33,12 +28,7 @@ from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
 from jaxunc.interop import class_weight_of, known_to_sklearn, library_of, opened, steps_of
 from jaxunc.learning import check_held_out
-from jaxunc.tables import (
-    Columns,
-    as_labels,
-    class_positions,
-    encode_rows,
-)
+from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 
 from ._checked_data import rows_that_weigh
 from ._classifier import ProbabilityClassifier
@@ -103,12 +93,13 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
         """Return the forest of a model that came fitted, and the data that it is to count, with numbers of groups."""
-        self.estimator_, model, _ = self._opened()
-        self._steps, self._raw_types = copies_of_steps(self.estimator_), None
+        whole, model, _ = self._opened()
+        self._steps, self._raw_types = copies_of_steps(whole), None
         X = known_to_sklearn(X) if self._steps else X
         warn_of_threshold(self.estimator)
         grown = forest_of(model)
         X, y, sample_weight = self._data_of_fitted(model, grown, X, y, sample_weight)
+        self.estimator_ = whole
         looks_for_copies, columns = learns or self.counts == "oob", grown.trees.columns
         return grown, (X, y, sample_weight, self._number_groups(X, y, sample_weight, groups, looks_for_copies, columns))
 

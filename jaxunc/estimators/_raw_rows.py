@@ -5,22 +5,13 @@ from typing import Any, cast
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.utils import (
-    check_consistent_length,
-    get_tags,
-)
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d, validate_data
 
 from jaxunc.forest import Forest
 from jaxunc.interop import Opened, Steps, known_to_sklearn, n_rows, opened, steps_of, transformed
-from jaxunc.tables import (
-    Columns,
-    as_csr,
-    is_plain,
-    is_sparse,
-    plain_table,
-)
+from jaxunc.tables import Columns, as_csr, is_plain, is_sparse, plain_table
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
 from ._pipelines import as_fitted, column_types, columns_read, fit_transformers

@@ -224,10 +224,8 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
             "one column, and other libraries have trees. Give each parent a copy of what is below."
         )
     # The intervals of each test: two of each piece, of which some are empty.
-    upper, goes_left = (
-        np.stack([tests_found.cut, tests_found.last], axis=1).ravel(),
-        np.tile([True, False], len(tests_found.of)),
-    )
+    upper = np.stack([tests_found.cut, tests_found.last], axis=1).ravel()
+    goes_left = np.tile([True, False], len(tests_found.of))
     holds = upper > np.stack([tests_found.below, tests_found.cut], axis=1).ravel()
     ends = np.searchsorted(tests_found.of.repeat(2)[holds], np.arange(len(tests_found.tree) + 1)).tolist()
     upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]

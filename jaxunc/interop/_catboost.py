@@ -194,17 +194,11 @@ def _loss(info: dict) -> str:
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
-    numbers_given = (
-        part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]
-    )  # none before 0.20
-    if len(numbers_given) != 2:
-        raise ValueError(
-            f"the model's scale_and_bias is {numbers_given!r:.60}; expected the scale and the list of biases."
-        )
-    scale = part({"scale": numbers_given[0]}, "scale", kind=(int, float))
-    bias = (
-        numbers_given[1] if isinstance(numbers_given[1], list) else [numbers_given[1]] * (numbers_given[1] != 0)
-    )  # one number up to 0.22
+    pair = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
+    if len(pair) != 2:
+        raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
+    scale, bias = part({"scale": pair[0]}, "scale", kind=(int, float)), pair[1]
+    bias = bias if isinstance(bias, list) else [bias] * (bias != 0)  # one number up to 0.22
     return float(scale), numbers({"bias": bias}, "bias", np.float64)
 
 

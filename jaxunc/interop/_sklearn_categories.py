@@ -203,10 +203,8 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
             goes_left_of[node][here[node]] = is_left
             for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
                 paths.value[child] = codes[0] if len(codes) else np.nan
-    place, table = (
-        np.full(len(left), -1),
-        np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool),
-    )
+    place = np.full(len(left), -1)
+    table = np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool)
     for i, (node, codes_left) in enumerate(goes_left_of.items()):
         place[node], table[i, : len(codes_left)] = i, codes_left
     return CodesLeft(place, table)

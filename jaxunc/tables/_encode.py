@@ -277,10 +277,8 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
         return
     names = spelled(names_of_data, columns, name)
     names_read = {columns.as_known(c) for c in names_of_data}
-    absent, unknown = (
-        [c for c in expected if c not in names_read],
-        [c for c in names_of_data if columns.as_known(c) not in set(expected)],
-    )
+    absent = [c for c in expected if c not in names_read]
+    unknown = [c for c in names_of_data if columns.as_known(c) not in set(expected)]
     if absent or unknown:
         raise ValueError(
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "

@@ -172,10 +172,8 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
         won, lost = _of_all_trees(next_one, n_trees, horizon)
     else:
         k = np.arange(horizon + 1)
-        won, lost = (
-            betainc(alpha_of_zero + horizon - k, alpha_of_one + k, 0.5),
-            betainc(alpha_of_one + k, alpha_of_zero + horizon - k, 0.5),
-        )
+        won = betainc(alpha_of_zero + horizon - k, alpha_of_one + k, 0.5)
+        lost = betainc(alpha_of_one + k, alpha_of_zero + horizon - k, 0.5)
     return ExchangeableVotes(next_one, _wrong(won, lost, next_one))
 
 
