@@ -75,6 +75,13 @@ def test_golden_m_estimate(number, tolerance):
         tolerance.check(scores(dtype)[way][number], expected, scale=1.0)
 
 
+def test_a_prior_whose_values_are_checked(tolerance):
+    """Under `jit`, as above, values of a prior are not seen; here they are."""
+    m, prior = SETTINGS[0]
+    eager = m_estimate(jnp.asarray(COUNTS), m=m, prior=jnp.array([1 - prior, prior]))
+    tolerance.check(eager, scores(float)["m_estimate"][0], scale=1.0)
+
+
 @pytest.mark.exhaustive
 def test_golden_multiclass(tolerance):
     for entry in golden("scorers_multiclass"):
