@@ -4,6 +4,7 @@ from ._additive_trees import (
     LINKS,
     AdditiveTrees,
     AdditiveUncertainty,
+    LeafSum,
     apply_link,
     check_additive,
     uncounted_forest,

@@ -23,7 +23,7 @@ from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn, library_of, opened, steps_of, transformed
 from jaxunc.learning import KnownRowsError, check_held_out
-from jaxunc.regression import BoundLaw, LeafMoments
+from jaxunc.regression import BoundLaw
 from jaxunc.streaming import (
     SOME_CLASSES,
     Notation,
@@ -264,7 +264,7 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
     if hasattr(model, "moments_"):
         kept = model.moments_.kept
         trees = changed(kept.trees)
-        model.moments_ = LeafMoments.of(kept._replace(trees=trees))
+        model.moments_ = type(model.moments_).of(kept._replace(trees=trees))
         model.forest_ = None if model.forest_ is None else dataclasses.replace(model.forest_, trees=trees)
         model.bound_ = BoundLaw(model.moments_, model.bins_, model.forest_, model.law_)
     elif hasattr(model, "forest_"):

@@ -35,6 +35,7 @@ from jaxunc.regression import (
     BoundLaw,
     LeafMeans,
     LeafMoments,
+    LeafScales,
     Moments,
     checked_levels,
     checked_target,
@@ -45,10 +46,19 @@ from jaxunc.regression import (
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
 
+from ._boosted_numbers import (
+    Rows,
+    additive,
+    folds_of_each,
+    folds_of_one,
+    grown_again,
+    is_boosted,
+    scales_and_law,
+    steps_fit,
+)
 from ._checked_data import WORDS, check_labels, validate_numbers
-from ._pipelines import rounds
 
-COUNTS = ("oob", "held_out", "cross_fit")
+COUNTS = ("auto", "oob", "held_out", "cross_fit")
 FOLDS = 5
 """Parts of the rows that are answered by leaves, or forests, of the others."""
 
@@ -146,7 +156,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self,
         estimator: Any = None,
         law="learned",
-        counts="oob",
+        counts="auto",
         n_bins=20,
         learn_by="interval_score",
         shrinkage=0.0,
@@ -200,6 +210,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         model, frozen = self._model()
         self._check_parameters(model, frozen)
+        boosted, counts = is_boosted(model, frozen), self._counts(model, frozen)
         values, target = self._validate(X, y)
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
@@ -213,11 +224,14 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         # A frozen forest may read names, or more digits than are checked here.
         self._reads_given = frozen
         sample = _Sample(X if frozen else values, target, weight, together)
-        if self.counts != "oob":
+        if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
-        if self.counts == "oob":
+        if boosted:
+            self._fit_boosted(model, sample, frozen, counts)
+            return
+        if counts == "oob":
             calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
-        elif frozen or self.counts == "cross_fit":
+        elif frozen or counts == "cross_fit":
             calibration = self._crossed(model, sample, frozen)
         else:
             fitted, held_out = self._split(sample)
@@ -271,9 +285,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             if not hasattr(self, "estimator_"):  # of a file
                 found = self.moments_.answer(X)
                 return (found.mean, found.std) if return_std else found.mean
-            # XGBoost's Booster predicts from matrices of its own by the other name.
-            own = getattr(self.estimator_, "inplace_predict", self.estimator_.predict)
-            mean = np.asarray(own(X)) if n_rows(X) else np.zeros(0)
+            mean = _predictions(self.estimator_, X)
             return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
@@ -308,6 +320,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides.
         """
         X = self._instances(X)
+        if isinstance(self.moments_, LeafScales):
+            raise TypeError(
+                "a boosted model's residuals do not tell what more data would remove. Ask predict(X, return_std=True) "
+                "for how far off it is, and jaxunc.additive.virtual_uncertainty for what its parts disagree on."
+            )
         return self.moments_.answer(X)
 
     # What is fitted.
@@ -330,7 +347,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         name = type(model).__name__
-        if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator)):
+        if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator) or _is_catboost(model)):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a forest of regression trees, or None. A "
                 "fitted one of another library or an AdditiveTrees comes in scikit-learn's FrozenEstimator."
@@ -340,7 +357,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "estimator is a Pipeline; put the regressor last in it instead: make_pipeline(steps, "
                 "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
             )
-        if isinstance(model, BaseEstimator) and is_classifier(model):
+        if (isinstance(model, BaseEstimator) and is_classifier(model)) or "Classifier" in name or "Ranker" in name:
             raise TypeError(
                 f"estimator is a {name}, which predicts classes; pass one that predicts numbers, or take "
                 "CombinedForestClassifier. See docs/estimators.md."
@@ -351,17 +368,34 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...). "
                 "Its regressor_ has intervals of the transformed target, whose ends the inverse function takes back."
             )
-        if not frozen and (rounds(model) or 1) > 1:
-            raise ValueError(
-                f"estimator is a {name}, whose trees correct each other: its leaves hold corrections, and no targets. "
-                "Take a RandomForestRegressor, XGBoost's XGBRFRegressor, or LightGBM's boosting_type='rf'."
-            )
-        if self.counts == "oob" and not has_bags(model):
+        if is_boosted(model, frozen):
+            self._check_boosted(name)
+        elif self.counts == "oob" and not has_bags(model):
             raise ValueError(
                 f"counts='oob' needs trees that leave rows out, and {name} has no bags that are known. Set "
                 "bootstrap=True where it has such a parameter, or take counts='held_out'"
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
+
+    def _check_boosted(self, name: str) -> None:
+        """Raise a ValueError for what a model whose trees correct each other cannot have."""
+        if self.counts == "oob":
+            raise ValueError(
+                f"counts='oob' needs trees that answer by themselves, and those of a {name} correct each other. Take "
+                "counts='cross_fit', or of a frozen one 'held_out' with rows that it has not seen."
+            )
+        if self.law == "bins":
+            raise ValueError(
+                f"law='bins' reads targets in leaves, and those of a {name} hold corrections; take law='learned'."
+            )
+
+    def _counts(self, model: Any, frozen: bool) -> str:
+        """Return whose residuals the law is fitted to."""
+        if self.counts != "auto":
+            return self.counts
+        if not is_boosted(model, frozen) and has_bags(model):
+            return "oob"
+        return "held_out" if frozen else "cross_fit"
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         given = np.asarray(check_labels(self, y))
@@ -401,14 +435,15 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         weight = {} if sample.weight is None else {"sample_weight": sample.weight}
         return model.fit(sample.X, sample.y, **weight)
 
-    def _split(self, sample: "_Sample") -> tuple["_Sample", "_Sample"]:
+    def _split(self, sample: "_Sample", size: float | None = None) -> tuple["_Sample", "_Sample"]:
         parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
+        size = self.held_out_size if size is None else size
         try:
-            halves: Any = train_test_split(parts, test_size=self.held_out_size, random_state=self.random_state)
+            halves: Any = train_test_split(parts, test_size=size, random_state=self.random_state)
         except ValueError as error:
             raise ValueError(
                 f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
-                f"{self.held_out_size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
+                f"{size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
             ) from error
         if sample.groups is not None:
             halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
@@ -498,19 +533,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
         whole, found = model if frozen else self._grown(model, sample), []
         known = leaf_means(whole)
-        if frozen and (why := _how_known(model, known.trees, sample)):
-            raise ValueError(
-                "X and y are the rows that this frozen forest was grown on, or hold many of them, so its answers know "
-                f"their targets: {why}. Take counts='oob', if it has bags, with the very rows that it was fitted to, "
-                "or pass rows that it has not seen."
-            )
+        if frozen:
+            _check_unseen(model, known.trees, sample)
         known = self._take(whole, known, sample, sample.weight, sample.weight)
-        group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
-        fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
-        parts = [np.flatnonzero(fold == k) for k in range(FOLDS) if (fold == k).any() and (fold != k).any()]
-        if not parts:
-            raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
-        for part in parts:
+        fold = self._folds(sample)
+        for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
             rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
             if not frozen:
                 held = known.held is not None
@@ -522,6 +549,48 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             found.append((*moments.answer(own.X), own.y, weight, p))
         *moments, truth, weight, p = (np.concatenate(each) for each in zip(*found, strict=True))
         return _Answered(Moments(*moments), truth, weight, p)
+
+    def _folds(self, sample: "_Sample") -> np.ndarray:
+        """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
+        group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
+        fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
+        if (fold == fold[:1]).all():
+            raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
+        return fold
+
+    # Boosted models.
+
+    def _fit_boosted(self, model: Any, sample: "_Sample", frozen: bool, counts: str) -> None:
+        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
+        whole, ranked, by_rank = model, None, self.law == "conformal"
+        if frozen:
+            boosted = additive(model)
+            fit = steps_fit(boosted, sample.X, sample.y, _weights(sample))
+            _check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
+            learned, ranked = self._split(sample, 0.5) if by_rank else (sample, None)
+        elif counts == "held_out":
+            grown_on, held_out = self._split(sample)
+            whole = self._grown(model, grown_on)
+            learned, ranked = (grown_on, held_out) if by_rank else (held_out, None)
+        else:
+            whole, learned = self._grown(model, sample), sample
+        trees, fold = additive(whole), self._folds(learned)
+        if frozen or (counts == "held_out" and not by_rank):
+            rows = _residuals(whole, learned)
+            folds = folds_of_one(trees, rows, fold)
+        else:
+            again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
+            for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
+                other = self._grown(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)))
+                residual[part] = _residuals(other, learned.part(part)).residual
+                models.append(additive(other))
+            rows = Rows(learned.X, residual, _weights(learned))
+            folds = folds_of_each(models, rows, fold)
+        ranked = None if ranked is None else _residuals(whole, ranked)
+        scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
+        self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
+        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
+        self.bound_ = BoundLaw(scales, self.bins_, None, law)
 
     # What is asked.
 
@@ -558,6 +627,22 @@ class _Sample(NamedTuple):
         return _Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
 
 
+def _predictions(model: Any, X: Any) -> np.ndarray:
+    """Return a fitted model's own predictions ``[instances]``."""
+    # XGBoost's Booster predicts from matrices of its own by the other name.
+    own = getattr(model, "inplace_predict", model.predict)
+    return np.asarray(own(X)) if n_rows(X) else np.zeros(0)
+
+
+def _weights(sample: "_Sample") -> np.ndarray:
+    return np.ones(len(sample.y)) if sample.weight is None else sample.weight
+
+
+def _residuals(model: Any, sample: "_Sample") -> Rows:
+    """Return rows that a model has not seen, and what it is off by."""
+    return Rows(sample.X, sample.y - _predictions(model, sample.X).astype(float).reshape(-1), _weights(sample))
+
+
 class _Answered(NamedTuple):
     """Rows whose answers do not know their targets: their moments, targets, weights, and the leaves' own bins."""
 
@@ -582,6 +667,21 @@ def _in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray,
         inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
     # Heavy rows are in more of the bags.
     return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
+
+
+def _is_catboost(model: Any) -> bool:
+    """Whether a model is CatBoost's, which is like scikit-learn's and derives from none."""
+    return library_of(model) == "catboost" and hasattr(model, "get_params")
+
+
+def _check_unseen(model: Any, trees: Trees, sample: _Sample, why: str | None = None) -> None:
+    """Raise a ValueError if a frozen model seems to have been grown on these rows."""
+    if why := why or _how_known(model, trees, sample):
+        raise ValueError(
+            "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
+            f"their targets: {why}. Take counts='oob', if it has bags, with the very rows that it was fitted to, "
+            "or pass rows that it has not seen."
+        )
 
 
 def _how_known(model: Any, trees: Trees, sample: _Sample) -> str | None:

@@ -20,6 +20,7 @@ from jaxunc.inference import bind
 from jaxunc.tables import Columns
 
 from ._bins import TargetBins, checked_levels, weighted_quantiles
+from ._leaf_scales import LeafScales
 from ._moments import LeafMoments, Moments
 
 LAWS = ("learned", "residuals", "conformal", "bins")
@@ -132,13 +133,16 @@ def quantile_name(level: float) -> str:
 
 
 class BoundLaw:
-    """A forest that answers with a number's distribution: moments, bins, their counts in leaves, and a law.
+    """A model that answers with a number's distribution: moments, bins, their counts in leaves, and a law.
 
-    ``forest`` has these counts; None where there is one bin. ``asked`` are the coverage of the intervals and the levels
-    of the quantiles that `answer` returns; it returns none where they are None.
+    ``forest`` has these counts; None where there is one bin, and of boosted models, whose leaves hold no targets.
+    ``asked`` are the coverage of the intervals and the levels of the quantiles that `answer` returns; it returns none
+    where they are None.
     """
 
-    def __init__(self, moments: LeafMoments, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE):
+    def __init__(
+        self, moments: LeafMoments | LeafScales, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE
+    ):
         self.moments, self.bins, self.law = moments, bins, law
         self.own: Any = None if forest is None else bind(forest, Mean())
         self.asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None)
@@ -147,6 +151,12 @@ class BoundLaw:
     def columns(self) -> Columns:
         """The columns of data."""
         return self.moments.bound.columns
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What its answers have columns of."""
+        outputs = NumberAnswer.outputs
+        return outputs if self.moments.separates_doubt else tuple(name for name in outputs if name != "uncertainty")
 
     def asking(self, coverage: float | None, quantiles: Sequence[float] | None) -> "BoundLaw":
         """Return the same with other intervals and quantiles; raises what `checked_levels` and `interval_levels` do."""
@@ -180,15 +190,20 @@ class BoundLaw:
         p = jnp.ones(1) if bin_stat is None else self.own.combiner.finish(bin_stat).probability.astype(float)
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
-        quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
-        return columns | {name: quantiles[i] for i, name in enumerate(names)}
+        quantiles = self._supported(self.law.quantile(moments, levels, of_leaves, jnp), jnp)
+        said = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
+        return said | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
         if moments is None and self.law.weight > 0:
             moments = self.moments.answer(X)
         leaf_quantiles = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
-        return self.law.quantile(moments, levels, leaf_quantiles)
+        return self._supported(self.law.quantile(moments, levels, leaf_quantiles), np)
+
+    def _supported(self, quantiles: Any, xp: Any) -> Any:
+        low, high = self.moments.support
+        return quantiles if low == -math.inf and high == math.inf else xp.clip(quantiles, low, high)
 
     def _shares(self, X: Any) -> np.ndarray:
         """Return the probabilities of the bins by the leaves ``[instances bins]``."""
@@ -280,7 +295,7 @@ def fit_law(
         # By the leaves alone: rows that are ranked must not decide what they are divided by.
         min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
-        residuals, weights = _in_order(apart / candidate.deviation(moments), sample_weight)
+        residuals, weights = in_order(apart / candidate.deviation(moments), sample_weight)
         return candidate._replace(residuals=residuals, weights=weights)
 
     if law == "conformal":
@@ -295,13 +310,13 @@ def fit_law(
         by_residuals = candidate.quantile(moments, levels, None)
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
-            loss = _pinball(blend, y, levels, sample_weight)
+            loss = pinball(blend, y, levels, sample_weight)
             if loss < smallest * (1 - 1e-9):
                 best, smallest = candidate._replace(weight=weight), loss
     return best
 
 
-def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return residuals of positive weight, in ascending order, and their weights; empty if all are equal."""
     order = np.argsort(residuals, kind="stable")
     if weight is None:
@@ -311,7 +326,7 @@ def _in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndar
     return residuals[order], weight if np.any(weight != weight[:1]) else np.zeros(0)
 
 
-def _pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
+def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the mean pinball loss; at the two ends of an interval it is proportional to the interval score."""
     apart = y[:, None] - quantiles
     return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))

@@ -195,6 +195,10 @@ class LeafMoments:
     """The power of two by which they are then divided."""
     spread: float
     """The whole variance of the targets in leaves: the mean of their variances, and the variance of their means."""
+    support = (-math.inf, math.inf)
+    """The range of quantiles."""
+    separates_doubt = True
+    """Whether the aleatoric variance is told from the epistemic one."""
 
     def __init__(
         self,
@@ -235,7 +239,7 @@ class LeafMoments:
         if _is_lost(trees, offset, np.maximum(np.abs(rest), LOST_BY_SQUARES * np.abs(offset))):
             columns.append(rest)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
-        self.bound = _bind_table(trees, table)
+        self.bound = _bind_moments(trees, table)
 
     @classmethod
     def of(cls, leaves: "LeafTable") -> "LeafMoments":
@@ -254,7 +258,7 @@ class LeafMoments:
             raise ValueError(f"centre={leaves.centre}, scale={leaves.scale} or spread={leaves.spread} is out of range.")
         made = object.__new__(cls)
         made.centre, made.scale, made.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
-        made.bound = _bind_table(trees, leaves.table)
+        made.bound = _bind_moments(trees, leaves.table)
         return made
 
     @property
@@ -320,15 +324,18 @@ class LeafTable(NamedTuple):
     spread: float
 
 
-def _bind_table(trees: Trees, table: Array | np.ndarray) -> BoundForest:
-    combiner, table = MomentsByTree(), jnp.asarray(table, jnp.result_type(float))
-    if table.shape[1] == 2:
-        square = np.asarray(table[:, 0], np.float64) ** 2
-        rest = square - square.astype(table.dtype)
-        combiner, table = (
-            MomentSums(),
-            jnp.column_stack([table, *(jnp.asarray(part, table.dtype) for part in (square, rest))]),
-        )
+def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
+    table = jnp.asarray(table, jnp.result_type(float))
+    if table.shape[1] == 3:
+        return bind_table(trees, table, MomentsByTree())
+    square = np.asarray(table[:, 0], np.float64) ** 2
+    rest = square - square.astype(table.dtype)
+    columns = [table, *(jnp.asarray(part, table.dtype) for part in (square, rest))]
+    return bind_table(trees, jnp.column_stack(columns), MomentSums())
+
+
+def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
+    """Return trees bound to a combiner, with a row of the table ``[trees * nodes, numbers]`` in the place of counts."""
     n = table.shape[1]
     forest = Forest(
         trees=trees,

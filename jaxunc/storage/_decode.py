@@ -25,7 +25,17 @@ from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.combiners import Combiner, LearnedPool
 from jaxunc.forest import OWN, CountSet, Forest, Trees, check_forest, check_trees
 from jaxunc.inference import bind
-from jaxunc.regression import BoundLaw, LeafMoments, LeafTable, NumberLaw, TargetBins, check_bins, check_law
+from jaxunc.regression import (
+    BoundLaw,
+    LeafMoments,
+    LeafScales,
+    LeafTable,
+    NumberLaw,
+    ScaleTable,
+    TargetBins,
+    check_bins,
+    check_law,
+)
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
@@ -51,8 +61,10 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
 """Defaults of fields that files of the first versions lack."""
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
 """Names of attributes that are NumPy arrays."""
-OF_NUMBERS = {"moments_": LeafMoments, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
+OF_NUMBERS = {"moments_": LeafMoments | LeafScales, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
 """Names of attributes of a regressor, and what they are."""
+TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
+"""What holds numbers of leaves, and the tables that are kept of it."""
 KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
 """Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
 learning went: no answer reads them."""
@@ -221,7 +233,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if isinstance(made, type) and issubclass(made, Levels):
         return _levels(made, fields)
-    if made in (LeafMoments, NumberLaw, TargetBins):
+    if made in (*TABLES, NumberLaw, TargetBins):
         return _of_numbers(made, fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
@@ -264,11 +276,11 @@ def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[st
 
 def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     """Return moments, bins or a law; a ValueError for what is none."""
-    kind: Any = LeafTable if made is LeafMoments else made
+    kind: Any = TABLES.get(made, made)
     fields = LATER_FIELDS.get(made, {}) | fields
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
-    if made is LeafMoments:
-        return LeafMoments.of(kept)
+    if made in TABLES:
+        return made.of(kept)
     (check_law if made is NumberLaw else check_bins)(kept)
     return kept
 
@@ -433,7 +445,7 @@ def checked_numbers(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
     number, names = fitted["n_features_in_"], fitted.get("feature_names_in_")
     if isinstance(number, bool) or trees.n_features != number or (names is not None and names.shape != (number,)):
         raise broken(name, "n_features_in_ and feature_names_in_")
-    if (forest is None) != (n_bins == 1) or (
+    if (forest is None) != (n_bins == 1 or isinstance(fitted["moments_"], LeafScales)) or (
         forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != number)
     ):
         raise broken(name, "forest_ and bins_")

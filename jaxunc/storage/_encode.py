@@ -15,7 +15,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.inference import BoundForest
-from jaxunc.regression import LeafMoments, NumberLaw, TargetBins
+from jaxunc.regression import LeafMoments, LeafScales, NumberLaw, TargetBins
 from jaxunc.scorers import ChosenScorer
 from jaxunc.tables import Columns, Levels
 from jaxunc.voting import BoundVote
@@ -55,8 +55,8 @@ class Encoder:
             return self._array(value, place)
         if isinstance(value, Columns | Levels | Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees):
             return self._module(value, place)
-        if isinstance(value, LeafMoments | NumberLaw | TargetBins):
-            parts = value.kept if isinstance(value, LeafMoments) else value
+        if isinstance(value, LeafMoments | LeafScales | NumberLaw | TargetBins):
+            parts = value.kept if isinstance(value, LeafMoments | LeafScales) else value
             return {"class": type(value).__name__, "fields": self._nodes(parts._asdict(), place)}
         if isinstance(value, Partial):
             return self._scorer(value, place)

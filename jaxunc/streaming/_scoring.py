@@ -35,7 +35,7 @@ from jaxunc.forest import Forest
 from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.intervals import Interval, check_strength
-from jaxunc.regression import BoundLaw, NumberAnswer, checked_levels
+from jaxunc.regression import BoundLaw, checked_levels
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
 from jaxunc.tables import Columns, Encoded
 
@@ -112,7 +112,7 @@ class Scoring:
         self._model = model
         coverage, quantiles = decisions.get("coverage"), decisions.pop("quantiles", None)
         if isinstance(answering_model, BoundLaw):
-            outputs = _numbers_asked(outputs, coverage, quantiles, decisions.get("by_class"))
+            outputs = _numbers_asked(answering_model, outputs, coverage, quantiles, decisions.get("by_class"))
             answering_model = _asking(answering_model, outputs, coverage, quantiles)
             deciding = HowDecided()
         else:
@@ -188,16 +188,17 @@ def plain_levels(quantiles: Any) -> list[float] | None:
     return None if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
 
 
-def _numbers_asked(outputs: Sequence[str] | None, coverage: Any, quantiles: Any, by_class: Any) -> tuple[str, ...]:
+def _numbers_asked(
+    model: BoundLaw, outputs: Sequence[str] | None, coverage: Any, quantiles: Any, by_class: Any
+) -> tuple[str, ...]:
     """Return the outputs that are asked of a model that predicts numbers; a ValueError for others."""
     if by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
     if outputs is None:
-        return ("mean", "std", "interval", "uncertainty", *("quantile",) * (quantiles is not None))
-    if others := sorted({*outputs} - {*NumberAnswer.outputs}):
-        raise ValueError(
-            f"outputs {others} are of models of classes, and this one predicts numbers: it has {NumberAnswer.outputs}."
-        )
+        return tuple(name for name in model.outputs if name != "quantile" or quantiles is not None)
+    if others := sorted({*outputs} - {*model.outputs}):
+        what = "boosted models do not tell" if others == ["uncertainty"] else "are of models of classes"
+        raise ValueError(f"outputs {others} {what}, and this one predicts numbers: it has {model.outputs}.")
     if coverage is not None and "interval" not in outputs:
         raise ValueError(f"coverage={coverage:g} would change nothing: ask for outputs=interval, or leave it out.")
     return tuple(outputs)

@@ -1,0 +1,161 @@
+"""How sure a boosted model is of a number: residuals of rows that it has not seen, learned as values of its leaves."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from jaxunc._checks import warn
+from jaxunc.additive import AdditiveTrees
+from jaxunc.inference import leaf_index
+from jaxunc.interop import from_any, library_of
+from jaxunc.regression import (
+    FEW_ROWS,
+    LARGEST_LOG,
+    LINKS,
+    Fold,
+    LeafScales,
+    NumberLaw,
+    in_order,
+    learn_scale,
+    scale_law,
+    scale_steps,
+    scale_table,
+    trees_of,
+)
+
+from ._pipelines import rounds
+
+FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
+"""How many stages tell whose residuals leaves hold, how many leaves do, and up to which share of their sums."""
+
+
+class Rows(NamedTuple):
+    """Rows, and what a model that has not seen them is off by."""
+
+    X: Any
+    residual: np.ndarray
+    weight: np.ndarray
+
+
+def is_boosted(model: Any, fitted: bool) -> bool:
+    """Whether trees of a regressor correct each other."""
+    if not fitted:
+        return (rounds(model) or 1) > 1
+    if library_of(model) == "sklearn":
+        return hasattr(model, "loss") and "GradientBoosting" in type(model).__name__
+    ensemble = from_any(model)
+    return isinstance(ensemble, AdditiveTrees) and not ensemble.is_forest
+
+
+def additive(model: Any) -> AdditiveTrees:
+    """Return a fitted boosted regressor's trees; raises for classifiers, rankers, and several targets."""
+    ensemble, name = from_any(model), type(model).__name__
+    if not isinstance(ensemble, AdditiveTrees) or ensemble.class_labels is not None:
+        raise TypeError(f"estimator is a {name} of classes; pass one that predicts numbers.")
+    if ensemble.n_outputs > 1:
+        raise ValueError(f"estimator predicts {ensemble.n_outputs} numbers; fit one model for each.")
+    if ensemble.link not in LINKS:
+        raise ValueError(f"estimator is a {name} whose sums go through {ensemble.link!r}; pass one of {tuple(LINKS)}.")
+    return ensemble
+
+
+def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -> bool:
+    r"""Whether rows are those that the first trees of a boosted model were grown on, all of them.
+
+    A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` of the rows that grew it, r what the trees
+    before left of them and h the slope of the link. So one ν and one λ fit the sums of all leaves, which they do of no
+    other rows. What was grown on parts of the rows, or for another loss, is not told.
+    """
+    n_stages = min(model.n_trees // model.trees_per_stage, FIRST_TREES)
+    first = model.first_stages(n_stages)
+    values, leaves = np.asarray(first.values, np.float64)[:, :, 0], _leaves(first, X)
+    inverse = LINKS[model.link][0]
+    total, leaf_sums = np.full(len(y), float(np.asarray(model.base)[0])), []
+    for t in range(first.n_trees):
+        mean = inverse(total, np)
+        slope = {"identity": np.ones(len(y)), "exp": mean, "logistic": mean * (1 - mean)}[model.link]
+        if t >= model.trees_per_stage:  # the first stage may hold a base
+            sums = [np.bincount(leaves[t], part, model.trees.n_nodes) for part in (weight * (y - mean), weight * slope)]
+            leaf_sums.append(np.stack([*sums, values[t]])[:, sums[1] > 0])
+        if (t + 1) % model.trees_per_stage == 0:
+            stage = range(t + 1 - model.trees_per_stage, t + 1)
+            total = total + sum(values[k, leaves[k]] for k in stage)
+    residual, slope, value = np.concatenate(leaf_sums, axis=1) if leaf_sums else np.zeros((3, 0))
+    if len(value) < FEW_LEAVES or not residual.any():
+        return False
+    lines = np.stack([value * slope, value], axis=1)
+    apart = residual - lines @ np.linalg.lstsq(lines, residual)[0]
+    return bool(np.abs(apart).sum() < SAME * np.abs(residual).sum())
+
+
+def grown_again(model: Any, whole: Any) -> Any:
+    """Return an unfitted copy of a model with as many rounds as the fitted one has, which may have stopped early."""
+    copy = clone(model)
+    if library_of(model) != "sklearn":
+        return copy
+    if getattr(whole, "do_early_stopping_", False):
+        return copy.set_params(max_iter=whole.n_iter_, early_stopping=False)
+    if getattr(model, "n_iter_no_change", None) is not None and hasattr(whole, "n_estimators_"):
+        return copy.set_params(n_estimators=whole.n_estimators_, n_iter_no_change=None)
+    return copy
+
+
+def folds_of_one(model: AdditiveTrees, rows: Rows, fold: np.ndarray) -> Iterator[Fold]:
+    """Yield folds of rows in the leaves of one model, which has seen none of them."""
+    leaves = _leaves(model, rows.X)
+    for k in np.unique(fold):
+        others, counted = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
+
+
+def folds_of_each(models: list[AdditiveTrees], rows: Rows, fold: np.ndarray) -> Iterator[Fold]:
+    """Yield folds of rows in the leaves of models, the k-th of which has not seen the k-th fold."""
+    for k, model in zip(np.unique(fold), models, strict=True):
+        others, counted = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        leaves = _leaves(model, rows.X)
+        yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
+
+
+def _fold(rows: Rows, counted: Any, others: Any, leaves: Any, other_leaves: Any, n_nodes: int) -> Fold:
+    r, w = rows.residual, rows.weight
+    return Fold(leaves, r[counted], w[counted], other_leaves, r[others], w[others], n_nodes)
+
+
+def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:
+    """Return the leaves of rows, ``[trees rows]``, in as few bytes as their numbers need."""
+    leaves = np.asarray(leaf_index(model.trees, X))
+    return np.ascontiguousarray(leaves.T.astype(np.min_scalar_type(model.trees.n_nodes)))
+
+
+def scales_and_law(
+    model: AdditiveTrees, counted: Rows, folds: Iterator[Fold], law: str, score: str, ranked: Rows | None
+) -> tuple[LeafScales, NumberLaw]:
+    """Return a boosted model's scales, and the law of its errors.
+
+    ``counted`` are all rows whose residuals the leaves hold; ``folds`` these in parts, from which strength, length and
+    floor are learned. ``ranked`` are further rows whose residuals are ranked by a conformal law; None for those of the
+    folds.
+    """
+    few = len(counted.residual) < FEW_ROWS
+    if few and law != "residuals":
+        warn(
+            f"the law is learned from {len(counted.residual)} residuals, too few to tell where errors are large: one "
+            f"width for all. Pass {FEW_ROWS} rows or more."
+        )
+    scale = learn_scale(folds, score, constant=few or law == "residuals")
+    leaves = _leaves(model, counted.X)
+    n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
+    base, steps = scale_steps(leaves, counted.residual, counted.weight, scale.shrinkage, n_nodes)
+    steps[n_steps:] = 0
+    spread = float(np.average(counted.residual**2, weights=counted.weight))
+    base = base + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
+    scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
+    fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
+    if ranked is None:
+        return scales, fitted_law
+    z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
+    residuals, weights = in_order(z, None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight)
+    return scales, fitted_law._replace(residuals=residuals, weights=weights)

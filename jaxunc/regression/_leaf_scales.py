@@ -1,0 +1,160 @@
+"""The mean of a boosted model, and the size of its errors, as two values of each leaf.
+
+A boosted model's trees part rows where its mean changes, and errors often change there, too. So each leaf gets a second
+value, a step of log s², and one walk adds both.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxunc.additive import AdditiveTrees, LeafSum
+from jaxunc.forest import Trees, check_trees
+from jaxunc.inference import BoundForest
+from jaxunc.tables import InstancesLike
+
+from ._moments import Moments, bind_table
+
+LINKS: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, float]]] = {
+    "identity": (lambda raw, xp: raw, (-math.inf, math.inf)),
+    "exp": (lambda raw, xp: xp.exp(raw), (0.0, math.inf)),
+    "logistic": (lambda raw, xp: 1 / (1 + xp.exp(-raw)), (0.0, 1.0)),
+}
+"""What makes a mean of the sum of a model, and the range of such means."""
+RATE = 0.1
+"""Share of a leaf's step that is taken, so that later trees correct earlier ones."""
+OFFSET = 0.05
+"""Root mean squares of the residuals that are added to each one's size before its logarithm is taken."""
+LARGEST_LOG = 700.0
+"""The largest log s² whose exponential is a float64."""
+
+
+class ScaleTable(NamedTuple):
+    """The numbers of `LeafScales`: a row for each node with its value of the mean and its step of log s²."""
+
+    trees: Trees
+    table: Array
+    base: np.ndarray
+    """What is added to both sums, ``[2]``."""
+    link: str
+    floor: float
+    spread: float
+
+
+class LeafScales:
+    r"""A boosted model's mean, and the standard deviation of its errors.
+
+    .. math:: m(x) = g\Big(b + \sum_t v_t(x)\Big), \quad s^2(x) = \text{floor} + \exp\Big(c + \sum_t u_t(x)\Big)
+
+    with :math:`v_t` the model's own values, g the inverse of its link, and :math:`u_t` what `scale_steps` learns of
+    residuals of rows that the model has not seen. ``answer`` returns m, and s² in the place of the aleatoric variance:
+    it holds all that the residuals hold, and epistemic is 0.
+    """
+
+    separates_doubt = False
+
+    def __init__(self, table: ScaleTable):
+        self.kept = table
+        self.bound: BoundForest = bind_table(table.trees, table.table, LeafSum())
+
+    @classmethod
+    def of(cls, table: ScaleTable) -> "LeafScales":
+        """Return the scales of a table that was kept; raises a ValueError for one that is not sound."""
+        trees, values, base = check_trees(table.trees), np.asarray(table.table), table.base
+        if values.dtype.kind != "f" or values.shape != (trees.n_trees * trees.n_nodes, 2):
+            raise ValueError(f"the table of leaves has {values.dtype} and shape {values.shape}; expected pairs.")
+        if table.link not in LINKS or base.shape != (2,) or base.dtype != np.float64:
+            raise ValueError(f"scales have the link {table.link!r:.40} and a base of shape {base.shape}.")
+        if not (np.isfinite(values).all() and np.isfinite([*base, table.floor, table.spread]).all()):
+            raise ValueError("values of leaves, the base, floor or spread of scales are not finite.")
+        if table.floor < 0 or table.spread < 0:
+            raise ValueError(f"floor={table.floor} or spread={table.spread} is below 0.")
+        return cls(table)
+
+    @property
+    def spread(self) -> float:
+        """The mean square of the residuals."""
+        return self.kept.spread
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The range of the model's means, which no quantile leaves."""
+        return LINKS[self.kept.link][1]
+
+    def answer(self, X: InstancesLike) -> Moments:
+        """Return the mean and s² of each instance; raises what a bound forest does."""
+        sums = self.bound.answer(X)
+        return self._moments(np.asarray(sums.high, np.float64) + np.asarray(sums.low, np.float64), np)
+
+    def _moments(self, sums: Any, xp: Any) -> Moments:
+        mean, log_square = sums[..., 0] + self.kept.base[0], sums[..., 1] + self.kept.base[1]
+        square = xp.exp(xp.clip(log_square, -LARGEST_LOG, LARGEST_LOG)) + self.kept.floor
+        return Moments(LINKS[self.kept.link][0](mean, xp), square, xp.zeros_like(square))
+
+    @property
+    def parts(self) -> tuple[BoundForest]:
+        """The bound forest, for `to_onnx` and `shard`."""
+        return (self.bound,)
+
+    def over(self, place: Callable[[Any], Any]) -> "LeafScales":
+        """Return the same of the bound forest that ``place`` makes of this one."""
+        made = object.__new__(LeafScales)
+        vars(made).update(vars(self) | {"bound": place(self.bound)})
+        return made
+
+    def of_sums(self, stat: Any) -> dict[str, Any]:
+        """Return the columns of `answer` for one instance from the merged sums, in programs of 64 bits."""
+        moments = self._moments(stat.high.astype(float) + stat.low.astype(float), jnp)
+        zero = jnp.zeros_like(moments.mean)
+        columns = {"mean": moments.mean, "std": jnp.sqrt(moments.aleatoric)}
+        return columns | {"aleatoric": moments.aleatoric, "epistemic": zero}
+
+
+def scale_steps(
+    leaves: np.ndarray, residual: np.ndarray, weight: np.ndarray, shrinkage: float, n_nodes: int
+) -> tuple[float, np.ndarray]:
+    r"""Return the base of log s² and each leaf's step ``[trees nodes]``, learned from residuals, tree by tree.
+
+    .. math:: u = \nu\,\frac{\sum_i w_i\,(e_i - \eta_i)}{\sum_i w_i + \lambda}, \quad
+              e_i = \log\big(|r_i| + 0.05\,\sigma\big)^2
+
+    over the rows i of the leaf; :math:`\eta` is the base and the steps of the trees before, λ the shrinkage, and σ the
+    root of the mean square. A leaf without rows has the step 0.
+
+    Parameters
+    ----------
+    leaves
+        The leaves that rows reach, ``[trees rows]``.
+    residual, weight
+        Residuals of a model that has not seen the rows, and how often each counts, ``[rows]``.
+    shrinkage
+        Rows without an error of their own that each leaf gets, λ.
+    n_nodes
+        Number of nodes of a tree.
+    """
+    size = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
+    log_square = 2 * np.log(np.abs(residual) + OFFSET * size)
+    base = float(np.average(log_square, weights=weight))
+    apart, steps = log_square - base, np.zeros((len(leaves), n_nodes))
+    for step, leaf in zip(steps, leaves, strict=True):
+        leaf = leaf.astype(np.intp)
+        rows = np.bincount(leaf, weight, n_nodes)
+        step[:] = RATE * np.bincount(leaf, weight * apart, n_nodes) / (rows + shrinkage)
+        apart -= step[leaf]
+    return base, steps
+
+
+def scale_table(model: AdditiveTrees, base: float, steps: np.ndarray, floor: float, spread: float) -> ScaleTable:
+    """Return a boosted model's values beside steps of log s² ``[trees nodes]``, as `scale_steps` learns them."""
+    value, is_leaf = np.asarray(model.values, np.float64)[:, :, 0], np.asarray(model.trees.is_leaf)
+    # About the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
+    low, high = (end(np.where(is_leaf, value, -worst), axis=1) for end, worst in ((np.min, -np.inf), (np.max, np.inf)))
+    middle = low + (high - low) / 2
+    value = np.where(is_leaf, value - middle[:, None], 0)
+    table = np.stack([value, steps], axis=-1).reshape(-1, 2)
+    bases = np.array([float(np.asarray(model.base)[0]) + middle.sum(), base])
+    return ScaleTable(model.trees, jnp.asarray(table, jnp.result_type(float)), bases, model.link, floor, spread)

@@ -1,0 +1,109 @@
+"""The law of a boosted model's errors, learned from residuals that are out of fold."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ._bins import weighted_quantiles
+from ._law import FLOORS, LEVELS, NumberLaw, in_order, pinball
+from ._leaf_scales import scale_steps
+
+SHRINKAGES = (10.0, 50.0)
+LENGTHS = 10
+"""Number of lengths that steps are tried with, beside none: tenths of the trees."""
+FEW_ROWS = 50
+"""Residuals below which nothing is learned, and all errors are held alike."""
+
+
+class Fold(NamedTuple):
+    """Residuals in the leaves of a model, and rows of another fold, whose residuals the law is learned from."""
+
+    leaves: np.ndarray
+    """Those of the counted rows, ``[trees counted]``."""
+    residual: np.ndarray
+    weight: np.ndarray
+    other_leaves: np.ndarray
+    """Those of the other rows, ``[trees others]``."""
+    other_residual: np.ndarray
+    other_weight: np.ndarray
+    n_nodes: int
+
+
+class Scale(NamedTuple):
+    """How leaves make s² of a row, and the residuals over it."""
+
+    shrinkage: float
+    length: float
+    """The share of the trees whose steps count."""
+    factor: float
+    """What s² is multiplied by, so that standardised residuals have a mean square of 1."""
+    floor: float
+    residuals: np.ndarray
+    """Standardised residuals of the rows of all folds, in ascending order."""
+    weights: np.ndarray
+    """How often each counts; empty where all count alike."""
+
+
+def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
+    """Return the strength, length and floor of the steps whose intervals or quantiles score best on other folds.
+
+    Parameters
+    ----------
+    folds
+        Each with residuals of rows that the model of the fold has not seen.
+    score
+        ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    constant
+        Whether all rows have one s²: the mean square.
+    """
+    log_square, residuals, weights = [], [], []
+    for fold in folds:
+        log_square.append(_log_squares(fold, (SHRINKAGES[0],) if constant else SHRINKAGES, 0 if constant else LENGTHS))
+        residuals.append(fold.other_residual)
+        weights.append(fold.other_weight)
+    log_square, r, w = np.concatenate(log_square, axis=2), np.concatenate(residuals), np.concatenate(weights)
+    alike = bool((w == w[:1]).all())
+    levels, error = np.array(LEVELS[score]), float(np.average(r**2, weights=w))
+    best, smallest = Scale(SHRINKAGES[0], 0.0, 1.0, 0.0, *in_order(r, None if alike else w)), math.inf
+    if error == 0:
+        return best
+    for shrinkage, by_length in zip(SHRINKAGES, log_square, strict=False):
+        for k, logs in enumerate(by_length):
+            square = np.exp(logs)
+            for floor in (0.0,) if k == 0 else FLOORS:
+                s = np.sqrt(square + floor * error)
+                z, z_weights = (r / s, np.ones(len(r))) if alike else in_order(r / s, w)
+                z_weights = z_weights if len(z_weights) else np.ones(len(z))
+                loss = pinball(s[:, None] * weighted_quantiles(z, z_weights, levels), r, levels, None if alike else w)
+                if loss < smallest * (1 - 1e-9):
+                    factor = float(np.average((r / s) ** 2, weights=w))
+                    z, z_weights = in_order(r / s / math.sqrt(factor), None if alike else w)
+                    best = Scale(shrinkage, k / LENGTHS, factor, factor * floor * error, z, z_weights)
+                    smallest = loss
+    return best
+
+
+def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> np.ndarray:
+    """Return log s² of a fold's other rows, ``[shrinkages lengths rows]``, by the first trees; by none first."""
+    n_trees, n = fold.other_leaves.shape
+    log_square = np.empty((len(shrinkages), n_lengths + 1, n))
+    for by_length, shrinkage in zip(log_square, shrinkages, strict=True):
+        base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkage, fold.n_nodes)
+        total, start = np.full(n, base), 0
+        for k in range(n_lengths + 1):
+            for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
+                total += steps[t, fold.other_leaves[t]]
+            by_length[k], start = total, end
+    return log_square
+
+
+def trees_of(length: float, n_trees: int) -> int:
+    """Return the number of the first trees whose steps count."""
+    return round(length * n_trees)
+
+
+def scale_law(scale: Scale, spread: float, *, by_rank: bool = False) -> NumberLaw:
+    """Return the law of standardised residuals; ``by_rank`` its quantiles are at the ranks of conformal prediction."""
+    return NumberLaw(1.0, 0.0, 1e-6 * (math.sqrt(spread) or 1.0), scale.residuals, by_rank, scale.weights)
