@@ -151,7 +151,7 @@ def scales_and_law(
     base, steps = scale_steps(leaves, counted.residual, counted.weight, scale.shrinkage, n_nodes)
     steps[n_steps:] = 0
     spread = float(np.average(counted.residual**2, weights=counted.weight))
-    base = base + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
+    base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
     if ranked is None:

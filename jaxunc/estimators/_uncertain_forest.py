@@ -210,7 +210,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         model, frozen = self._model()
         self._check_parameters(model, frozen)
-        boosted, counts = is_boosted(model, frozen), self._counts(model, frozen)
+        boosted = is_boosted(model, frozen)
+        counts = self._counts(model, frozen, boosted)
         values, target = self._validate(X, y)
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
@@ -389,11 +390,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"law='bins' reads targets in leaves, and those of a {name} hold corrections; take law='learned'."
             )
 
-    def _counts(self, model: Any, frozen: bool) -> str:
+    def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return whose residuals the law is fitted to."""
         if self.counts != "auto":
             return self.counts
-        if not is_boosted(model, frozen) and has_bags(model):
+        if not boosted and has_bags(model):
             return "oob"
         return "held_out" if frozen else "cross_fit"
 
@@ -601,7 +602,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "X is traced, and a regressor answers on the host. Ask outside of jit, grad and vmap; or trace what it "
                 "is made of, model.moments_.bound.answer(X)."
             )
-        if self.moments_.bound.columns.levels is not None:  # looked up by words
+        if self.moments_.columns.levels is not None:  # looked up by words
             return X
         values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
         return X if self._reads_given else values

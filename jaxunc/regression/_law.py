@@ -150,7 +150,7 @@ class BoundLaw:
     @property
     def columns(self) -> Columns:
         """The columns of data."""
-        return self.moments.bound.columns
+        return self.moments.columns
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ value, a step of log s², and one walk adds both.
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array
 from jaxunc.additive import AdditiveTrees, LeafSum
 from jaxunc.forest import Trees, check_trees
 from jaxunc.inference import BoundForest
-from jaxunc.tables import InstancesLike
+from jaxunc.tables import Columns, InstancesLike
 
 from ._moments import Moments, bind_table
 
@@ -59,7 +60,8 @@ class LeafScales:
 
     def __init__(self, table: ScaleTable):
         self.kept = table
-        self.bound: BoundForest = bind_table(table.trees, table.table, LeafSum())
+        values = table.table.reshape(*table.trees.is_leaf.shape, 2)
+        self._sums: Callable[[InstancesLike], Array] = AdditiveTrees(table.trees, values, jnp.zeros(2), "identity").raw
 
     @classmethod
     def of(cls, table: ScaleTable) -> "LeafScales":
@@ -76,6 +78,11 @@ class LeafScales:
         return cls(table)
 
     @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.kept.trees.columns
+
+    @property
     def spread(self) -> float:
         """The mean square of the residuals."""
         return self.kept.spread
@@ -87,23 +94,23 @@ class LeafScales:
 
     def answer(self, X: InstancesLike) -> Moments:
         """Return the mean and s² of each instance; raises what a bound forest does."""
-        sums = self.bound.answer(X)
-        return self._moments(np.asarray(sums.high, np.float64) + np.asarray(sums.low, np.float64), np)
+        return self._moments(np.asarray(self._sums(X), np.float64), np)
 
     def _moments(self, sums: Any, xp: Any) -> Moments:
         mean, log_square = sums[..., 0] + self.kept.base[0], sums[..., 1] + self.kept.base[1]
         square = xp.exp(xp.clip(log_square, -LARGEST_LOG, LARGEST_LOG)) + self.kept.floor
         return Moments(LINKS[self.kept.link][0](mean, xp), square, xp.zeros_like(square))
 
-    @property
+    @cached_property
     def parts(self) -> tuple[BoundForest]:
-        """The bound forest, for `to_onnx` and `shard`."""
-        return (self.bound,)
+        """The trees bound to both sums, for `to_onnx` and `shard`."""
+        return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
     def over(self, place: Callable[[Any], Any]) -> "LeafScales":
         """Return the same of the bound forest that ``place`` makes of this one."""
-        made = object.__new__(LeafScales)
-        vars(made).update(vars(self) | {"bound": place(self.bound)})
+        made, (bound,) = object.__new__(LeafScales), self.parts
+        placed = place(bound)
+        vars(made).update(vars(self) | {"parts": (placed,), "_sums": lambda X: placed.answer(X).value})
         return made
 
     def of_sums(self, stat: Any) -> dict[str, Any]:
@@ -140,10 +147,11 @@ def scale_steps(
     log_square = 2 * np.log(np.abs(residual) + OFFSET * size)
     base = float(np.average(log_square, weights=weight))
     apart, steps = log_square - base, np.zeros((len(leaves), n_nodes))
+    alike = (weight == 1).all()
     for step, leaf in zip(steps, leaves, strict=True):
         leaf = leaf.astype(np.intp)
-        rows = np.bincount(leaf, weight, n_nodes)
-        step[:] = RATE * np.bincount(leaf, weight * apart, n_nodes) / (rows + shrinkage)
+        rows = np.bincount(leaf, None if alike else weight, n_nodes)
+        step[:] = RATE * np.bincount(leaf, apart if alike else weight * apart, n_nodes) / (rows + shrinkage)
         apart -= step[leaf]
     return base, steps
 

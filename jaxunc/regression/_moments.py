@@ -21,7 +21,7 @@ from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_trees
 from jaxunc.inference import BoundForest, bind, leaf_index
 from jaxunc.interop import from_any, library_of
-from jaxunc.tables import InstancesLike, MaskLike, NumbersLike
+from jaxunc.tables import Columns, InstancesLike, MaskLike, NumbersLike
 
 VARIANCES = ("squared_error", "friedman_mse")
 """Criteria of scikit-learn whose impurity is the variance."""
@@ -260,6 +260,11 @@ class LeafMoments:
         made.centre, made.scale, made.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
         made.bound = _bind_moments(trees, leaves.table)
         return made
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.bound.columns
 
     @property
     def kept(self) -> "LeafTable":

@@ -13,6 +13,8 @@ from ._leaf_scales import scale_steps
 SHRINKAGES = (10.0, 50.0)
 LENGTHS = 10
 """Number of lengths that steps are tried with, beside none: tenths of the trees."""
+MOST_SCORED = 20_000
+"""Residuals by which settings are compared."""
 FEW_ROWS = 50
 """Residuals below which nothing is learned, and all errors are held alike."""
 
@@ -64,35 +66,39 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
         residuals.append(fold.other_residual)
         weights.append(fold.other_weight)
     log_square, r, w = np.concatenate(log_square, axis=2), np.concatenate(residuals), np.concatenate(weights)
-    alike = bool((w == w[:1]).all())
-    levels, error = np.array(LEVELS[score]), float(np.average(r**2, weights=w))
-    best, smallest = Scale(SHRINKAGES[0], 0.0, 1.0, 0.0, *in_order(r, None if alike else w)), math.inf
-    if error == 0:
-        return best
-    for shrinkage, by_length in zip(SHRINKAGES, log_square, strict=False):
-        for k, logs in enumerate(by_length):
-            square = np.exp(logs)
-            for floor in (0.0,) if k == 0 else FLOORS:
-                s = np.sqrt(square + floor * error)
-                z, z_weights = (r / s, np.ones(len(r))) if alike else in_order(r / s, w)
-                z_weights = z_weights if len(z_weights) else np.ones(len(z))
-                loss = pinball(s[:, None] * weighted_quantiles(z, z_weights, levels), r, levels, None if alike else w)
-                if loss < smallest * (1 - 1e-9):
-                    factor = float(np.average((r / s) ** 2, weights=w))
-                    z, z_weights = in_order(r / s / math.sqrt(factor), None if alike else w)
-                    best = Scale(shrinkage, k / LENGTHS, factor, factor * floor * error, z, z_weights)
-                    smallest = loss
+    some = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
+    best = _best_setting(log_square[:, :, some], r[some], w[some], np.array(LEVELS[score]))
+    shrinkage, length, floor = best
+    s = np.sqrt(np.exp(log_square[shrinkage, length]) + floor)
+    factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
+    z, z_weights = in_order(r / s / math.sqrt(factor), None if (w == w[:1]).all() else w)
+    return Scale(SHRINKAGES[shrinkage], length / LENGTHS, factor, factor * floor, z, z_weights)
+
+
+def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
+    """Return which shrinkage, which length, and how much added to s² have the least loss on these residuals."""
+    best, smallest, error = (0, 0, 0.0), math.inf, float(np.average(r**2, weights=w))
+    weight = None if (w == w[:1]).all() else w
+    for (i, k), _ in np.ndenumerate(log_square[:, :, 0]):
+        square = np.exp(log_square[i, k])
+        for floor in FLOORS if k and error else (0.0,):
+            s = np.sqrt(square + floor * error)
+            z, z_weights = (r / s, np.zeros(0)) if weight is None else in_order(r / s, weight)
+            quantiles = weighted_quantiles(z, z_weights if len(z_weights) else np.ones(len(z)), levels)
+            loss = pinball(s[:, None] * quantiles, r, levels, weight)
+            if loss < smallest * (1 - 1e-9):
+                best, smallest = (i, k, floor * error), loss
     return best
 
 
 def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> np.ndarray:
-    """Return log s² of a fold's other rows, ``[shrinkages lengths rows]``, by the first trees; by none first."""
+    """Return log s² of a fold's other rows, ``[shrinkages lengths rows]``, by the first trees; by none it is 0."""
     n_trees, n = fold.other_leaves.shape
-    log_square = np.empty((len(shrinkages), n_lengths + 1, n))
+    log_square = np.zeros((len(shrinkages), n_lengths + 1, n))
     for by_length, shrinkage in zip(log_square, shrinkages, strict=True):
         base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkage, fold.n_nodes)
         total, start = np.full(n, base), 0
-        for k in range(n_lengths + 1):
+        for k in range(1, n_lengths + 1):
             for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
                 total += steps[t, fold.other_leaves[t]]
             by_length[k], start = total, end

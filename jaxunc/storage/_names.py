@@ -13,7 +13,7 @@ from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf
 
 _SKLEARN_MODULES = {"Bagging": "ensemble", "DecisionTree": "tree", "ExtraTree": "tree", "ExtraTrees": "ensemble"}
-_SKLEARN_MODULES |= {"RandomForest": "ensemble"}
+_SKLEARN_MODULES |= dict.fromkeys(("RandomForest", "GradientBoosting", "HistGradientBoosting"), "ensemble")
 SKLEARN = {
     name + kind: f"sklearn.{module}"
     for name, module in _SKLEARN_MODULES.items()

@@ -195,7 +195,8 @@ def _numbers_asked(
     if by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
     if outputs is None:
-        return tuple(name for name in model.outputs if name != "quantile" or quantiles is not None)
+        usual = ("mean", "std", "interval", "uncertainty", *("quantile",) * (quantiles is not None))
+        return tuple(name for name in usual if name in model.outputs)
     if others := sorted({*outputs} - {*model.outputs}):
         what = "boosted models do not tell" if others == ["uncertainty"] else "are of models of classes"
         raise ValueError(f"outputs {others} {what}, and this one predicts numbers: it has {model.outputs}.")

@@ -1,0 +1,208 @@
+"""`UncertainForestRegressor` of boosted models."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+
+import jaxunc as ju
+from jaxunc.estimators import UncertainForestRegressor
+from jaxunc.estimators._boosted_numbers import grown_again
+from tests._refusal import refusals
+
+pytestmark = pytest.mark.once
+
+X, Y = make_friedman1(360, noise=1.0, random_state=0)
+X = X.astype(np.float32)
+Y = Y + np.random.default_rng(0).normal(size=360) * 6 * X[:, 5]
+TRAIN, NEW = slice(0, 240), slice(240, 360)
+BOOSTED = GradientBoostingRegressor(n_estimators=20, max_depth=3, random_state=0)
+FITTED = clone(BOOSTED).fit(X[TRAIN], Y[TRAIN])
+LEVELS = [0.05, 0.5, 0.95]
+
+
+def library_model(name):
+    if name == "sklearn":
+        return BOOSTED
+    if name == "histogram":
+        return HistGradientBoostingRegressor(max_iter=20)
+    if name == "lightgbm":
+        return pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1)
+    if name == "xgboost":
+        return pytest.importorskip("xgboost").XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1)
+    catboost = pytest.importorskip("catboost")
+    return catboost.CatBoostRegressor(iterations=20, verbose=0, thread_count=1, allow_writing_files=False)
+
+
+LIBRARIES = ("sklearn", "histogram", "lightgbm", "xgboost", "catboost")
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return UncertainForestRegressor(BOOSTED, random_state=0).fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries(library):
+    """Fitted and frozen: the mean is the model's own, and rows that it has seen are refused."""
+    model = UncertainForestRegressor(library_model(library), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(model.predict(X[NEW]), np.asarray(model.estimator_.predict(X[NEW])))
+    mean, std = model.predict(X[NEW], return_std=True)
+    np.testing.assert_allclose(model.moments_.answer(X[NEW]).mean, mean, rtol=1e-5, atol=1e-5)
+    low, high = model.predict_interval(X[NEW]).T
+    assert 0.75 < np.mean((low <= Y[NEW]) & (Y[NEW] <= high)) < 1
+    assert np.sqrt(np.mean(std**2)) == pytest.approx(np.sqrt(np.mean((Y[NEW] - mean) ** 2)), rel=0.3)
+    frozen = FrozenEstimator(model.estimator_)
+    again = UncertainForestRegressor(frozen, random_state=0).fit(X[NEW], Y[NEW])
+    np.testing.assert_array_equal(again.predict(X[NEW]), mean)
+    with pytest.raises(ValueError, match="its leaves hold their very residuals"):
+        UncertainForestRegressor(frozen).fit(X[TRAIN][::-1], Y[TRAIN][::-1])
+
+
+@pytest.mark.parametrize("law", ["learned", "residuals", "conformal"])
+@pytest.mark.parametrize("counts", ["cross_fit", "held_out", "frozen"])
+def test_laws_and_counts(law, counts):
+    frozen, rows = counts == "frozen", NEW if counts == "frozen" else TRAIN
+    estimator = FrozenEstimator(FITTED) if frozen else BOOSTED
+    settings = {"law": law, "counts": "held_out" if frozen else counts, "held_out_size": 0.5, "random_state": 0}
+    model = UncertainForestRegressor(estimator, **settings).fit(X[rows], Y[rows])
+    number = {"cross_fit": 240, "held_out": 120, "frozen": 60 if law == "conformal" else 120}[counts]
+    assert len(model.law_.residuals) == number
+    assert model.law_.is_by_rank == (law == "conformal")
+    quantiles = model.predict(X[NEW], quantiles=LEVELS)
+    np.testing.assert_allclose(model.predict_interval(X[NEW]), quantiles[:, [0, 2]], rtol=1e-12)
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    width = np.diff(quantiles[:, [0, 2]], axis=1)
+    assert np.ptp(width) < 1e-6 * width.max() or law != "residuals"
+
+
+def test_a_conformal_law_ranks_rows_that_nothing_else_was_learned_from():
+    """Of ranked rows no fewer lie inside than was asked, and the scale is the same whatever their targets are."""
+    targets = Y[NEW].copy()
+    settings = {"law": "conformal", "counts": "held_out", "random_state": 0}
+    model = UncertainForestRegressor(FrozenEstimator(FITTED), **settings).fit(X[NEW], targets)
+    low, high = model.predict_interval(X[NEW], coverage=0.8).T
+    standardised = (targets - model.predict(X[NEW])) / model.predict(X[NEW], return_std=True)[1]
+    ranked = np.isin(standardised.round(9), model.law_.residuals.round(9))
+    assert ranked.sum() == 60
+    assert np.mean(((low <= targets) & (targets <= high))[ranked]) >= 0.8
+    targets[ranked] += 100
+    moved = UncertainForestRegressor(FrozenEstimator(FITTED), **settings).fit(X[NEW], targets)
+    np.testing.assert_array_equal(moved.moments_.answer(X).aleatoric, model.moments_.answer(X).aleatoric)
+
+
+def test_rows_stand_alone(learned):
+    whole = learned.predict_interval(X)
+    np.testing.assert_array_equal(np.concatenate([learned.predict_interval(X[i : i + 1]) for i in range(5)]), whole[:5])
+    np.testing.assert_array_equal(learned.predict_interval(X[::-1])[::-1], whole)
+    assert learned.predict_interval(X[:0]).shape == (0, 2)
+    assert learned.predict(X[:0]).shape == (0,)
+
+
+def test_files_pickles_and_streams(learned, tmp_path):
+    ju.save(tmp_path / "model.safetensors", learned)
+    for other in (ju.load(tmp_path / "model.safetensors"), pickle.loads(pickle.dumps(learned))):
+        np.testing.assert_array_equal(other.predict_interval(X), learned.predict_interval(X))
+        np.testing.assert_array_equal(other.predict(X, return_std=True)[1], learned.predict(X, return_std=True)[1])
+    (table,) = ju.stream(learned, X[:7])
+    assert table.column_names == ["mean", "std", "lower", "upper"]
+    np.testing.assert_array_equal(np.stack([table["lower"], table["upper"]], axis=1), learned.predict_interval(X[:7]))
+
+
+def test_ends_keep_to_the_range_of_the_link():
+    """Counts: the sums are logarithms of means."""
+    counts = np.rint(np.maximum(Y / 6, 0))
+    model = UncertainForestRegressor(HistGradientBoostingRegressor(max_iter=20, loss="poisson"), random_state=0)
+    model.fit(X[TRAIN], counts[TRAIN])
+    np.testing.assert_allclose(model.moments_.answer(X[NEW]).mean, model.predict(X[NEW]), rtol=1e-5)
+    quantiles = model.predict(X[NEW], quantiles=[0.0, 0.01, 0.5])
+    assert quantiles.min() == 0
+    assert quantiles[:, 2].min() > 0
+
+
+def test_refits_have_the_rounds_of_the_model():
+    early = HistGradientBoostingRegressor(max_iter=300, early_stopping=True, random_state=0, n_iter_no_change=2)
+    whole = clone(early).fit(X, Y)
+    again = grown_again(early, whole)
+    assert whole.n_iter_ < 300
+    assert (again.max_iter, again.early_stopping) == (whole.n_iter_, False)
+    early = GradientBoostingRegressor(n_estimators=300, n_iter_no_change=2, random_state=0)
+    whole = clone(early).fit(X, Y)
+    again = grown_again(early, whole)
+    assert again.n_estimators == whole.n_estimators_ < 300
+    assert again.n_iter_no_change is None
+
+
+def test_few_rows_have_one_width():
+    with pytest.warns(UserWarning, match="one width for all"):
+        model = UncertainForestRegressor(BOOSTED, random_state=0).fit(X[:40], Y[:40])
+    width = np.diff(model.predict_interval(X), axis=1)
+    assert np.ptp(width) < 1e-9 * width.max()
+
+
+def test_constant_targets():
+    model = UncertainForestRegressor(BOOSTED, random_state=0).fit(X[TRAIN], np.full(240, 3.0))
+    np.testing.assert_array_equal(model.predict_interval(X), np.full((360, 2), 3.0))
+    assert model.predict(X, return_std=True)[1].max() < 1e-100
+
+
+def test_weights_and_groups():
+    """Rows of weight 0 are none; equal weights are none; a group is in one fold."""
+    weight = np.r_[np.ones(240), np.zeros(120)]
+    settings = {"random_state": 0}
+    kept = UncertainForestRegressor(BOOSTED, **settings).fit(X[TRAIN], Y[TRAIN])
+    weighed = UncertainForestRegressor(BOOSTED, **settings).fit(X, Y, sample_weight=weight)
+    np.testing.assert_allclose(weighed.predict_interval(X), kept.predict_interval(X), rtol=1e-6)
+    twice = UncertainForestRegressor(BOOSTED, **settings)
+    twice.fit(np.tile(X[TRAIN], (2, 1)), np.tile(Y[TRAIN], 2), groups=np.tile(np.arange(240), 2))
+    assert np.std(twice.law_.residuals) > 0.9
+    assert len(twice.law_.residuals) == 480
+    assert np.mean(np.abs(Y[NEW] - twice.predict(X[NEW])) <= np.diff(twice.predict_interval(X[NEW]))[:, 0] / 2) > 0.75
+
+
+def test_missing_values_and_sparse_rows():
+    holes = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+    model = UncertainForestRegressor(HistGradientBoostingRegressor(max_iter=20), random_state=0)
+    assert np.isfinite(model.fit(holes[TRAIN], Y[TRAIN]).predict_interval(holes[NEW])).all()
+    thin = sparse.csr_matrix(np.where(X > 0.7, X, 0))
+    model = UncertainForestRegressor(BOOSTED, random_state=0).fit(thin[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(model.predict_interval(thin[NEW]), model.predict_interval(thin[NEW].toarray()))
+
+
+def test_counts_by_themselves():
+    """Forests with bags are asked out of bag, as ever; those without are fitted again."""
+    forest = RandomForestRegressor(10, max_leaf_nodes=10, random_state=0)
+    settings = {"law": "residuals", "random_state": 0}
+    usual = UncertainForestRegressor(forest, **settings).fit(X, Y)
+    out_of_bag = UncertainForestRegressor(forest, counts="oob", **settings).fit(X, Y)
+    np.testing.assert_array_equal(usual.predict_interval(X), out_of_bag.predict_interval(X))
+    forest.set_params(bootstrap=False)
+    usual = UncertainForestRegressor(forest, **settings).fit(X, Y)
+    crossed = UncertainForestRegressor(forest, counts="cross_fit", **settings).fit(X, Y)
+    np.testing.assert_array_equal(usual.predict_interval(X), crossed.predict_interval(X))
+
+
+def fit(model=BOOSTED, X=X, Y=Y, **settings):
+    return lambda: UncertainForestRegressor(model, **settings).fit(X, Y)
+
+
+test_refusals = refusals(
+    ("out of bag", fit(counts="oob"), "correct each other"),
+    ("bins", fit(law="bins"), "hold corrections"),
+    ("a classifier", fit(GradientBoostingClassifier()), "predicts classes", TypeError),
+    ("seen", fit(FrozenEstimator(FITTED), X[TRAIN], Y[TRAIN]), "was grown on"),
+    ("cross_fit of a fitted model", fit(FrozenEstimator(FITTED), counts="cross_fit"), "pass it unfrozen"),
+    ("doubt", lambda learned: learned.predict_uncertainty(X), "virtual_uncertainty", TypeError),
+    ("doubt of files", lambda learned: list(ju.stream(learned, X, outputs=["uncertainty"])), "boosted models do not"),
+    ("columns", lambda learned: learned.predict_interval(X[:, :4]), "10 features"),
+)
