@@ -93,7 +93,7 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
 
 def grown_again(model: Any, whole: Any) -> Any:
     """Return an unfitted copy of a model with as many rounds as the fitted one has, which may have stopped early."""
-    copy = clone(model)
+    copy: Any = clone(model)
     if library_of(model) != "sklearn":
         return copy
     if getattr(whole, "do_early_stopping_", False):

@@ -1,4 +1,4 @@
-"""A forest of regression trees that tells how sure it is: quantiles, intervals, and doubt of two kinds."""
+"""Regression trees, in a forest or boosted, that tell how sure they are: quantiles, intervals, doubt of two kinds."""
 
 from typing import Any, NamedTuple, cast
 
@@ -68,26 +68,33 @@ FEW_ROWS = 19
 
 
 class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
-    r"""A forest that predicts numbers, and with each how sure it is.
+    r"""A forest or a boosted model that predicts numbers, and with each how sure it is.
 
     Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
     :math:`s^2` the mean variance in the leaves, the variance of the leaves' means and a floor, z the standardised
     residuals of training rows, each from trees that have not seen it, and b the quantiles of the leaves' own targets.
 
+    A boosted model has w = 1, and :math:`s^2(x) = \text{floor} + \exp(c + \sum_t u_t(x))`: each leaf gets a step u of
+    the logarithm, learned tree by tree from residuals of rows that the model has not seen.
+
     Parameters
     ----------
     estimator
         The forest to fit: scikit-learn's ``RandomForestRegressor`` (the default), ``ExtraTreesRegressor``, a bag of
-        regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. A fitted one
-        is kept as it is in a ``FrozenEstimator``; so comes an `AdditiveTrees` that is a forest, too.
+        regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. Or a boosted
+        regressor of scikit-learn, XGBoost, LightGBM or CatBoost. A fitted one is kept as it is in a
+        ``FrozenEstimator``; so comes an `AdditiveTrees`, too.
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
-        ranks of conformal prediction.
+        ranks of conformal prediction. Of boosted models ``"learned"`` chooses how strong the steps are, how many trees
+        have them, and the floor; ``"residuals"`` has one s for all rows, ``"conformal"`` learns s as ``"learned"`` does
+        and takes ranks; ``"bins"`` is refused.
     counts
-        Whose residuals these are. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
+        Whose residuals these are. ``"auto"``: ``"oob"`` of forests with bags, else ``"cross_fit"``, and ``"held_out"``
+        of frozen models. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
         forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
-        rows, each by a forest like it that is grown on four fifths without them: six forests are grown.
+        rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
     n_bins
         About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: 100 where it has long tails.
     learn_by
@@ -104,9 +111,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     estimator_
         The fitted forest.
     moments_
-        Its `LeafMoments`.
+        Its `LeafMoments`; of a boosted model what answers mean and s².
     bins_, forest_
-        The bins of the target, and the `Forest` that counts them.
+        The bins of the target, and the `Forest` that counts them; None of a boosted model.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
@@ -115,7 +122,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, boosted models, classifiers, several targets, targets that are masked or not finite;
+        On ``fit``: unknown names, classifiers, several targets, targets that are masked or not finite; of boosted
+        models ``counts="oob"`` and ``law="bins"``, which their leaves cannot answer;
         weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
         frozen forest was not grown on, out of bag, or no row that some tree has not seen.
 
@@ -134,7 +142,14 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
     law; where there are no others, the learned law is the bins', with a warning.
 
-    Missing values go as far as the forest's own support for them.
+    **Boosted models.** With ``law="conformal"`` the rows that are ranked are no others' residuals: with
+    ``counts="held_out"`` s is learned by cross-fitting inside of the fitted part, of a frozen model from half of the
+    rows. Refits have as many rounds as a model that stopped early. Ends keep to the range of the model's link, as at
+    least 0 for counts. A frozen model is refused rows that it was fitted to, where its leaves hold their very
+    residuals or thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them,
+    is not told: such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
+
+    Missing values go as far as the model's own support for them.
 
     References
     ----------
@@ -265,7 +280,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         quantiles
             Levels in [0, 1]: one, or several.
         return_std
-            Whether to return the standard deviation, too: √(aleatoric + epistemic).
+            Whether to return the standard deviation, too: √(aleatoric + epistemic), of a boosted model s.
 
         Returns
         -------
@@ -319,6 +334,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         -------
         Moments
             Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides.
+
+        Raises
+        ------
+        TypeError
+            Of a boosted model, whose residuals do not tell one from the other.
         """
         X = self._instances(X)
         if isinstance(self.moments_, LeafScales):
@@ -517,7 +537,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             if self.law == "learned":
                 warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         part = sample.part(np.flatnonzero(known))
-        moments = self.moments_.answer(part.X, tree_mask=mask[known])
+        of_forest: Any = self.moments_
+        moments = of_forest.answer(part.X, tree_mask=mask[known])
         return _Answered(moments, part.y, part.weight, self._shares(self.forest_, part.X, mask[known]))
 
     def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> "_Answered":
@@ -680,8 +701,9 @@ def _check_unseen(model: Any, trees: Trees, sample: _Sample, why: str | None = N
     if why := why or _how_known(model, trees, sample):
         raise ValueError(
             "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
-            f"their targets: {why}. Take counts='oob', if it has bags, with the very rows that it was fitted to, "
-            "or pass rows that it has not seen."
+            f"their targets: {why}. "
+            + ("Take counts='oob' with the very rows that it was fitted to, or pass" if has_bags(model) else "Pass")
+            + " rows that it has not seen."
         )
 
 
