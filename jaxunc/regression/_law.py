@@ -110,7 +110,7 @@ def check_law(law: NumberLaw) -> None:
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
     apart = (law.is_by_rank and law.weight != 1) or (law.adds_mean and law.weight != 0)
     if (law.weight > 0 and not len(z)) or apart:
-        raise ValueError("a law reads residuals that it does not have, or ranks in part.")
+        raise ValueError("a law reads residuals that it does not have, or ranks or residuals of leaves in part.")
 
 
 class NumberAnswer(eqx.Module):
