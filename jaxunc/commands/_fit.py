@@ -46,11 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHOSE",
         help="whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit",
     )
-    add(
-        "--law",
-        metavar="NAME",
-        help="how numbers scatter: learned, residuals, conformal, bins, neighbours (default: learned)",
-    )
+    laws = "learned (the default), residuals, conformal, bins, neighbours"
+    add("--law", metavar="NAME", help=f"how numbers scatter: {laws}")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
     add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")

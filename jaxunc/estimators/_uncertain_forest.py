@@ -73,8 +73,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
-        ranks of conformal prediction. ``"neighbours"``: m(x) and the quantiles of the residuals in the leaves of x, each
-        row weighing what it does in the mean of the leaves' shares.
+        ranks of conformal prediction. ``"neighbours"``: m(x), and quantiles of the residuals of the rows in the leaves
+        that x reaches, which weigh as in the mean of the leaves' shares.
     counts
         Whose residuals these are. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
         forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
