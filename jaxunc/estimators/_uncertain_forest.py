@@ -101,6 +101,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         The bins of the target, with ``law="neighbours"`` of the residuals, and the `Forest` that counts them.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
+        With ``law="neighbours"`` w = 0, and residuals are y - m.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -125,6 +126,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     count it so, too: the promise is then one for rows that are drawn as often, and weigh 1 at most (or the largest
     weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
     law; where there are no others, the learned law is the bins', with a warning.
+
+    ``law="neighbours"`` weighs the residuals of rows as the mean of the leaves' shares does: leaves count the rows of
+    their tree's bag; all rows that have a residual with ``"cross_fit"``, and those held out with ``"held_out"``. Where a
+    leaf has none, all bins have equal shares. Where residuals nearby have one sign, the median lies off the mean.
 
     Missing values go as far as the forest's own support for them.
 
