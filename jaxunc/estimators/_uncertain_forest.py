@@ -127,9 +127,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
     law; where there are no others, the learned law is the bins', with a warning.
 
-    ``law="neighbours"`` weighs the residuals of rows as the mean of the leaves' shares does: leaves count the rows of
-    their tree's bag; all rows that have a residual with ``"cross_fit"``, and those held out with ``"held_out"``. Where a
-    leaf has none, all bins have equal shares. Where residuals nearby have one sign, the median lies off the mean.
+    ``law="neighbours"`` weighs residuals as the mean of the leaves' shares does. Leaves count the rows of their tree's
+    bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
+    shares. Where residuals nearby have one sign, the median lies off the mean.
 
     Missing values go as far as the forest's own support for them.
 

@@ -57,7 +57,8 @@ def naive(forest, X, y, X_test) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def results(table) -> Results:
     """A study of these on two parts."""
-    settings = Settings(("random-forest",), tuple(COMPARED_LAWS), (3,), n_trees=30, n_repeats=1, n_folds=2, numbers=True)
+    sizes = {"leaf_sizes": (3,), "n_trees": 30, "n_repeats": 1, "n_folds": 2}
+    settings = Settings(("random-forest",), tuple(COMPARED_LAWS), numbers=True, **sizes)
     return compare.run(table, settings, quiet=True)
 
 
