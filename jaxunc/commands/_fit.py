@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHOSE",
         help="whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit",
     )
-    add("--law", metavar="NAME", help="how numbers scatter: learned, residuals, conformal, bins (default: learned)")
+    laws = "learned (the default), residuals, conformal, bins, neighbours"
+    add("--law", metavar="NAME", help=f"how numbers scatter: {laws}")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
     add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
@@ -81,7 +82,10 @@ def run(args: argparse.Namespace) -> None:
     if hasattr(model, "classes_"):
         answers = "classes " + ", ".join(map(str, model.classes_[:10]))
     else:
-        answers = f"numbers from {model.bins_.table[0, 0]:.6g} to {model.bins_.table[-1, -1]:.6g}"
+        leaves = model.moments_.kept
+        means = leaves.table[:, 0]
+        least, most = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
+        answers = f"numbers from {least:.6g} to {most:.6g}"
     line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 

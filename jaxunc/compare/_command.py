@@ -79,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--laws",
         nargs="*",
         metavar="NAME",
-        help=f"take the target for a number; laws to compare, of {', '.join(COMPARED_LAWS)} (default: all)",
+        help=f"take the target for a number; laws to compare, of {', '.join(COMPARED_LAWS)} (default: all but "
+        "neighbours)",
     )
     add(
         "--leaf-sizes",

@@ -98,10 +98,13 @@ COMPARED_LAWS = {
     "residuals": "residuals by each row's spread",
     "conformal": "the same, by conformal ranks",
     "bins": "the leaves' own targets",
+    "neighbours": "residuals of the rows in the leaves",
     PLAIN: "residuals, one width for all rows",
     TREES: "normal law of the spread between trees",
 }
-"""All laws of numbers that a study can have, and their meanings. The first four are `UncertainForestRegressor`'s."""
+"""All laws of numbers that a study can have, and their meanings. The first five are `UncertainForestRegressor`'s."""
+USUAL_LAWS = tuple(name for name in COMPARED_LAWS if name != "neighbours")
+"""Those of a study that names none: each further one makes it harder to tell others apart."""
 FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
     "random-forest": lambda n_trees, leaf_size, seed: RandomForestRegressor(
         n_trees, min_samples_leaf=leaf_size, random_state=seed
@@ -245,7 +248,7 @@ class Settings:
             If none of them does.
         """
         if self.numbers:
-            return tuple(self.combiners or COMPARED_LAWS)
+            return self.combiners or USUAL_LAWS
         learns = self.counts == "inbag" or self.is_given
         every = tuple(
             name

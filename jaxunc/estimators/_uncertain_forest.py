@@ -87,9 +87,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
-        ranks of conformal prediction. Of boosted models ``"learned"`` chooses how strong the steps are, how many trees
-        have them, and the floor; ``"residuals"`` has one s for all rows, ``"conformal"`` learns s as ``"learned"`` does
-        and takes ranks; ``"bins"`` is refused.
+        ranks of conformal prediction. ``"neighbours"``: m(x), and quantiles of the residuals of the rows in the leaves
+        that x reaches, which weigh as in the mean of the leaves' shares. Of boosted models ``"learned"`` chooses how
+        strong the steps are, how many trees have them, and the floor; ``"residuals"`` has one s for all rows,
+        ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the others are refused.
     counts
         Whose residuals these are. ``"auto"``: ``"oob"`` of forests with bags, else ``"cross_fit"``, and ``"held_out"``
         of frozen models. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
@@ -97,6 +98,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
     n_bins
         About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: 100 where it has long tails.
+        With ``law="neighbours"`` they are bins of the residuals.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage
@@ -113,9 +115,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     moments_
         Its `LeafMoments`; of a boosted model what answers mean and s².
     bins_, forest_
-        The bins of the target, and the `Forest` that counts them; None of a boosted model.
+        The bins of the target, with ``law="neighbours"`` of the residuals, and the `Forest` that counts them; None of a
+        boosted model.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
+        With ``law="neighbours"`` w = 0, and residuals are y - m.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -141,6 +145,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     count it so, too: the promise is then one for rows that are drawn as often, and weigh 1 at most (or the largest
     weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
     law; where there are no others, the learned law is the bins', with a warning.
+
+    ``law="neighbours"`` weighs residuals as the mean of the leaves' shares does. Leaves count the rows of their tree's
+    bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
+    shares. Where residuals nearby have one sign, the median lies off the mean.
 
     **Boosted models.** With ``law="conformal"`` the rows that are ranked are no others' residuals: with
     ``counts="held_out"`` s is learned by cross-fitting inside of the fitted part, of a frozen model from half of the
@@ -252,12 +260,14 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         else:
             fitted, held_out = self._split(sample)
             calibration = self._held_out(self._grown(model, fitted), fitted, held_out)
-        moments, truth, weight, p = calibration
+        moments, (_, truth, weight, _), p = calibration[:3]
         if 0 < len(truth) < FEW_ROWS and self.law != "bins":
             warn(
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
                 f"than they say. Pass {FEW_ROWS} or more."
             )
+        if self.law == "neighbours":
+            self._count_residuals(calibration)
         own = lambda levels: self.bins_.quantile(p, levels)
         self.law_ = fit_law(
             self.law if len(truth) else "bins",
@@ -405,9 +415,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"counts='oob' needs trees that answer by themselves, and those of a {name} correct each other. Take "
                 "counts='cross_fit', or of a frozen one 'held_out' with rows that it has not seen."
             )
-        if self.law == "bins":
+        if self.law in ("bins", "neighbours"):
             raise ValueError(
-                f"law='bins' reads targets in leaves, and those of a {name} hold corrections; take law='learned'."
+                f"law={self.law!r} reads rows in leaves, and those of a {name} hold corrections; take law='learned'."
             )
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
@@ -482,14 +492,20 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
             known = known._replace(held=None)  # squares of such targets lose what these differ by
-        self.estimator_, self.bins_, self.moments_ = (
-            model,
-            target_bins(sample.y, self.n_bins, sample_weight=sample.weight),
-            self._moments(known, sample, times),
-        )
-        self.forest_ = self._counted(known.trees, sample, once, seen)
-        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
+        self.estimator_, self.moments_ = model, self._moments(known, sample, times)
+        self._count(sample, once, seen)
         return known
+
+    def _count(self, sample: "_Sample", once: np.ndarray | None, seen: np.ndarray | None) -> None:
+        """Keep bins of the rows' numbers, and the forest that counts them."""
+        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
+        self.forest_ = self._counted(self.moments_.kept.trees, sample, once, seen)
+        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
+
+    def _count_residuals(self, calibration: "_Answered") -> None:
+        """Keep bins of residuals in place of those of targets."""
+        moments, sample, _, once, seen = calibration
+        self._count(sample._replace(y=sample.y - moments.mean), once, seen)
 
     def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
         """Return the leaves' own moments, or those of the rows where they hold none."""
@@ -532,14 +548,15 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"every one of {n} rows (or a copy of it) is in the bags of all {mask.shape[1]} trees, so no residual "
                 "is known of trees that have not seen it"
             )
-            if self.law in ("residuals", "conformal"):
+            if self.law in ("residuals", "conformal", "neighbours"):
                 raise ValueError(f"{said}: grow more trees, on smaller bags, or take counts='held_out'.")
             if self.law == "learned":
                 warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         part = sample.part(np.flatnonzero(known))
         of_forest: Any = self.moments_
         moments = of_forest.answer(part.X, tree_mask=mask[known])
-        return _Answered(moments, part.y, part.weight, self._shares(self.forest_, part.X, mask[known]))
+        p = self._shares(self.forest_, part.X, mask[known])
+        return _Answered(moments, part, p, None if once is None else once[known], times[known] > 0)
 
     def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> "_Answered":
         known = leaf_means(model)
@@ -549,7 +566,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         else:
             self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
         p = self._shares(self.forest_, held_out.X)
-        return _Answered(self.moments_.answer(held_out.X), held_out.y, held_out.weight, p)
+        return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
     def _crossed(self, model: Any, sample: "_Sample", frozen: bool) -> "_Answered":
         """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
@@ -567,10 +584,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 known = known if held else known._replace(held=None)
             moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
             p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
-            weight = np.ones(len(own.y)) if own.weight is None else own.weight
-            found.append((*moments.answer(own.X), own.y, weight, p))
-        *moments, truth, weight, p = (np.concatenate(each) for each in zip(*found, strict=True))
-        return _Answered(Moments(*moments), truth, weight, p)
+            found.append((*moments.answer(own.X), p))
+        place = np.argsort(np.concatenate(parts))
+        *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
+        return _Answered(Moments(*moments), sample, p, sample.weight, None)
 
     def _folds(self, sample: "_Sample") -> np.ndarray:
         """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
@@ -666,12 +683,15 @@ def _residuals(model: Any, sample: "_Sample") -> Rows:
 
 
 class _Answered(NamedTuple):
-    """Rows whose answers do not know their targets: their moments, targets, weights, and the leaves' own bins."""
+    """Rows whose answers do not know their targets: their moments, the rows, and the leaves' own bins."""
 
     moments: Moments
-    y: np.ndarray
-    weight: np.ndarray | None
+    sample: _Sample
     p: np.ndarray
+    once: np.ndarray | None
+    """What a row counts in leaves, in trees that have seen it."""
+    seen: np.ndarray | None
+    """Which trees these are ``[rows trees]``; None: all."""
 
 
 def _in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

@@ -23,7 +23,7 @@ from ._bins import TargetBins, checked_levels, weighted_quantiles
 from ._leaf_scales import LeafScales
 from ._moments import LeafMoments, Moments
 
-LAWS = ("learned", "residuals", "conformal", "bins")
+LAWS = ("learned", "residuals", "conformal", "bins", "neighbours")
 SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
@@ -41,7 +41,8 @@ class NumberLaw(NamedTuple):
     r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
 
     m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
-    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves.
+    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves, or m and the quantiles
+    of the residuals in the leaves.
     """
 
     weight: float
@@ -56,6 +57,13 @@ class NumberLaw(NamedTuple):
     """Whether quantiles of z are taken at the ranks of conformal prediction."""
     weights: np.ndarray = np.zeros(0)
     """How often each z counts; empty where all count alike."""
+    adds_mean: bool = False
+    """Whether the leaves hold residuals y - m, to whose quantiles the mean is added."""
+
+    @property
+    def reads_moments(self) -> bool:
+        """Whether quantiles are made of moments."""
+        return self.weight > 0 or self.adds_mean
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
@@ -66,9 +74,11 @@ class NumberLaw(NamedTuple):
 
         Raises a ValueError for ranks that need more rows than fitted the law. ``xp`` is NumPy, or JAX's.
         """
-        if leaf_quantiles is not None and self.weight == 0:
+        if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
         assert moments is not None
+        if self.adds_mean:
+            return moments.mean[..., None] + leaf_quantiles
         weights = self.weights if len(self.weights) else np.ones(len(self.residuals))
         if self.is_by_rank:
             z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
@@ -99,8 +109,9 @@ def check_law(law: NumberLaw) -> None:
         raise ValueError("weights of a law are not finite numbers of float64 above 0, one for each residual.")
     if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
-    if (law.weight > 0 and not len(z)) or (law.is_by_rank and law.weight != 1):
-        raise ValueError("a law reads residuals that it does not have, or ranks in part.")
+    apart = (law.is_by_rank and law.weight != 1) or (law.adds_mean and law.weight != 0)
+    if (law.weight > 0 and not len(z)) or apart:
+        raise ValueError("a law reads residuals that it does not have, or ranks or residuals of leaves in part.")
 
 
 class NumberAnswer(eqx.Module):
@@ -196,7 +207,7 @@ class BoundLaw:
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
-        if moments is None and self.law.weight > 0:
+        if moments is None and self.law.reads_moments:
             moments = self.moments.answer(X)
         leaf_quantiles = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
         return self._supported(self.law.quantile(moments, levels, leaf_quantiles), np)
@@ -274,7 +285,8 @@ def fit_law(
     ----------
     law
         ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
-        ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank.
+        ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``: weight
+        0, for leaves that hold residuals.
     moments, y
         The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
     leaf_quantiles
@@ -290,10 +302,13 @@ def fit_law(
         sample_weight = None
     apart = y - moments.mean
     error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
+    # By the leaves alone: rows that are ranked must not decide what they are divided by.
+    min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
+    if law == "neighbours":
+        residuals, weights = _in_order(apart, sample_weight)
+        return NumberLaw(0.0, 0.0, min_deviation, residuals, False, weights, adds_mean=True)
 
     def make_law(weight: float, added: float) -> NumberLaw:
-        # By the leaves alone: rows that are ranked must not decide what they are divided by.
-        min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
         residuals, weights = in_order(apart / candidate.deviation(moments), sample_weight)
         return candidate._replace(residuals=residuals, weights=weights)

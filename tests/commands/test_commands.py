@@ -253,9 +253,10 @@ def prices(tmp_path_factory):
     [
         [],
         pytest.param(["--law", "conformal", "--forest", "extra-trees"], marks=pytest.mark.exhaustive),
+        pytest.param(["--law", "neighbours"], marks=pytest.mark.exhaustive),
         pytest.param(["--estimator", "uncertain", "--forest", "single-tree"], marks=pytest.mark.exhaustive),
     ],
-    ids=["default", "conformal", "single-tree"],
+    ids=["default", "conformal", "neighbours", "single-tree"],
 )
 def test_numbers(options, prices, tmp_path, capsys):
     """A target of fractions is a number; words are looked up by all."""

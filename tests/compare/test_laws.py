@@ -40,7 +40,7 @@ def naive(forest, X, y, X_test) -> dict[str, np.ndarray]:
     """Quantiles of each law, trees asked one by one."""
     found = {
         law: UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X, y).predict(X_test, quantiles=LEVELS)
-        for law in list(COMPARED_LAWS)[:4]
+        for law in list(COMPARED_LAWS)[:5]
     }
     X32 = X.astype(np.float32)
     unseen = np.stack([~np.isin(np.arange(len(y)), bag) for bag in forest.estimators_samples_])
@@ -57,7 +57,8 @@ def naive(forest, X, y, X_test) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def results(table) -> Results:
     """A study of these on two parts."""
-    settings = Settings(("random-forest",), (), (3,), n_trees=30, n_repeats=1, n_folds=2, numbers=True)
+    sizes = {"leaf_sizes": (3,), "n_trees": 30, "n_repeats": 1, "n_folds": 2}
+    settings = Settings(("random-forest",), tuple(COMPARED_LAWS), numbers=True, **sizes)
     return compare.run(table, settings, quiet=True)
 
 
@@ -207,6 +208,7 @@ def test_what_another_measure_tells_is_not_denied(table):
 def test_settings_of_laws():
     assert Settings(numbers=True).counts == "oob"
     assert Settings(combiners=("plain", "learned"), numbers=True).combiners == ("learned", "plain")
+    assert set(COMPARED_LAWS) - set(Settings(numbers=True).combiners_for(2)) == {"neighbours"}
     for wrong, said in (
         ({"combiners": ("vote",)}, "--laws='vote' is unknown"),
         ({"forests": ("random-trees",)}, "--forests='random-trees' is unknown"),

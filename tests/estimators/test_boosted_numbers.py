@@ -198,7 +198,7 @@ def fit(model=BOOSTED, X=X, Y=Y, **settings):
 
 test_refusals = refusals(
     ("out of bag", fit(counts="oob"), "correct each other"),
-    ("bins", fit(law="bins"), "hold corrections"),
+    *((law, fit(law=law), "hold corrections") for law in ("bins", "neighbours")),
     ("a classifier", fit(GradientBoostingClassifier()), "predicts classes", TypeError),
     ("seen", fit(FrozenEstimator(FITTED), X[TRAIN], Y[TRAIN]), "was grown on"),
     ("cross_fit of a fitted model", fit(FrozenEstimator(FITTED), counts="cross_fit"), "pass it unfrozen"),

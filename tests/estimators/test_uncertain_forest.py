@@ -31,7 +31,7 @@ import jaxunc as ju
 from jaxunc.counting import oob_mask
 from jaxunc.estimators import UncertainForestRegressor, _uncertain_forest
 from jaxunc.metrics import interval_score
-from jaxunc.regression import LeafMoments
+from jaxunc.regression import LAWS, LeafMoments
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 
@@ -57,9 +57,10 @@ BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps dif
 @parametrize_with_checks(
     [
         UncertainForestRegressor(RandomForestRegressor(10)),
+        UncertainForestRegressor(ExtraTreesRegressor(5), law="neighbours", counts="cross_fit"),
         UncertainForestRegressor(ExtraTreesRegressor(5), law="conformal", counts="held_out", held_out_size=0.5),
     ],
-    expected_failed_checks=lambda model: BOOTSTRAPS,
+    expected_failed_checks=lambda model: {} if model.counts == "cross_fit" else BOOTSTRAPS,
 )
 @pytest.mark.exhaustive(keep=4)
 def test_scikit_learn(estimator, check):
@@ -184,8 +185,8 @@ def test_cross_fitted_rows_against_forests_grown_by_hand():
 @pytest.mark.parametrize(
     ("library", "law"),
     a_few_of(
-        product(["xgboost", "lightgbm", "additive"], ["learned", "conformal"]),
-        [("xgboost", "learned"), ("lightgbm", "conformal"), ("additive", "learned")],
+        product(["xgboost", "lightgbm", "additive"], ["learned", "conformal", "neighbours"]),
+        [("xgboost", "learned"), ("lightgbm", "conformal"), ("additive", "neighbours")],
         several=True,
     ),
 )
@@ -212,8 +213,8 @@ def test_forests_of_other_libraries(library, law):
 @pytest.mark.parametrize(
     ("law", "counts"),
     a_few_of(
-        product(["bins", "residuals", "learned"], ["oob", "held_out", "cross_fit"]),
-        [("bins", "oob"), ("residuals", "held_out"), ("learned", "cross_fit")],
+        product(["bins", "residuals", "learned", "neighbours"], ["oob", "held_out", "cross_fit"]),
+        [("neighbours", "oob"), ("residuals", "held_out"), ("learned", "cross_fit")],
         several=True,
     ),
 )
@@ -365,7 +366,7 @@ def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
         assert all(vars(model)[name] is part for name, part in before.items())
 
 
-@pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
+@pytest.mark.parametrize("law", LAWS)
 def test_a_constant_target_is_certain(law):
     model = UncertainForestRegressor(FOREST, law=law).fit(X[TRAIN], np.full(256, 3.3))
     np.testing.assert_allclose(model.predict_interval(X[NEW]), 3.3, rtol=1e-12)
@@ -397,7 +398,8 @@ def test_rows_that_every_tree_has_seen_are_left_out():
     with pytest.warns(UserWarning, match="no residual is known"):
         all_seen = UncertainForestRegressor(few).fit(twice, y, groups=np.zeros(160))
     assert all_seen.law_.weight == 0
-    refuses(ValueError, "held_out", UncertainForestRegressor(few, law="residuals").fit, twice, y, groups=np.zeros(160))
+    for law in ("residuals", "neighbours"):
+        refuses(ValueError, "held_out", UncertainForestRegressor(few, law=law).fit, twice, y, groups=np.zeros(160))
 
 
 def test_groups_are_held_out_together():
@@ -427,7 +429,10 @@ test_refusals = refusals(
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
     ("a pipeline", fit(make_pipeline(FOREST)), "put the regressor last", TypeError),
     ("a transform", fit(TransformedTargetRegressor(FOREST)), "put the transform around", TypeError),
-    ("no bags", fit(ExtraTreesRegressor(), counts="oob"), "bootstrap=True"),
+    *(
+        (f"no bags, {law}", fit(ExtraTreesRegressor(), law=law, counts="oob"), "bootstrap=True")
+        for law in ("learned", "neighbours")
+    ),
     ("another order", fit_frozen(FITTED, X[TRAIN][::-1], Y[TRAIN][::-1]), "in their order"),
     ("other rows", fit_frozen(FITTED), "n=512"),
     ("the forest's rows", fit_frozen(FITTED, X[TRAIN], Y[TRAIN], counts="held_out"), "was grown on"),

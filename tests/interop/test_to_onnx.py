@@ -376,6 +376,7 @@ LAWS = {
     "learned": ("learned", RandomForestRegressor(**FEW_LEAVES), HOLED, Y_NUMBERS),
     "leaves of one": ("learned", RandomForestRegressor(20, random_state=0), X_NUMBERS, Y_NUMBERS),
     "bins": ("bins", RandomForestRegressor(**FEW_LEAVES), HOLED, Y_NUMBERS),
+    "neighbours": ("neighbours", RandomForestRegressor(**FEW_LEAVES), HOLED, Y_NUMBERS),
     "atoms": ("bins", RandomForestRegressor(20, random_state=0), X_NUMBERS, np.where(Y_NUMBERS < 0.5, 0.0, Y_NUMBERS)),
     "residuals": ("residuals", RandomForestRegressor(**FEW_LEAVES), X_NUMBERS, Y_NUMBERS),
     "conformal": ("conformal", ExtraTreesRegressor(**FEW_LEAVES), X_NUMBERS, Y_NUMBERS),
@@ -388,7 +389,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", a_few_of(LAWS, ["learned", "bins", "residuals", "conformal"]))
+@pytest.mark.parametrize("name", a_few_of(LAWS, ["learned", "bins", "neighbours", "residuals", "conformal"]))
 @pytest.mark.once
 @pytest.mark.room(keep=3)
 def test_numbers(name):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from jaxunc.regression import Moments, fit_law, interval_levels
+from jaxunc.regression import LAWS, Moments, fit_law, interval_levels
 from tests._refusal import refusals
 
 RNG = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def test_learned_numbers_are_the_best_of_all(law, score):
     np.testing.assert_allclose(found.quantile(NEW, LEVELS, OWN), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("law", ["learned", "residuals", "conformal"])
+@pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "neighbours"])
 def test_equal_weights_change_nothing(law):
     plain, weighed = (fit_law(law, MOMENTS, Y, own, 1.0, sample_weight=weight) for weight in (None, np.full(N, 3.0)))
     np.testing.assert_array_equal(plain.residuals, weighed.residuals)
@@ -83,6 +83,12 @@ def test_rows_of_weight_three_are_as_three_rows(law):
 def test_quantiles_of_bins_are_the_own_ones():
     law = fit_law("bins", MOMENTS, Y, own, 1.0)
     np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)
+
+
+def test_quantiles_of_residuals_in_the_leaves_are_about_the_mean():
+    law = fit_law("neighbours", MOMENTS, Y, own, 1.0)
+    np.testing.assert_array_equal(law.residuals, np.sort(Y - MEAN))
+    np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), NEW.mean[:, None] + OWN)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.99])
@@ -130,7 +136,7 @@ test_refusals = refusals(
 )
 
 
-@pytest.mark.parametrize("law", ["learned", "residuals", "conformal", "bins"])
+@pytest.mark.parametrize("law", LAWS)
 def test_leaves_without_spread(law):
     """A target that is mostly one value: nothing is divided by 0, and what is certain stays so."""
     zero = np.zeros(N)

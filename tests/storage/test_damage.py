@@ -201,6 +201,8 @@ def _fitted(name, **fields):
         (_fitted("law_", added=-1.0), "added=-1.0"),
         (_fitted("law_", least={"float": "nan"}), "least=nan"),
         (_fitted("law_", is_by_rank=1), "is_by_rank"),
+        (_fitted("law_", adds_mean=1), "adds_mean"),
+        (_fitted("law_", adds_mean=True, weight=0.5), "residuals of leaves in part"),
         (_fitted("moments_", scale=0.0), "scale=0.0"),
         (_fitted("moments_", centre={"float": "inf"}), "centre=inf"),
         (_fitted("moments_", table=None), "a table that is None"),

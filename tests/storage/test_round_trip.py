@@ -24,6 +24,7 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
     UncertainForestRegressor,
 )
+from jaxunc.regression import NumberLaw
 from jaxunc.storage._decode import module_of
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
@@ -236,6 +237,7 @@ REGRESSORS = {
     "conformal": UncertainForestRegressor(
         NUMBERS, law="conformal", counts="held_out", held_out_size=0.5, random_state=0
     ),
+    "neighbours": UncertainForestRegressor(NUMBERS, law="neighbours", random_state=0),
     "bins of a bag": UncertainForestRegressor(BaggingRegressor(n_estimators=9, max_features=0.5), law="bins"),
     "a constant": UncertainForestRegressor(NUMBERS, random_state=0),
 }
@@ -243,7 +245,7 @@ REGRESSORS = {
 
 @pytest.mark.room
 @pytest.mark.once
-@pytest.mark.parametrize("name", a_few_of(REGRESSORS, ["learned", "conformal"]))
+@pytest.mark.parametrize("name", a_few_of(REGRESSORS, ["learned", "conformal", "neighbours"]))
 def test_a_regressor(name, tmp_path):
     """To the bit but for the mean, which scikit-learn's own forest answers where it is there."""
     rows, target = X[:, 1:], np.zeros(150) if name == "a constant" else X[:, 0] * 1e4
@@ -263,5 +265,7 @@ def test_a_regressor(name, tmp_path):
     assert (found.kind, found.columns, found.class_labels) == ("UncertainForestRegressor", 3, None)
     assert found.parameters["law"] == model.law
     loaded.fit(rows, target)
+    before = {name: part for name, part in model.law_._asdict().items() if name not in ("weights", "adds_mean")}
+    assert module_of(NumberLaw, before).adds_mean is False
     moments = round_trip(model.moments_, tmp_path)
     np.testing.assert_array_equal(moments.answer(rows).std, model.moments_.answer(rows).std)

@@ -1,0 +1,101 @@
+"""The page of the study of laws by neighbours: tables and verdicts made of its cells."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.pages import filled
+from benchmarks.studies.neighbour_law.forms import BINS
+from benchmarks.studies.regression.page import geometric
+from benchmarks.studies.sets.methods import digits, text_rows
+
+TEMPLATE, LEARNED = Path(__file__).with_name("page.md"), "learned law"
+CHOSEN_ON = (
+    "friedman1",
+    "uneven noise",
+    "skewed noise",
+    "two peaks",
+    "electricity",
+    "wine-quality-red",
+    "waveform-5000",
+)
+SCORE, WORST, COVERS, WINS = 0.97, 1.06, (0.88, 0.93), 3 / 4
+"""The rules of the verdict."""
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (problem, leaf, method); score and loss of the learned law's."""
+    rows = []
+    for cell, record in found.items():
+        own = record["methods"][LEARNED]
+        for name, of in record["methods"].items():
+            rows.append(
+                {
+                    "problem": cell.data,
+                    "leaf": cell.leaf,
+                    "method": name,
+                    "score": of["score"] / own["score"],
+                    "loss": of["loss"] / own["loss"],
+                    "coverage": of["covered"] / of["rows"],
+                    "seconds": of["seconds"],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
+    """Each rule in words, what was found of the law, and whether it is kept."""
+    of = frame[frame["method"] == BINS]
+    score, worst, covers = geometric(of["score"]), of["score"].max(), of["coverage"].mean()
+    per_problem = of.groupby("problem")["score"].apply(geometric)
+    won, least = int((per_problem <= 1).sum()), int(np.ceil(len(per_problem) * WINS))
+    return [
+        (f"interval score at most {SCORE} in the geometric mean", digits(score), score <= SCORE),
+        (f"no cell above {WORST}", digits(worst), bool(worst <= WORST)),
+        (
+            f"coverage from {COVERS[0]} to {COVERS[1]} in the mean",
+            digits(covers),
+            bool(COVERS[0] <= covers <= COVERS[1]),
+        ),
+        (f"at most 1.0 on {least} of {len(per_problem)} problems", str(won), won >= least),
+    ]
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    frame = table(found)
+    seen = frame["problem"].isin(CHOSEN_ON)
+    parts = {"seen": frame[seen], "fresh": frame[~seen]}
+    per_problem = frame[frame["method"] == BINS].groupby("problem", sort=False)["score"].apply(geometric)
+    return filled(
+        TEMPLATE,
+        n_problems=frame["problem"].nunique(),
+        chosen_on=", ".join(CHOSEN_ON),
+        n_fresh=parts["fresh"]["problem"].nunique(),
+        problems="\n".join(
+            text_rows([["", "neighbours"], ["---"] * 2])
+            + text_rows([[name, digits(score)] for name, score in per_problem.items()])
+        ),
+        **{name: "\n".join(text_rows(_forms(part))) for name, part in parts.items()},
+        **{f"{name}_rules": "\n".join(text_rows(_rules(part))) for name, part in parts.items()},
+    )
+
+
+def _rules(frame: pd.DataFrame) -> list[list[str]]:
+    found = [[rule, value, "kept" if kept else "**missed**"] for rule, value, kept in verdicts(frame)]
+    return [["rule", "found", ""], ["---"] * 3, *found]
+
+
+def _forms(frame: pd.DataFrame) -> list[list[str]]:
+    head = ["", "coverage", "least", "interval score", "worst", "better in", "loss", "seconds"]
+    rows = [head, ["---"] * len(head)]
+    for name, of in frame.groupby("method", sort=False):
+        better = "" if name == LEARNED else f"{int((of['score'] < 1).sum())} of {len(of)}"
+        covers, score = of["coverage"], of["score"]
+        numbers = (covers.mean(), covers.min(), geometric(score), score.max())
+        last = (digits(geometric(of["loss"])), digits(of["seconds"].median()))
+        rows.append([str(name), *map(digits, numbers), better, *last])
+    return rows

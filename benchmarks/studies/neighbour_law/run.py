@@ -1,0 +1,74 @@
+"""Which law of residuals, by the rows behind an answer? Weights, their roots, the nearest, or bins in the leaves.
+
+    python -m benchmarks neighbour_law [--data FOLDER] [--sets PROBLEM ...]
+
+The 25 problems of `benchmarks.studies.regression`, the first of five folds, random forests of 100 trees and a third of
+the columns with least leaf 1 and 5. A cell (`benchmarks.cells`) is a problem and a least leaf.
+"""
+
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+from sklearn.model_selection import KFold
+
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.neighbour_law.forms import FORMS
+from benchmarks.studies.neighbour_law.page import page
+from benchmarks.studies.regression.methods import Fold, measured
+from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
+
+N_FOLDS, LEAVES, TREES = 5, (1, 5), 100
+TAKES = "25 problems, 50 cells, six minutes"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """A problem, and the least leaf of its forest."""
+
+    data: str
+    leaf: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"methods": {form: measures and "seconds"}}."""
+    train, test = next(KFold(N_FOLDS, shuffle=True, random_state=0).split(data.X))
+    settings = {"n_estimators": TREES, "min_samples_leaf": cell.leaf, "max_features": 1 / 3, "random_state": 0}
+    fold, found = Fold(data.X[train], data.y[train], data.X[test], settings), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows that repeat
+        _ = fold.forest  # grown before the clocks
+        for name, form in FORMS.items():
+            start = time.perf_counter()
+            quantiles = form(fold)
+            found[name] = measured(quantiles, data.y[test])._asdict() | {"seconds": time.perf_counter() - start}
+    return {"methods": found}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a problem."""
+    cells = [Cell(name, leaf) for leaf in LEAVES]
+    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(FORMS))
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in PROBLEMS for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, PROBLEMS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    journals = {name: journal(args.out, name) for name in args.sets}
+    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,50 @@
+"""The study of laws by the rows behind an answer: its forms, verdicts, and the committed page."""
+
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks.studies.neighbour_law import run as study
+from benchmarks.studies.neighbour_law.forms import BINS, FORMS, K, largest, weighted
+from benchmarks.studies.neighbour_law.page import CHOSEN_ON, LEARNED, page, table, verdicts
+from benchmarks.studies.regression.methods import TAUS
+from benchmarks.studies.regression.problems import PROBLEMS
+
+pytestmark = pytest.mark.once
+
+
+def test_quantiles_of_weighted_residuals_by_loops(rng):
+    values, weights = rng.normal(size=30), rng.random((4, 30))
+    for row, found in zip(weights, weighted(values, weights), strict=True):
+        expected = [min(v for v in values if row[values <= v].sum() >= tau * row.sum()) for tau in TAUS]
+        np.testing.assert_array_equal(found, expected)
+    many = rng.random((3, 2 * K))
+    assert ((largest(many) > 0).sum(axis=1) == K).all()
+    assert (largest(weights) == weights).all()
+
+
+def made(score: float) -> dict:
+    """Cells in which the law has this score, beside 1 of the learned law."""
+    own = {"rows": 10, "covered": 9, "width": 1.0, "score": 10.0, "loss": 1.0, "seconds": 1.0}
+    methods = {name: {**own, "score": 10 * score} if name == BINS else own for name in FORMS}
+    return {study.Cell(name, leaf): {"methods": methods} for name in ("friedman1", "a") for leaf in study.LEAVES}
+
+
+@pytest.mark.parametrize(("score", "kept"), [(0.9, [1, 1, 1, 1]), (0.98, [0, 1, 1, 1]), (1.1, [0, 0, 1, 0])])
+def test_verdicts(score, kept):
+    assert [is_kept for *_, is_kept in verdicts(table(made(score)))] == kept
+    assert ("**missed**" in page(made(score))) == (0 in kept)
+
+
+def test_what_the_docs_say():
+    found = study.kept(study.RESULTS)
+    assert list(found) == [study.Cell(name, leaf) for name in PROBLEMS for leaf in study.LEAVES]
+    assert (study.RESULTS / "README.md").read_text(encoding="utf-8") == page(found)
+    frame = table(found)
+    of = {name: verdicts(frame[frame["problem"].isin(CHOSEN_ON) == seen]) for name, seen in (("old", 1), ("new", 0))}
+    docs = study.RESULTS.parents[2] / "docs"
+    told = " ".join((docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8").split())
+    shown = re.search(r"scores ([.\d]+) of the learned law's on 18 .* at worst ([.\d]+)", told).groups()
+    assert [float(number) for number in shown] == [float(value) for _, value, _ in of["new"][:2]]
+    assert LEARNED in frame["method"].unique()

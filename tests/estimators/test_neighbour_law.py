@@ -1,0 +1,127 @@
+"""`law="neighbours"`: residuals of the rows that share leaves with an instance, against loops in NumPy."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.tree import DecisionTreeRegressor
+
+import jaxunc as ju
+from jaxunc.estimators import UncertainForestRegressor
+from jaxunc.regression import target_bins
+
+X, Y = make_friedman1(300, noise=1.0, random_state=1)
+X = X.astype(np.float32)
+Y = Y + np.random.default_rng(1).normal(size=300) * 4 * X[:, 5]
+ROWS, OTHERS, NEW = slice(0, 160), slice(160, 240), slice(240, 300)
+FOREST = RandomForestRegressor(30, max_leaf_nodes=20, random_state=0).fit(X[ROWS], Y[ROWS])
+LEVELS = np.array([0.0517, 0.3103, 0.4971, 0.9529])
+"""None that a share of rows comes to."""
+
+
+def out_of_bag():
+    """Residuals of the rows by the trees that have not seen them, and which trees have."""
+    seen = np.stack([np.bincount(bag, minlength=160) > 0 for bag in FOREST.estimators_samples_], axis=1)
+    each = np.stack([tree.predict(X[ROWS]) for tree in FOREST.estimators_], axis=1)
+    mean = np.array([own[~inside].mean() for own, inside in zip(each, seen, strict=True)])
+    return Y[ROWS] - mean, seen
+
+
+def by_loops(rows, apart, counts):
+    """Quantiles for the new rows: leaf by leaf, the share of rows in each bin of their residuals."""
+    bins = target_bins(apart, 20)
+    p = np.zeros((60, bins.n_bins))
+    for t, tree in enumerate(FOREST.estimators_):
+        places = tree.apply(rows)
+        for i, leaf in enumerate(tree.apply(X[NEW])):
+            number = np.bincount(bins.codes[(places == leaf) & counts[:, t]], minlength=bins.n_bins)
+            p[i] += number / number.sum() if number.any() else 1 / bins.n_bins
+    return FOREST.predict(X[NEW])[:, None] + bins.quantile(p, LEVELS)
+
+
+def fitted(counts="oob", rows=ROWS, **settings):
+    model = UncertainForestRegressor(FrozenEstimator(FOREST), law="neighbours", counts=counts, **settings)
+    return model.fit(X[rows], Y[rows])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+def test_out_of_bag_against_loops(model, x64):
+    apart, seen = out_of_bag()
+    expected = by_loops(X[ROWS], apart, seen)
+    near = {"rtol": 1e-12} if x64 else {"atol": 1e-4}
+    np.testing.assert_allclose(model.predict(X[NEW], quantiles=LEVELS), expected, **near)
+    np.testing.assert_allclose(model.law_.residuals, np.sort(apart), **near)
+
+
+def test_held_out_against_loops(x64):
+    """Rows that the forest has not seen are in the leaves of all trees; leaves without any say what all rows say."""
+    apart = Y[OTHERS] - FOREST.predict(X[OTHERS])
+    expected = by_loops(X[OTHERS], apart, np.ones((80, 30), bool))
+    found = fitted("held_out", OTHERS).predict(X[NEW], quantiles=LEVELS)
+    np.testing.assert_allclose(found, expected, **({"rtol": 1e-12} if x64 else {"atol": 1e-4}))
+
+
+def test_bins_of_one_row_are_the_weights_of_neighbours(x64):
+    """Bags without copies: the residuals weigh what `neighbour_weights` says."""
+    settings = {"max_samples": 0.7, "bootstrap": False, "random_state": 0}
+    bag = BaggingRegressor(DecisionTreeRegressor(max_leaf_nodes=20), 30, **settings).fit(X[ROWS], Y[ROWS])
+    model = UncertainForestRegressor(FrozenEstimator(bag), law="neighbours", n_bins=10**6).fit(X[ROWS], Y[ROWS])
+    weights = ju.neighbour_weights(bag, rows=X[ROWS], kind="out_of_bag")
+    apart = Y[ROWS] - weights @ Y[ROWS]
+    order = np.argsort(apart)
+    up_to = np.cumsum(ju.neighbour_weights(bag, X[NEW], rows=X[ROWS]).toarray()[:, order], axis=1)
+    first = np.stack([np.argmax(up_to >= level, axis=1) for level in LEVELS], axis=1)
+    expected = bag.predict(X[NEW])[:, None] + apart[order][first]
+    found = model.predict(X[NEW], quantiles=LEVELS)
+    np.testing.assert_allclose(found, expected, **({"rtol": 1e-12} if x64 else {"atol": 1e-4}))
+
+
+def test_read_outs_agree(model, tmp_path):
+    """Alone and in any batch, after a pickle, from a file and in a stream; quantiles do not cross."""
+    ends, levels = model.predict_interval(X[NEW]), np.linspace(0, 1, 41)
+    assert (np.diff(model.predict(X[NEW], quantiles=levels), axis=1) >= 0).all()
+    np.testing.assert_array_equal(model.predict(X[NEW], quantiles=[0.95])[:, 0], ends[:, 1])
+    for part in (slice(7, 8), slice(0, 41), slice(0, 0)):
+        np.testing.assert_array_equal(model.predict_interval(X[NEW][part]), ends[part])
+    mean, std = model.predict(X[NEW], return_std=True)
+    np.testing.assert_array_equal(mean, FOREST.predict(X[NEW]))
+    np.testing.assert_array_equal(std, model.predict_uncertainty(X[NEW]).std)
+    ju.save(tmp_path / "m", model)
+    for again in (pickle.loads(pickle.dumps(model)), ju.load(tmp_path / "m")):
+        np.testing.assert_array_equal(again.predict_interval(X[NEW]), ends)
+    (table,) = ju.stream(model, X[NEW], outputs=["interval"])
+    batch = ju.streaming.BatchPredictor(tmp_path / "m", outputs=["interval"])(pd.DataFrame(X[NEW]))
+    for columns in (table, batch):
+        np.testing.assert_array_equal(np.column_stack([columns["lower"], columns["upper"]]), ends)
+
+
+@pytest.mark.once
+def test_narrow_where_neighbours_err_little():
+    """Loud noise where a column that trees test is large."""
+    x, y = make_friedman1(1200, noise=0.0, random_state=2)
+    y = y + np.random.default_rng(2).normal(size=1200) * np.where(x[:, 3] > 0.5, 6, 0.5)
+    forest = RandomForestRegressor(30, max_leaf_nodes=30, random_state=0)
+    for counts in ("oob", "held_out", "cross_fit"):
+        model = UncertainForestRegressor(forest, law="neighbours", counts=counts, random_state=0).fit(x[:900], y[:900])
+        ends = model.predict_interval(x[900:])
+        width, held = ends[:, 1] - ends[:, 0], (ends[:, 0] <= y[900:]) & (y[900:] <= ends[:, 1])
+        loud = x[900:, 3] > 0.5
+        assert width[loud].mean() > 1.5 * width[~loud].mean(), counts
+        assert 0.82 < held.mean() < 0.97, counts
+
+
+@pytest.mark.once
+def test_leaves_of_medians():
+    """No weights of rows give a median, and none are needed: residuals are those of the moments' mean."""
+    forest = RandomForestRegressor(9, criterion="absolute_error", max_leaf_nodes=20, random_state=0)
+    model = UncertainForestRegressor(forest, law="neighbours").fit(X[ROWS], Y[ROWS])
+    ends = model.predict_interval(X[NEW])
+    assert 0.75 < ((ends[:, 0] <= Y[NEW]) & (Y[NEW] <= ends[:, 1])).mean() <= 1
