@@ -388,9 +388,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "estimator is a Pipeline; put the regressor last in it instead: make_pipeline(steps, "
                 "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
             )
-        if (isinstance(model, BaseEstimator) and is_classifier(model)) or "Classifier" in name or "Ranker" in name:
+        if (isinstance(model, BaseEstimator) and is_classifier(model)) or name.endswith(("Classifier", "Ranker")):
+            what = "ranks rows" if name.endswith("Ranker") else "predicts classes"
             raise TypeError(
-                f"estimator is a {name}, which predicts classes; pass one that predicts numbers, or take "
+                f"estimator is a {name}, which {what}; pass one that predicts numbers, or take "
                 "CombinedForestClassifier. See docs/estimators.md."
             )
         if isinstance(model, TransformedTargetRegressor):
@@ -400,7 +401,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 "Its regressor_ has intervals of the transformed target, whose ends the inverse function takes back."
             )
         if is_boosted(model, frozen):
-            self._check_boosted(name)
+            self._check_boosted(model, frozen)
         elif self.counts == "oob" and not has_bags(model):
             raise ValueError(
                 f"counts='oob' needs trees that leave rows out, and {name} has no bags that are known. Set "
@@ -408,8 +409,16 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
 
-    def _check_boosted(self, name: str) -> None:
+    def _check_boosted(self, model: Any, frozen: bool) -> None:
         """Raise a ValueError for what a model whose trees correct each other cannot have."""
+        name = type(model).__name__
+        watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
+        if watches and model.get_params().get(watches):
+            raise ValueError(
+                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch, and fit "
+                "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
+                "n_estimators to the rounds that it took, and early_stopping_rounds=None."
+            )
         if self.counts == "oob":
             raise ValueError(
                 f"counts='oob' needs trees that answer by themselves, and those of a {name} correct each other. Take "
@@ -585,7 +594,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
             p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
             found.append((*moments.answer(own.X), p))
-        place = np.argsort(np.concatenate(parts))
+        place = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
         *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
         return _Answered(Moments(*moments), sample, p, sample.weight, None)
 

@@ -192,6 +192,18 @@ def test_counts_by_themselves():
     np.testing.assert_array_equal(usual.predict_interval(X), crossed.predict_interval(X))
 
 
+def xgboost():
+    return pytest.importorskip("xgboost")
+
+
+def catboost():
+    return pytest.importorskip("catboost")
+
+
+def two_numbers():
+    return xgboost().XGBRegressor(n_estimators=2, n_jobs=1).fit(X, np.stack([Y, Y], axis=1))
+
+
 def fit(model=BOOSTED, X=X, Y=Y, **settings):
     return lambda: UncertainForestRegressor(model, **settings).fit(X, Y)
 
@@ -200,6 +212,10 @@ test_refusals = refusals(
     ("out of bag", fit(counts="oob"), "correct each other"),
     *((law, fit(law=law), "hold corrections") for law in ("bins", "neighbours")),
     ("a classifier", fit(GradientBoostingClassifier()), "predicts classes", TypeError),
+    ("a class of CatBoost", lambda: fit(catboost().CatBoostClassifier())(), "predicts classes", TypeError),
+    ("early stopping", lambda: fit(xgboost().XGBRegressor(early_stopping_rounds=5))(), "needs rows to watch"),
+    ("a ranker", lambda: fit(xgboost().XGBRanker())(), "ranks rows", TypeError),
+    ("several numbers", lambda: fit(FrozenEstimator(two_numbers()))(), "predicts 2 numbers"),
     ("seen", fit(FrozenEstimator(FITTED), X[TRAIN], Y[TRAIN]), "was grown on"),
     ("cross_fit of a fitted model", fit(FrozenEstimator(FITTED), counts="cross_fit"), "pass it unfrozen"),
     ("doubt", lambda learned: learned.predict_uncertainty(X), "virtual_uncertainty", TypeError),
