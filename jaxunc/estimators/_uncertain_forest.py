@@ -415,7 +415,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
         if watches and model.get_params().get(watches):
             raise ValueError(
-                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch, and fit "
+                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch; fit "
                 "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
                 "n_estimators to the rounds that it took, and early_stopping_rounds=None."
             )

@@ -305,7 +305,7 @@ def fit_law(
     # By the leaves alone: rows that are ranked must not decide what they are divided by.
     min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
     if law == "neighbours":
-        residuals, weights = _in_order(apart, sample_weight)
+        residuals, weights = in_order(apart, sample_weight)
         return NumberLaw(0.0, 0.0, min_deviation, residuals, False, weights, adds_mean=True)
 
     def make_law(weight: float, added: float) -> NumberLaw:
