@@ -248,7 +248,7 @@ class Settings:
             If none of them does.
         """
         if self.numbers:
-            return self.combiners or USUAL_LAWS
+            return tuple(self.combiners or USUAL_LAWS)
         learns = self.counts == "inbag" or self.is_given
         every = tuple(
             name

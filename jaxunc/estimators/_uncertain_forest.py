@@ -87,7 +87,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
-        ranks of conformal prediction. ``"neighbours"``: m(x), and quantiles of the residuals of the rows in the leaves
+        ranks of conformal prediction. ``"neighbours"``: the floor is learned, and z are those of the rows in the leaves
         that x reaches, which weigh as in the mean of the leaves' shares. Of boosted models ``"learned"`` chooses how
         strong the steps are, how many trees have them, and the floor; ``"residuals"`` has one s for all rows,
         ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the others are refused.
@@ -98,7 +98,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
     n_bins
         About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: 100 where it has long tails.
-        With ``law="neighbours"`` they are bins of the residuals.
+        With ``law="neighbours"`` they are bins of z.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage
@@ -115,11 +115,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     moments_
         Its `LeafMoments`; of a boosted model what answers mean and s².
     bins_, forest_
-        The bins of the target, with ``law="neighbours"`` of the residuals, and the `Forest` that counts them; None of a
-        boosted model.
+        The bins of the target, with ``law="neighbours"`` of z, and the `Forest` that counts them; None of a boosted
+        model.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
-        With ``law="neighbours"`` w = 0, and residuals are y - m.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -146,7 +145,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
     law; where there are no others, the learned law is the bins', with a warning.
 
-    ``law="neighbours"`` weighs residuals as the mean of the leaves' shares does. Leaves count the rows of their tree's
+    ``law="neighbours"`` weighs z as the mean of the leaves' shares does. Leaves count the rows of their tree's
     bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
     shares. Where residuals nearby have one sign, the median lies off the mean.
 
@@ -266,8 +265,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
                 f"than they say. Pass {FEW_ROWS} or more."
             )
-        if self.law == "neighbours":
-            self._count_residuals(calibration)
         own = lambda levels: self.bins_.quantile(p, levels)
         self.law_ = fit_law(
             self.law if len(truth) else "bins",
@@ -278,6 +275,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             score=self.learn_by,
             sample_weight=weight,
         )
+        if self.law_.is_local:
+            self._count_residuals(calibration)
         self.bound_.law = self.law_
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
@@ -512,9 +511,9 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
 
     def _count_residuals(self, calibration: "_Answered") -> None:
-        """Keep bins of residuals in place of those of targets."""
+        """Keep bins of the law's residuals in place of those of targets."""
         moments, sample, _, once, seen = calibration
-        self._count(sample._replace(y=sample.y - moments.mean), once, seen)
+        self._count(sample._replace(y=(sample.y - moments.mean) / self.law_.deviation(moments)), once, seen)
 
     def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
         """Return the leaves' own moments, or those of the rows where they hold none."""

@@ -41,8 +41,8 @@ class NumberLaw(NamedTuple):
     r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
 
     m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
-    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves, or m and the quantiles
-    of the residuals in the leaves.
+    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves, or of a local law
+    :math:`m + s \zeta_\tau`, with the quantiles of z in the leaves.
     """
 
     weight: float
@@ -57,13 +57,13 @@ class NumberLaw(NamedTuple):
     """Whether quantiles of z are taken at the ranks of conformal prediction."""
     weights: np.ndarray = np.zeros(0)
     """How often each z counts; empty where all count alike."""
-    adds_mean: bool = False
-    """Whether the leaves hold residuals y - m, to whose quantiles the mean is added."""
+    is_local: bool = False
+    """Whether the leaves hold z."""
 
     @property
     def reads_moments(self) -> bool:
         """Whether quantiles are made of moments."""
-        return self.weight > 0 or self.adds_mean
+        return self.weight > 0 or self.is_local
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
@@ -77,8 +77,8 @@ class NumberLaw(NamedTuple):
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
         assert moments is not None
-        if self.adds_mean:
-            return moments.mean[..., None] + leaf_quantiles
+        if self.is_local:
+            return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
         weights = self.weights if len(self.weights) else np.ones(len(self.residuals))
         if self.is_by_rank:
             z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
@@ -109,9 +109,9 @@ def check_law(law: NumberLaw) -> None:
         raise ValueError("weights of a law are not finite numbers of float64 above 0, one for each residual.")
     if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
-    apart = (law.is_by_rank and law.weight != 1) or (law.adds_mean and law.weight != 0)
+    apart = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
     if (law.weight > 0 and not len(z)) or apart:
-        raise ValueError("a law reads residuals that it does not have, or ranks or residuals of leaves in part.")
+        raise ValueError("a law reads residuals that it does not have, or ranks or leaves of residuals in part.")
 
 
 class NumberAnswer(eqx.Module):
@@ -286,7 +286,7 @@ def fit_law(
     law
         ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
         ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``: weight
-        0, for leaves that hold residuals.
+        0 and a learned floor, for leaves that hold z.
     moments, y
         The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
     leaf_quantiles
@@ -302,13 +302,10 @@ def fit_law(
         sample_weight = None
     apart = y - moments.mean
     error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
-    # By the leaves alone: rows that are ranked must not decide what they are divided by.
-    min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
-    if law == "neighbours":
-        residuals, weights = in_order(apart, sample_weight)
-        return NumberLaw(0.0, 0.0, min_deviation, residuals, False, weights, adds_mean=True)
 
     def make_law(weight: float, added: float) -> NumberLaw:
+        # By the leaves alone: rows that are ranked must not decide what they are divided by.
+        min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
         residuals, weights = in_order(apart / candidate.deviation(moments), sample_weight)
         return candidate._replace(residuals=residuals, weights=weights)
@@ -328,7 +325,7 @@ def fit_law(
             loss = pinball(blend, y, levels, sample_weight)
             if loss < smallest * (1 - 1e-9):
                 best, smallest = candidate._replace(weight=weight), loss
-    return best
+    return best._replace(weight=0.0, is_local=True) if law == "neighbours" else best
 
 
 def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     },
     Forest: {"further": {}},
     AdditiveTrees: {"averaged": False},
-    NumberLaw: {"weights": np.zeros(0), "adds_mean": False},
+    NumberLaw: {"weights": np.zeros(0), "is_local": False},
 }
 """Defaults of fields that files of the first versions lack."""
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")

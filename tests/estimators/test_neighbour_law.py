@@ -1,4 +1,4 @@
-"""`law="neighbours"`: residuals of the rows that share leaves with an instance, against loops in NumPy."""
+"""`law="neighbours"`: standardised residuals of the rows that share leaves with an instance, against loops in NumPy."""
 
 import pickle
 
@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeRegressor
 
 import jaxunc as ju
+from jaxunc.counting import oob_mask
 from jaxunc.estimators import UncertainForestRegressor
 from jaxunc.regression import target_bins
 
@@ -31,16 +32,20 @@ def out_of_bag():
     return Y[ROWS] - mean, seen
 
 
-def by_loops(rows, apart, counts):
-    """Quantiles for the new rows: leaf by leaf, the share of rows in each bin of their residuals."""
-    bins = target_bins(apart, 20)
+def deviation(model, rows, mask=None):
+    return model.law_.deviation(model.moments_.answer(rows, tree_mask=mask))
+
+
+def by_loops(model, rows, z, counts):
+    """Quantiles for the new rows: leaf by leaf, the share of rows in each bin of z."""
+    bins = target_bins(z, 20)
     p = np.zeros((60, bins.n_bins))
     for t, tree in enumerate(FOREST.estimators_):
         places = tree.apply(rows)
         for i, leaf in enumerate(tree.apply(X[NEW])):
             number = np.bincount(bins.codes[(places == leaf) & counts[:, t]], minlength=bins.n_bins)
             p[i] += number / number.sum() if number.any() else 1 / bins.n_bins
-    return FOREST.predict(X[NEW])[:, None] + bins.quantile(p, LEVELS)
+    return FOREST.predict(X[NEW])[:, None] + deviation(model, X[NEW])[:, None] * bins.quantile(p, LEVELS)
 
 
 def fitted(counts="oob", rows=ROWS, **settings):
@@ -55,31 +60,32 @@ def model():
 
 def test_out_of_bag_against_loops(model, x64):
     apart, seen = out_of_bag()
-    expected = by_loops(X[ROWS], apart, seen)
+    z = apart / deviation(model, X[ROWS], ~seen)
     near = {"rtol": 1e-12} if x64 else {"atol": 1e-4}
-    np.testing.assert_allclose(model.predict(X[NEW], quantiles=LEVELS), expected, **near)
-    np.testing.assert_allclose(model.law_.residuals, np.sort(apart), **near)
+    np.testing.assert_allclose(model.predict(X[NEW], quantiles=LEVELS), by_loops(model, X[ROWS], z, seen), **near)
+    np.testing.assert_allclose(model.law_.residuals, np.sort(z), **near)
 
 
 def test_held_out_against_loops(x64):
     """Rows that the forest has not seen are in the leaves of all trees; leaves without any say what all rows say."""
-    apart = Y[OTHERS] - FOREST.predict(X[OTHERS])
-    expected = by_loops(X[OTHERS], apart, np.ones((80, 30), bool))
-    found = fitted("held_out", OTHERS).predict(X[NEW], quantiles=LEVELS)
+    model = fitted("held_out", OTHERS)
+    z = (Y[OTHERS] - FOREST.predict(X[OTHERS])) / deviation(model, X[OTHERS])
+    expected = by_loops(model, X[OTHERS], z, np.ones((80, 30), bool))
+    found = model.predict(X[NEW], quantiles=LEVELS)
     np.testing.assert_allclose(found, expected, **({"rtol": 1e-12} if x64 else {"atol": 1e-4}))
 
 
 def test_bins_of_one_row_are_the_weights_of_neighbours(x64):
-    """Bags without copies: the residuals weigh what `neighbour_weights` says."""
+    """Bags without copies: z weigh what `neighbour_weights` says."""
     settings = {"max_samples": 0.7, "bootstrap": False, "random_state": 0}
     bag = BaggingRegressor(DecisionTreeRegressor(max_leaf_nodes=20), 30, **settings).fit(X[ROWS], Y[ROWS])
     model = UncertainForestRegressor(FrozenEstimator(bag), law="neighbours", n_bins=10**6).fit(X[ROWS], Y[ROWS])
     weights = ju.neighbour_weights(bag, rows=X[ROWS], kind="out_of_bag")
-    apart = Y[ROWS] - weights @ Y[ROWS]
-    order = np.argsort(apart)
+    z = (Y[ROWS] - weights @ Y[ROWS]) / deviation(model, X[ROWS], oob_mask(bag, 160))
+    order = np.argsort(z)
     up_to = np.cumsum(ju.neighbour_weights(bag, X[NEW], rows=X[ROWS]).toarray()[:, order], axis=1)
     first = np.stack([np.argmax(up_to >= level, axis=1) for level in LEVELS], axis=1)
-    expected = bag.predict(X[NEW])[:, None] + apart[order][first]
+    expected = bag.predict(X[NEW])[:, None] + deviation(model, X[NEW])[:, None] * z[order][first]
     found = model.predict(X[NEW], quantiles=LEVELS)
     np.testing.assert_allclose(found, expected, **({"rtol": 1e-12} if x64 else {"atol": 1e-4}))
 

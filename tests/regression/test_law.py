@@ -86,9 +86,11 @@ def test_quantiles_of_bins_are_the_own_ones():
 
 
 def test_quantiles_of_residuals_in_the_leaves_are_about_the_mean():
-    law = fit_law("neighbours", MOMENTS, Y, own, 1.0)
-    np.testing.assert_array_equal(law.residuals, np.sort(Y - MEAN))
-    np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), NEW.mean[:, None] + OWN)
+    law, everywhere = (fit_law(name, MOMENTS, Y, own, 1.0) for name in ("neighbours", "residuals"))
+    assert (law.added, law.weight, law.is_local) == (everywhere.added, 0, True)
+    np.testing.assert_array_equal(law.residuals, everywhere.residuals)
+    s = np.sqrt(NEW.aleatoric + NEW.epistemic + law.added)
+    np.testing.assert_allclose(law.quantile(NEW, LEVELS, OWN), NEW.mean[:, None] + s[:, None] * OWN, rtol=1e-12)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.99])

@@ -10,6 +10,7 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.studies.regression.methods import TAUS, Fold, of_regressor, of_residuals
+from jaxunc.regression import target_bins
 
 K = 200
 """Number of rows of the forms that leave the others out."""
@@ -41,7 +42,22 @@ def largest(weights: np.ndarray) -> np.ndarray:
     return np.where(weights >= np.partition(weights, -k, axis=1)[:, [-k]], weights, 0)
 
 
-BINS = "neighbours"
+def by_bins(n_bins: int) -> Callable[[Fold], np.ndarray]:
+    """The forest's mean, and quantiles of bins of residuals that leaves count, by the mean of the leaves' shares."""
+
+    def quantiles(fold: Fold) -> np.ndarray:
+        apart = fold.y - fold.forest.oob_prediction_
+        some = ~np.isnan(apart)
+        bins = target_bins(apart[some], n_bins)
+        seen = np.stack([np.bincount(bag, minlength=len(apart)) > 0 for bag in fold.forest.estimators_samples_], axis=1)
+        forest = ju.count_leaves(ju.from_any(fold.forest).trees, fold.X[some], bins.codes, tree_mask=seen[some])
+        p = np.asarray(ju.bind(forest, ju.Mean()).probability(fold.X_test))
+        return fold.forest.predict(fold.X_test)[:, None] + bins.quantile(p, TAUS)
+
+    return quantiles
+
+
+LAW = "neighbours"
 FORMS: dict[str, Callable[[Fold], np.ndarray]] = {
     "learned law": of_regressor("learned"),
     "plain residuals": of_residuals,
@@ -49,6 +65,7 @@ FORMS: dict[str, Callable[[Fold], np.ndarray]] = {
     "root of the weight": by_weights(np.sqrt),
     "200 of most weight": by_weights(largest),
     "200 of most weight, alike": by_weights(lambda weights: np.sign(largest(weights))),
-    BINS: of_regressor(BINS),
-    "neighbours, 100 bins": of_regressor(BINS, 100),
+    "20 bins": by_bins(20),
+    "100 bins": by_bins(100),
+    LAW: of_regressor(LAW),
 }

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import filled
-from benchmarks.studies.neighbour_law.forms import BINS
+from benchmarks.studies.neighbour_law.forms import LAW
 from benchmarks.studies.regression.page import geometric
 from benchmarks.studies.sets.methods import digits, text_rows
 
 TEMPLATE, LEARNED = Path(__file__).with_name("page.md"), "learned law"
+SHOWN = (LAW, "20 bins", "weight", "plain residuals")
 CHOSEN_ON = (
     "friedman1",
     "uneven noise",
@@ -48,7 +49,7 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
 
 def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     """Each rule in words, what was found of the law, and whether it is kept."""
-    of = frame[frame["method"] == BINS]
+    of = frame[frame["method"] == LAW]
     score, worst, covers = geometric(of["score"]), of["score"].max(), of["coverage"].mean()
     per_problem = of.groupby("problem")["score"].apply(geometric)
     won, least = int((per_problem <= 1).sum()), int(np.ceil(len(per_problem) * WINS))
@@ -69,15 +70,17 @@ def page(found: Mapping[Any, dict]) -> str:
     frame = table(found)
     seen = frame["problem"].isin(CHOSEN_ON)
     parts = {"seen": frame[seen], "fresh": frame[~seen]}
-    per_problem = frame[frame["method"] == BINS].groupby("problem", sort=False)["score"].apply(geometric)
+    by_problem = frame[frame["method"].isin(SHOWN)].groupby(["problem", "method"], sort=False)["score"]
+    per_problem = by_problem.apply(geometric).unstack()[list(SHOWN)]
     return filled(
         TEMPLATE,
         n_problems=frame["problem"].nunique(),
         chosen_on=", ".join(CHOSEN_ON),
+        n_seen=parts["seen"]["problem"].nunique(),
         n_fresh=parts["fresh"]["problem"].nunique(),
         problems="\n".join(
-            text_rows([["", "neighbours"], ["---"] * 2])
-            + text_rows([[name, digits(score)] for name, score in per_problem.items()])
+            text_rows([["", *SHOWN], ["---"] * (len(SHOWN) + 1)])
+            + text_rows([[name, *map(digits, row)] for name, row in per_problem.iterrows()])
         ),
         **{name: "\n".join(text_rows(_forms(part))) for name, part in parts.items()},
         **{f"{name}_rules": "\n".join(text_rows(_rules(part))) for name, part in parts.items()},
