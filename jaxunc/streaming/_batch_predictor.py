@@ -1,5 +1,6 @@
 """A model as a picklable function of batches, for engines that run functions on many machines."""
 
+import dataclasses
 import json
 import os
 import threading
@@ -11,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
-from jaxunc.decisions import plain_costs
 from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
 from ._frames import open_batch
-from ._scoring import Named, Scoring, check_lists, check_outputs, load_model, plain_levels
+from ._outputs import Outputs, check_lists
+from ._scoring import Named, Scoring, load_model
 from ._sources import DataChunk, Wanted, state_of
 from ._stream import answered, checked_wanted, encoded_rows
 
@@ -75,17 +76,15 @@ class BatchPredictor:
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
-        decisions |= {"quantiles": plain_levels(quantiles)}
-        check_outputs(outputs, s, confidence, **decisions)
+        how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+        self.outputs: Outputs = Outputs(outputs, s=s, confidence=confidence, **how)
         check_lists(features=features, keep=keep)
         check_collection("known", known, "a list of classes and functions")
         self.path: str = str(Path(path).absolute())
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(keep)
         # As a text, by which the model that is loaded for it is found again.
-        how = json.dumps({"s": float(s), "confidence": float(confidence), **decisions})
-        self._settings = (self.path, None if outputs is None else tuple(outputs), how, tuple(known))
+        self._settings = (self.path, json.dumps(dataclasses.asdict(self.outputs)), tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
@@ -131,7 +130,7 @@ class BatchPredictor:
         return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
     def __repr__(self) -> str:
-        return f"BatchPredictor({self.path!r}, outputs={self._settings[1]})"
+        return f"BatchPredictor({self.path!r}, outputs={self.outputs.names})"
 
 
 def _answers(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Named:
@@ -144,8 +143,8 @@ def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
     return {}
 
 
-def _loaded(path: str, outputs: tuple[str, ...] | None, how: str, known: tuple) -> Scoring:
-    place = _places(path, outputs, how, known)
+def _loaded(path: str, outputs: str, known: tuple) -> Scoring:
+    place = _places(path, outputs, known)
     if (scoring := _kept(place, path)) is not None:
         return scoring
     with _Loading.lock:
@@ -154,7 +153,7 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, how: str, known: tuple) 
         place.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = state_of(path)
-            scoring = Scoring(load_model(path, known=known), outputs, **json.loads(how))
+            scoring = Scoring(load_model(path, known=known), Outputs(**json.loads(outputs)))
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{path} does not exist any more, and its model is not loaded; save the model there, where all workers "

@@ -16,13 +16,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
-from jaxunc.decisions import plain_costs
 from jaxunc.tables import Encoded, NumbersLike
 
 from ._chunks import file_chunks, no_rows
 from ._notation import wished_notation
+from ._outputs import Outputs
 from ._run import Run, identity_of, locked, part_name, refuse_overlap
-from ._scoring import Scoring, load_model, plain_levels
+from ._scoring import Scoring, load_model
 from ._sources import Wanted, check_text, data_files, format_of
 from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
 
@@ -136,21 +136,19 @@ def predict_files(
     check_progress(progress)
     refuse_overlap(Path(output), source, model)
     loaded, files = load_model(model, known=known), data_files(source)
-    decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
-    decisions |= {"quantiles": plain_levels(quantiles)}
-    scoring = Scoring(loaded, outputs, s=s, confidence=confidence, **decisions)
+    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+    named_outputs = Outputs(outputs, s=s, confidence=confidence, **how)
+    scoring = Scoring(loaded, named_outputs)
     notation = wished_notation(decimal, thousands)
     check_text(files, notation)
     wanted = checked_wanted(scoring, features, keep, notation)
     settings = {
-        "outputs": None if outputs is None else list(outputs),
+        "outputs": named_outputs.names,
         "features": None if features is None else list(features),
         "keep": list(keep),
-        "s": s,
-        "confidence": confidence,
         "file_format": file_format,
         "chunk_rows": chunk_rows,
-        **{name: value for name, value in decisions.items() if value is not None and value is not False},
+        **named_outputs.settings(),
         **{name: mark for name, mark in notation._asdict().items() if mark is not None},
     }
     run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)

@@ -16,7 +16,8 @@ from jaxunc.tables import ArrowTable, Columns, Encoded, NumbersLike, encode_arro
 
 from ._chunks import chunks_of
 from ._notation import Notation, wished_notation
-from ._scoring import Named, Scoring, check_lists, plain_levels
+from ._outputs import Outputs, check_lists
+from ._scoring import Named, Scoring
 from ._sources import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
@@ -128,9 +129,8 @@ def stream(
     [100, 50]
     """
     check_integer("chunk_rows", chunk_rows, 1)
-    decisions = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class}
-    decisions |= {"quantiles": plain_levels(quantiles)}
-    scoring = Scoring(model, outputs, s=s, confidence=confidence, **decisions)
+    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+    scoring = Scoring(model, Outputs(outputs, s=s, confidence=confidence, **how))
     wanted = checked_wanted(scoring, features, keep, wished_notation(decimal, thousands))
     return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))
 
