@@ -18,6 +18,7 @@ from jaxunc.intervals import Interval
 from jaxunc.tables import Encoded
 
 from ._outputs import OUTPUTS, Outputs
+from ._training_rows import NeighbourModel, OutsideModel, TrainingRows
 
 Parts = dict[str | None, tuple[str, ...]]
 """The outputs that a model's answer has; by the names of combiners where several answer together."""
@@ -70,10 +71,11 @@ def answerers_of(
     outputs: Outputs,
     deciding: HowDecided = HowDecided(),  # noqa: B008
     column_names: tuple[str, ...] | None = None,
+    training: TrainingRows | None = None,
 ) -> tuple[Answerer, ...]:
     """Return who answers each of the outputs; raises a ValueError for those that cannot be answered.
 
-    ``column_names`` are for explanations: the model's forest may not know them.
+    ``column_names`` are for explanations: the model's forest may not know them. ``training`` are the outputs' rows.
     """
     parts = _parts(model.blank_answer())
     combiner = getattr(model, "combiner", None)
@@ -94,7 +96,8 @@ def answerers_of(
     needed = left + ["interval"] * ("interval" in derived and "interval" in names)
     further = _further(needed, outputs) if has_counts else {}
     makers = {name: MODELS[name] for name in left if name in MODELS}
-    beside = {name: other for name, make in makers.items() if (other := make(model, outputs, column_names)) is not None}
+    made_of = Beside(model, outputs, column_names, training)
+    beside = {name: other for name, make in makers.items() if (other := make(made_of)) is not None}
     if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
         can = sorted({name for part in parts.values() for name in part})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
@@ -240,16 +243,36 @@ class Explaining(OfForest):
         return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
 
 
-def _vote(model: Any, outputs: Outputs, _: Any) -> Answering | None:
+class Beside(NamedTuple):
+    """What a model that answers beside the combiners is made of."""
+
+    model: Any
+    outputs: Outputs
+    column_names: tuple[str, ...] | None
+    training: TrainingRows | None
+
+
+def _vote(beside: Beside) -> Answering | None:
     from jaxunc.voting import bind_vote  # here, since the room's tables of votes take SciPy
 
-    return bind_vote(model.forest, confidence=outputs.confidence) if isinstance(model, OfForest) else None
+    model = beside.model
+    return bind_vote(model.forest, confidence=beside.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explaining(model: Any, _: Outputs, column_names: tuple[str, ...] | None) -> Answering | None:
+def _explaining(beside: Beside) -> Answering | None:
+    model = beside.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
-    return Explaining(model.forest, model.combiner, column_names)
+    return Explaining(model.forest, model.combiner, beside.column_names)
+
+
+def _neighbours(beside: Beside) -> Any:
+    outputs = beside.outputs
+    return beside.training and NeighbourModel(beside.training, outputs.k or 10, outputs.kind or "prediction")
+
+
+def _outside(beside: Beside) -> Any:
+    return beside.training and OutsideModel(beside.training)
 
 
 COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
@@ -257,8 +280,10 @@ COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }
 """Combiners of the model's forest for outputs that its own does not answer: which these are, and what makes it."""
-MODELS: dict[str, Callable[[Any, Outputs, tuple[str, ...] | None], Answering | None]] = {
+MODELS: dict[str, Callable[[Beside], Answering | None]] = {
     "trees_polled": _vote,
     "explanation": _explaining,
+    "neighbours": _neighbours,
+    "outside_share": _outside,
 }
 """What makes the model that answers an output beside the model's combiners; None where there is none."""

@@ -6,11 +6,12 @@ settings that it reads; who answers them is in `_answerers`.
 
 import dataclasses
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxunc._checks import check_confidence, check_is_one, check_one_of, check_within
+from jaxunc._checks import check_confidence, check_integer, check_is_one, check_one_of, check_within
 from jaxunc.decisions import check_coverage, plain_costs
 from jaxunc.intervals import check_strength
 from jaxunc.regression import checked_levels
@@ -24,8 +25,12 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "trees_polled": ("confidence",),
     "explanation": (),
     "quantile": ("quantiles",),
+    "neighbours": ("rows", "k", "kind"),
+    "outside_share": ("rows",),
 }
 """Names of the outputs that `stream` and `predict_files` write, in the order of their columns, and what they read."""
+BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in settings)
+"""Outputs of any model with trees, of classes or numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +48,9 @@ class Outputs:
     coverage: Any = None
     by_class: Any = False
     quantiles: Any = None
+    rows: Any = None
+    k: Any = None
+    kind: Any = None
 
     def __post_init__(self):
         check_lists(outputs=self.names)
@@ -60,18 +68,29 @@ class Outputs:
         if self.coverage is not None:
             check_within("coverage", self.coverage, "(0, 1)", ": how often sets or intervals are to hold the truth")
         check_coverage(0.9 if self.coverage is None else self.coverage, self.by_class)
+        if self.k is not None:
+            check_integer("k", self.k, 1, ": the number of neighbours of a row")
         numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject", "coverage")}
         plain = {
             "names": None if self.names is None else list(self.names),
             "costs": plain_costs(self.costs),
             "by_class": bool(self.by_class),
             "quantiles": None if self.quantiles is None else checked_levels(self.quantiles, "quantiles").tolist(),
+            "rows": str(self.rows) if isinstance(self.rows, Path) else self.rows,
+            "k": None if self.k is None else int(self.k),
             **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
         }
         vars(self).update(plain)  # it is frozen for its users
         if self.quantiles == []:
             raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
-        for setting in ("costs", "reject"):
+        if self.kind is not None:
+            check_one_of("kind", self.kind, ("prediction", "leaves"))
+        if self.rows is None and (needing := sorted({*BESIDE_ROWS} & {*(self.names or ())})):
+            raise ValueError(
+                f"outputs {needing} compare with training rows; pass rows, a file or a table of those that the model "
+                "was grown on."
+            )
+        for setting in ("costs", "reject", "rows", "k", "kind"):
             self.check_is_read(setting, self.names or ())
         if self.names is not None:
             self.check_is_read("quantiles", self.names)
@@ -80,9 +99,11 @@ class Outputs:
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by their names, but for those that are None or False."""
-        of_fields = dataclasses.asdict(self)
-        del of_fields["names"]
-        return {name: value for name, value in of_fields.items() if value is not None and value is not False}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name != "names" and value is not None and value is not False
+        }
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
         """Raise a ValueError for a setting that none of the outputs reads; of the ``readers`` that a model has."""
@@ -93,6 +114,12 @@ class Outputs:
             raise ValueError(
                 f"{setting}{shown} would change nothing: ask for outputs={' or '.join(readers)}, or leave it out."
             )
+
+
+def check_rows_path(rows: Any) -> None:
+    """Raise a TypeError unless training rows are in files, which other processes and later runs find again."""
+    if rows is not None and not isinstance(rows, str | Path):
+        raise TypeError(f"rows is a {type(rows).__name__}; pass the path of a file or a folder of training rows.")
 
 
 def check_lists(**lists: Any) -> None:

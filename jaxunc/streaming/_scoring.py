@@ -22,13 +22,18 @@ from jaxunc.inference import Answering, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.regression import BoundLaw, NumberAnswer
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
-from jaxunc.tables import Columns, Encoded
+from jaxunc.tables import Columns, Encoded, encode_arrow
 
 from ._answerers import HowDecided, answerers_of
+from ._chunks import chunks_of
 from ._in_memory import arrow_labels, arrow_numbers
-from ._outputs import OUTPUTS, Outputs
-from ._sources import DataChunk
+from ._notation import Notation
+from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, check_lists
+from ._sources import DataChunk, Wanted
+from ._training_rows import NeighbourModel, OutsideModel, Rows, TrainingRows, grown_model, join_rows
 
+CHUNK_ROWS = 2**17
+"""Rows that are read, scored and written together."""
 QUANTILES = (0.05, 0.5, 0.95)
 """Levels of quantiles where none are named."""
 Named = dict[str, Any]
@@ -75,7 +80,15 @@ def describe_model(path: str | Path) -> Description:
 class Scoring:
     """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
 
-    def __init__(self, model: Any, outputs: Outputs = Outputs()):  # noqa: B008
+    def __init__(
+        self,
+        model: Any,
+        outputs: Outputs = Outputs(),  # noqa: B008
+        *,
+        features: Sequence[str] | None = None,
+        keep: Sequence[str] = (),
+        notation: Notation = Notation(),  # noqa: B008
+    ):
         answering_model = answering(model)
         self.raw_rows: Callable[[DataChunk], Encoded] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
@@ -92,11 +105,26 @@ class Scoring:
             deciding = HowDecided()
         else:
             deciding = _deciding(model, self.labels, outputs)
+        self.wanted = _wanted(self.columns_read, features, keep, notation)
+        self._uncut: Columns | None = None
+        if self.raw_rows is None and self.columns_read.cuts is not None and outputs.rows is not None:
+            self._uncut = dataclasses.replace(self.columns_read, cuts=None)
         names = self.columns_read.names if self.raw_rows is None else None
-        self.answerers = answerers_of(answering_model, outputs, deciding, names)
+        training = self._training_rows(outputs.rows, grown_model(model, answering_model))
+        self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
         self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
+        if both := sorted({*keep} & {*self.blank}):
+            raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
+
+    def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
+        """Return the rows that neighbours are looked for among; the first column that is kept names them."""
+        if source is None or grown is None:
+            return None
+        wanted = self.wanted._replace(keep=self.wanted.keep[:1], notation=Notation())
+        chunks = chunks_of(source, wanted, CHUNK_ROWS, "the training rows")
+        return join_rows([(self.encoded(chunk), chunk.kept, chunk.first) for chunk in chunks], grown)
 
     @cached_property
     def takes_missing(self) -> bool:
@@ -109,14 +137,26 @@ class Scoring:
 
         return get_tags(self._model).input_tags.allow_nan
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.blank)
+    def encoded(self, chunk: DataChunk) -> Rows:
+        """Return a chunk's rows as the model's trees test them, and as numbers where these are others."""
+        if self.raw_rows is not None:
+            rows = self.raw_rows(chunk)
+            return Rows(rows, rows)
+        how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
+        rows = encode_arrow(chunk.features, self.columns_read, **how)
+        if rows.missing and not self.takes_missing:
+            raise ValueError(
+                f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
+            )
+        return Rows(rows, rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how))
 
-    def ask(self, rows: Encoded) -> list[Any]:
+    def ask(self, rows: Rows) -> list[Any]:
         """Return the answers for rows, which go through the trees of each bound model once."""
-        # On the host, where later steps compile nothing.
-        answers = {place: jax.tree.map(np.asarray, model.answer(rows)) for place, model in self._models.items()}
+        asked = {
+            place: model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
+            for place, model in self._models.items()
+        }
+        answers = jax.tree.map(np.asarray, asked)  # on the host, where later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
@@ -157,7 +197,7 @@ def _of_numbers(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
     names = outputs.names
     if names is None:
         names = ["mean", "std", "interval", "uncertainty", *("quantile",) * (outputs.quantiles is not None)]
-    if others := sorted({*names} - {*NumberAnswer.outputs}):
+    if others := sorted({*names} - {*NumberAnswer.outputs, *BESIDE_ROWS}):
         raise ValueError(
             f"outputs {others} are of models of classes, and this one predicts numbers: it has {NumberAnswer.outputs}."
         )
@@ -165,6 +205,26 @@ def _of_numbers(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
     coverage = (0.9 if outputs.coverage is None else outputs.coverage) if "interval" in names else None
     model = model.asking(coverage, (outputs.quantiles or QUANTILES) if "quantile" in names else None)
     return model, dataclasses.replace(outputs, names=names)
+
+
+def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
+    """Return which columns of the data are read."""
+    check_lists(features=features, keep=keep)
+    if features is not None:
+        _check_features(list(features), columns)
+    named = None if features is None else tuple(features)
+    return Wanted(columns, named, tuple(dict.fromkeys(keep)), notation)
+
+
+def _check_features(features: list[str], columns: Columns) -> None:
+    if twice := sorted({name for name in features if features.count(name) > 1}):
+        raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
+    if len(features) != columns.number:
+        names = f", {list(columns.names[:10])}" if columns.names else ""
+        raise ValueError(
+            f"features={features[:10]} names {len(features)} columns, and the model reads {columns.number}{names}. "
+            "Name them all, in the order of training."
+        )
 
 
 def _named(columns: Columns, names: Any) -> Columns:
@@ -182,6 +242,8 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
             yield name, of_classes.take(arrow_numbers(array))
         elif name == "decision":
             yield name, of_classes.take(pa.array(array, mask=array < 0))
+        elif isinstance(array, pa.Array | pa.ChunkedArray):
+            yield name, array
         elif array.ndim == 1:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
@@ -206,5 +268,6 @@ def answering(model: Any) -> Answering:
 
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
     """Return whether the setting ``s`` of `stream` changes the outputs: where a cautious report answers one."""
-    answerers = answerers_of(answering(model), Outputs(outputs))
+    reading = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
+    answerers = answerers_of(answering(model), Outputs(reading or None))
     return any(answerer.is_report or answerer.beside is not None for answerer in answerers)

@@ -118,6 +118,18 @@ NAMES = [
     ("PREDICT --outputs decision --costs sso:no=5", "the class 'sso', which is none. Did you mean 'so'"),
     ("PREDICT --outputs decision --costs so:no=five", "so:no='five'; costs must be finite numbers"),
     ("PREDICT --outputs klass", "--outputs klass is unknown. Did you mean 'class'"),
+    ("PREDICT --outputs neighbours", "compare with training rows; pass rows, a file"),
+    (
+        "PREDICT --outputs neighbours --rows good.csv",
+        "not those that this Forest was grown on.*--kind leaves takes any",
+    ),
+    ("PREDICT --outputs class --rows good.csv", "--rows good.csv would change nothing: ask for --outputs neighbours"),
+    ("PREDICT --outputs neighbours --rows good.csv --kind leafs", "--kind: 'leafs' is unknown. Did you mean 'leaves'"),
+    (
+        "PREDICT --outputs neighbours --rows good.csv --kind leaves --k 999",
+        "--k 999, and there are 60 rows; pass --k 60",
+    ),
+    ("PREDICT --outputs neighbours --k 0 --rows good.csv", "--k: 0 is out of range; expected an integer from 1"),
     ("predict votes good.csv --output p --outputs probability", "'probability'.* not what BoundVote answers"),
     ("PREDICT --features a b", "names 2 columns, and the model reads 3"),
     *each("PREDICT --features", r"names \['a'\] more than once", "a a b", "a a b c"),
