@@ -38,7 +38,7 @@ class HowDecided(NamedTuple):
 class Answerer(NamedTuple):
     """A model, and the outputs that are read from its answer."""
 
-    model: Answering
+    model: Any
     outputs: tuple[str, ...]
     part: str | None = None
     """Name of the combiner whose answer it is, where several answer together."""
@@ -52,7 +52,7 @@ class Answerer(NamedTuple):
     """How decisions and sets are made of its probabilities."""
 
     @property
-    def models(self) -> tuple[Answering, ...]:
+    def models(self) -> tuple[Any, ...]:
         """The bound models whose answers it reads."""
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
@@ -175,7 +175,7 @@ class Consistent(NamedTuple):
     """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
     deciding: HowDecided = HowDecided()
 
-    def columns(self, output: str) -> dict[str, np.ndarray]:
+    def columns(self, output: str) -> dict[str, Any]:
         """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
@@ -252,14 +252,14 @@ class Beside(NamedTuple):
     training: TrainingRows | None
 
 
-def _vote(beside: Beside) -> Answering | None:
+def _vote(beside: Beside) -> Any:
     from jaxunc.voting import bind_vote  # here, since the room's tables of votes take SciPy
 
     model = beside.model
     return bind_vote(model.forest, confidence=beside.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explaining(beside: Beside) -> Answering | None:
+def _explaining(beside: Beside) -> Any:
     model = beside.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
@@ -280,7 +280,7 @@ COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }
 """Combiners of the model's forest for outputs that its own does not answer: which these are, and what makes it."""
-MODELS: dict[str, Callable[[Beside], Answering | None]] = {
+MODELS: dict[str, Callable[[Beside], Any]] = {
     "trees_polled": _vote,
     "explanation": _explaining,
     "neighbours": _neighbours,
