@@ -74,6 +74,7 @@ def add_marks(parser: argparse.ArgumentParser) -> None:
 
 _OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees"}
 _OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
+_OPTIONS |= {"rows": "--rows", "k": "--k", "kind": "--kind"}
 _OPTIONS |= {"decimal": "--decimal", "thousands": "--thousands"}
 _OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class"}
 _OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject")}

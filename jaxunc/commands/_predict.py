@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from ._arguments import add_marks, choice, integer, number, printed
+from ._arguments import add_marks, choice, integer, integer_from, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -29,11 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
     answers = (
         "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled, "
-        "explanation; of numbers: mean, std, interval, uncertainty, quantile"
+        "explanation, neighbours, outside_share; of numbers: mean, std, interval, uncertainty, quantile, neighbours, "
+        "outside_share"
     )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
-    add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
+    add(
+        "--keep",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns that are carried along as they stand; the first names --rows",
+    )
     add("--s", type=number, metavar="S", help="how cautious intervals, and sets of reports and votes, are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
     named = (
@@ -44,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals)"
     add("--coverage", type=number, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
+    add("--rows", metavar="FILE", help="the rows that the model was grown on, for neighbours and outside_share")
+    add("--k", type=integer_from(1), metavar="N", help="neighbours of each row (default: 10)")
+    weights = "prediction, their part in the answer, or leaves, the share of trees in which two rows meet"
+    add("--kind", **choice(("prediction", "leaves")), help=f"what weights are: {weights} (default: prediction)")
     add("--by-class", action="store_true", help="of the rows of each class")
     add_marks(parser)
     add("--format", **choice(("parquet", "csv")), default="parquet", help="of the answers (default: parquet)")
@@ -56,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     settings = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
+    settings |= {"rows": args.rows, "k": args.k, "kind": args.kind}
     settings |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
     settings |= {"thousands": args.thousands}
     settings |= {"costs": args.costs}

@@ -20,8 +20,8 @@ from jaxunc._checks import check_integer, check_within
 from jaxunc._numerics import jit
 from jaxunc.combiners import Answer, AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
 from jaxunc.decisions import nondominated
-from jaxunc.forest import Forest
-from jaxunc.inference import bind
+from jaxunc.forest import Forest, Trees
+from jaxunc.inference import bind, leaf_index
 from jaxunc.intervals import Interval
 from jaxunc.voting import stop_after, votes_of_counts
 
@@ -62,11 +62,15 @@ EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 
 folds."""
 N_DOUBTFUL = 6
 """Number of doubtful rows that are kept of a test fold."""
+N_ALIKE = 3
+"""Number of training rows that are shown beside each."""
 # scikit-learn's log loss clips probabilities at the rounding unit of float64; logarithms would let it grow on.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
 _BATCH = 1024
+# Training rows whose leaves are held at once: six comparisons with 100 trees take 20 MB.
+_ALIKE_BATCH = 2**15
 Answers = Callable[[np.ndarray], Answer]
 """Function from instances to their answers."""
 
@@ -104,7 +108,8 @@ class Outcome(NamedTuple):
     doubtful: list[dict[str, Any]]
     """The rows with the largest total uncertainty of the mean class frequency: "row", "truth", "predicted" (positions
     of classes), "probability" (of the predicted class), "aleatoric", "epistemic", and "leaf_rows", the median number of
-    rows in its leaves, None for more than `MOST_CLASSES`. A study adds "columns", {name: value as text}."""
+    rows in its leaves, None for more than `MOST_CLASSES`. A study adds "columns", {name: value as text}, and "alike",
+    [row, class] of the training rows that most trees put into its leaves."""
 
 
 class UncertaintyMap(NamedTuple):
@@ -217,6 +222,18 @@ def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
         }
         for i in np.argsort(-total, kind="stable")[:N_DOUBTFUL]
     ]
+
+
+def rows_alike(
+    trees: Trees, X: Float[np.ndarray, "rows features"], doubtful: Float[np.ndarray, "doubtful features"]
+) -> Int[np.ndarray, "doubtful alike"]:
+    """Return the training rows that meet each doubtful row in the leaves of most trees, the lower position first."""
+    leaves = np.asarray(leaf_index(trees, doubtful))[:, None]
+    meetings = [
+        (np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH])) == leaves).sum(axis=2)
+        for start in range(0, len(X), _ALIKE_BATCH)
+    ]
+    return np.argsort(-np.concatenate(meetings, axis=1), axis=1, kind="stable")[:, :N_ALIKE]
 
 
 class _Leaves(Combiner[Array]):

@@ -237,6 +237,7 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
             "said": f"{labels[row['predicted']]} ({row['probability']:.2f})",
             "truth": labels[row["truth"]],
             "why": doubt(row),
+            "alike": ", ".join(f"{labels[c]} (row {i})" for i, c in row.get("alike", ())),  # results of 0.2.0 have none
         }
         for row in rows[:_MOST_DOUBTFUL]
     ]

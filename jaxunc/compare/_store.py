@@ -38,6 +38,7 @@ from ._evaluate import (
     EDGES,
     INTERVAL_BINS,
     MOST_CLASSES,
+    N_ALIKE,
     N_BINS,
     N_POINTS,
     POLL_MEASURES,
@@ -267,9 +268,11 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
         and set(outcome.positive) == {name for name in combiners if n_classes == 2}
         and all({part: np.size(of[part]) for part in of} == _POSITIVE for of in outcome.positive.values())
         and set(outcome.costs) == {name for name in combiners if with_costs}
-        and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns"] for row in outcome.doubtful)
+        and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns", "alike"] for row in outcome.doubtful)
         and all((row["leaf_rows"] is not None) == cautious for row in outcome.doubtful)
         and all(isinstance(text, str) for row in outcome.doubtful for text in row["columns"].values())
+        and all(1 <= len(row["alike"]) <= N_ALIKE and np.shape(row["alike"])[1:] == (2,) for row in outcome.doubtful)
+        and all(0 <= c < n_classes for row in outcome.doubtful for _, c in row["alike"])
     )
 
 
@@ -279,7 +282,9 @@ def _numbers(outcome: Outcome) -> list[Any]:
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
     ]
-    rows = [[row[name] for name in (*_DOUBTFUL, "leaf_rows") if row[name] is not None] for row in outcome.doubtful]
+    rows = [
+        [row[name] for name in (*_DOUBTFUL, "leaf_rows", "alike") if row[name] is not None] for row in outcome.doubtful
+    ]
     return jax.tree.leaves((*outcome._replace(sets={}, doubtful=[]), sets, rows), is_leaf=lambda value: value is None)
 
 

@@ -37,7 +37,7 @@ from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn
 from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
 
-from ._evaluate import Answers, Outcome, evaluate
+from ._evaluate import Answers, Outcome, evaluate, rows_alike
 from ._inputs import GivenModel, RefittedModel, Table, positive_class
 from ._laws import NumberOutcome, evaluate_laws
 from ._settings import COMPARED_COMBINERS, FORESTS, FORESTS_OF_NUMBERS, Cell, Settings, cells
@@ -192,6 +192,9 @@ def study(
         outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **settings_of_classes)
         columns = _telling_columns(forest, table, names)
         doubtful = [_as_in_file(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
+        alike = rows_alike(forest.trees, X, read(test[[row["row"] for row in outcome.doubtful]]))
+        for row, positions in zip(doubtful, train[alike].tolist(), strict=True):
+            row["alike"] = [[_number_in_file(i, table), int(table.y[i])] for i in positions]
         return cell, outcome._replace(doubtful=doubtful)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
@@ -225,11 +228,15 @@ def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> li
 def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
     """Return a doubtful row under its number in the file, with the columns as they stand there."""
     if table.frame is None:
-        return {**row, "row": i + 1, "columns": {}}
+        return {**row, "row": _number_in_file(i, table), "columns": {}}
     values = table.frame.iloc[i]
     text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]
     texts = {name: "missing" if pd.isna(values[name]) else text(values[name]) for name in columns}
-    return {**row, "row": int(table.frame.index[i]), "columns": texts}
+    return {**row, "row": _number_in_file(i, table), "columns": texts}
+
+
+def _number_in_file(i: int, table: Table) -> int:
+    return i + 1 if table.frame is None else int(table.frame.index[i])
 
 
 def _grow(

@@ -1,6 +1,7 @@
 """Which training rows stand behind an answer, and how far from these a row lies."""
 
+from ._leaf_rows import opened_model
 from ._neighbours import NeighbourIndex, Neighbours, neighbour_weights, neighbours
-from ._outside import outside_share
+from ._outside import LeafBoxes, outside_share
 
 __all__ = ["NeighbourIndex", "Neighbours", "neighbour_weights", "neighbours", "outside_share"]

@@ -38,8 +38,8 @@ class Contents(NamedTuple):
 
 def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return the forest within pipelines and estimators, and a function from raw rows to those that it reads."""
-    if isinstance(model, BoundForest):
-        return model.forest, lambda X: X
+    if isinstance(model, BoundForest | Trees):
+        return model if isinstance(model, Trees) else model.forest, lambda X: X
     if (library := library_of(model)) != "sklearn":
         return model if library else from_any(model), lambda X: X  # of a file
     # Here, since they take scikit-learn.
@@ -75,6 +75,8 @@ def contents_of(model: Any) -> Contents:
         if isinstance(model, GROWN):
             trees, size, mean, _ = grown_leaves(model)
             return Contents(trees, None, size, mean)
+    if isinstance(model, Trees):
+        return Contents(model)
     other = from_any(model)
     if isinstance(other, Forest):
         counts = np.asarray(other.count_table), np.asarray(other.code)
@@ -88,6 +90,11 @@ def contents_of(model: Any) -> Contents:
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
     """Raise a ValueError unless a model's answer is a mean of its rows' targets, by weights that can be found."""
     name = type(model).__name__
+    if isinstance(model, Trees):
+        raise ValueError(
+            f"kind={kind!r} needs the rows that each tree drew, and of a saved regressor the trees alone are known. "
+            f"{LEAVES}"
+        )
     if contents.counts is None and contents.mean is None:
         raise ValueError(
             f"kind={kind!r} needs leaves that hold means of targets, and those of {name} hold what trees add to each "

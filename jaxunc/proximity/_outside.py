@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc.inference import leaf_index, tested
-from jaxunc.tables import Columns, InstancesLike, SparseRows, encode_rows
+from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_rows
 
 from ._leaf_rows import check_on_host, contents_of, opened_model
 
@@ -60,22 +60,41 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     """
     check_on_host(X, rows)
     forest, read = opened_model(model)
-    trees = contents_of(forest).trees
-    tables = ((read(rows), "rows"), (read(X), "X"))
-    leaves, places = (np.asarray(leaf_index(trees, encode_rows(each, trees.columns, name))) for each, name in tables)
-    if not len(leaves):
-        raise ValueError("rows is empty; pass the rows that the model was grown on.")
-    # As numbers: where trees compare float64, they read between which of their thresholds a value lies.
-    columns = dataclasses.replace(trees.columns, cuts=None)
-    near, far = (encode_rows(each, columns, name, infinite=True) for each, name in tables)
-    kept = tested(trees)[1]
-    kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
-    beyond = np.zeros(len(places))
-    for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(places)) // VALUES)):
-        inside, queries = (_columns_of(each.values, some, columns) for each in (near, far))
-        for t in range(trees.n_trees):
-            beyond += _outside(inside, leaves[:, t], queries, places[:, t])
-    return beyond / (trees.n_trees * len(kept))
+    return LeafBoxes(forest, read(rows)).outside_share(read(X))
+
+
+class LeafBoxes:
+    """The rows of every leaf of a forest, to be compared with queries; `outside_share` asks it once.
+
+    ``numbers`` are the rows where ``rows`` are encoded already, for trees that compare places among cuts.
+    """
+
+    def __init__(self, forest: Any, rows: InstancesLike, numbers: Encoded | None = None):
+        self._trees = contents_of(forest).trees
+        # As numbers: where trees compare float64, they read between which of their thresholds a value lies.
+        self._columns = dataclasses.replace(self._trees.columns, cuts=None)
+        self._leaves, self._rows = self._read(rows, numbers, "rows")
+        if not len(self._leaves):
+            raise ValueError("rows is empty; pass the rows that the model was grown on.")
+
+    def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
+        """Return how far out each query lies, float64 ``[queries]``; X and numbers as the rows."""
+        places, far = self._read(X, numbers, "X")
+        leaves, near, trees, columns = self._leaves, self._rows, self._trees, self._columns
+        kept = tested(trees)[1]
+        kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
+        beyond = np.zeros(len(places))
+        for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(places)) // VALUES)):
+            inside, queries = (_columns_of(each.values, some, columns) for each in (near, far))
+            for t in range(trees.n_trees):
+                beyond += _outside(inside, leaves[:, t], queries, places[:, t])
+        return beyond / (trees.n_trees * len(kept))
+
+    def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
+        """Return the leaves of rows ``[rows trees]``, and their values as numbers."""
+        leaves = np.asarray(leaf_index(self._trees, encode_rows(rows, self._trees.columns, name)))
+        numbers = encode_rows(rows, self._columns, name, infinite=True) if numbers is None else numbers
+        return leaves, numbers
 
 
 def _columns_of(values: Any, places: np.ndarray, columns: Columns) -> np.ndarray:

@@ -5,8 +5,9 @@ from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
 from ._doubtful_columns import find_counters, find_leaks, refuse_numbers_as_text, texts_like_numbers
 from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
 from ._notation import Notation, wished_notation
+from ._outputs import OUTPUTS
 from ._predict_files import RunProgress, predict_files
-from ._scoring import OUTPUTS, answering, describe_model, load_model, reads_s
+from ._scoring import answering, describe_model, load_model, reads_s
 from ._sources import (
     ARROW,
     CSV,

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
-from jaxunc.decisions import plain_costs
 from jaxunc.tables import NumbersLike
 
 from ._chunks import laid_out, split
 from ._frames import open_batch
-from ._scoring import Named, Scoring, check_lists, check_outputs, load_model, plain_levels
-from ._sources import DataChunk, Wanted, state_of
-from ._stream import answered, checked_wanted, encoded_rows
+from ._outputs import Outputs, check_lists, check_rows_path
+from ._scoring import Scoring, load_model
+from ._sources import DataChunk, state_of
+from ._stream import answered
 
 
 class BatchPredictor:
@@ -32,8 +32,8 @@ class BatchPredictor:
     ----------
     path
         A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
-        As for `jaxunc.stream`.
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, rows, k, kind
+        As for `jaxunc.stream`; ``rows`` are a file or a folder that every worker can read.
     known
         As for `jaxunc.load`; classes and functions that can be pickled.
 
@@ -69,40 +69,46 @@ class BatchPredictor:
         coverage: float | None = None,
         by_class: bool = False,
         quantiles: NumbersLike | None = None,
+        rows: str | Path | None = None,
+        k: int | None = None,
+        kind: str | None = None,
         known: Sequence[Any] = (),
     ):
         if not isinstance(path, str | Path):
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
-        decisions |= {"quantiles": plain_levels(quantiles)}
-        check_outputs(outputs, s, confidence, **decisions)
+        how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+        check_rows_path(rows)
+        how |= {"s": s, "confidence": confidence, "k": k, "kind": kind}
+        how |= {"rows": None if rows is None else str(Path(rows).absolute())}
+        self.outputs: Outputs = Outputs(outputs, **how)
         check_lists(features=features, keep=keep)
         check_collection("known", known, "a list of classes and functions")
         self.path: str = str(Path(path).absolute())
+        self._paths = (self.path,) if rows is None else (self.path, how["rows"])
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(keep)
+        columns = {"features": self.features, "keep": self.keep}
         # As a text, by which the model that is loaded for it is found again.
-        how = json.dumps({"s": float(s), "confidence": float(confidence), **decisions})
-        self._settings = (self.path, None if outputs is None else tuple(outputs), how, tuple(known))
+        self._settings = (self._paths, json.dumps([vars(self.outputs), columns]), tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
     def __call__(self, batch: Any) -> Any:
         """The kept columns as they are in the batch, and the answers, in the batch's own kind."""
         scoring = _loaded(*self._settings)
-        wanted = checked_wanted(scoring, self.features, self.keep)
+        wanted = scoring.wanted
         if isinstance(batch, pa.RecordBatch):
             table = self(pa.Table.from_batches([batch])).combine_chunks()
             chunks = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
             chunk = split(laid_out(batch, wanted, "the batch"), wanted, "the batch")
-            return answered(chunk.kept, _answers(scoring, wanted, chunk))
+            return answered(chunk.kept, scoring.columns(scoring.ask(scoring.encoded(chunk))))
         table, beside = open_batch(batch, wanted)
         chunk = DataChunk(table, table.select([]), "the batch", 0)
-        return beside(pa.table(_answers(scoring, wanted, chunk)))
+        return beside(pa.table(scoring.columns(scoring.ask(scoring.encoded(chunk)))))
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
@@ -131,34 +137,34 @@ class BatchPredictor:
         return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
     def __repr__(self) -> str:
-        return f"BatchPredictor({self.path!r}, outputs={self._settings[1]})"
-
-
-def _answers(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Named:
-    return scoring.columns(scoring.ask(encoded_rows(scoring, wanted, chunk)))
+        return f"BatchPredictor({self.path!r}, outputs={self.outputs.names})"
 
 
 @lru_cache(8)
-def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
+def _places(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
     """Return the place of these settings, where their scorer is kept with the state of the file it was read from."""
     return {}
 
 
-def _loaded(path: str, outputs: tuple[str, ...] | None, how: str, known: tuple) -> Scoring:
-    place = _places(path, outputs, how, known)
-    if (scoring := _kept(place, path)) is not None:
+def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
+    """Return the scorer of a model and its training rows, if any, which is read anew where a file is another one."""
+    place = _places(paths, settings, known)
+    if (scoring := _kept(place, paths)) is not None:
         return scoring
     with _Loading.lock:
-        if (scoring := _kept(place, path)) is not None:  # another thread has loaded it meanwhile
+        if (scoring := _kept(place, paths)) is not None:  # another thread has loaded it meanwhile
             return scoring
         place.pop("loaded", None)  # two large models need not be in memory at once
         try:
-            state = state_of(path)
-            scoring = Scoring(load_model(path, known=known), outputs, **json.loads(how))
+            state = tuple(map(state_of, paths))
+            outputs, columns = json.loads(settings)
+            scoring = Scoring(load_model(paths[0], known=known), Outputs(**outputs), **columns)
         except FileNotFoundError as error:
+            gone = next((path for path in paths if not Path(path).exists()), paths[0])
+            what = "model" if gone == paths[0] else "data"
             raise FileNotFoundError(
-                f"{path} does not exist any more, and its model is not loaded; save the model there, where all workers "
-                "can read it."
+                f"{gone} does not exist any more, and its {what} is not loaded; save the {what} there, where all "
+                "workers can read it."
             ) from error
         place["loaded"] = state, scoring
         return scoring
@@ -179,13 +185,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Loading.free)
 
 
-def _kept(place: dict[str, tuple[tuple[int, ...], Scoring]], path: str) -> Scoring | None:
+def _kept(place: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
     """Return the scorer that was loaded, if its file is still the same or gone; else None."""
     # Read once: another thread may replace it.
     if (loaded := place.get("loaded")) is None:
         return None
     try:
-        return loaded[1] if loaded[0] == state_of(path) else None
+        return loaded[1] if loaded[0] == tuple(map(state_of, paths)) else None
     except OSError:  # gone, or out of reach
         return loaded[1]
 

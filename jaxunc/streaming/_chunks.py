@@ -30,8 +30,8 @@ LARGEST_BATCH = 2**28
 """Bytes of a batch of an Arrow file that is read at once; files of larger ones are mapped."""
 
 
-def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
-    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
+def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
+    """Yield all rows of any source; only the last chunk of a file, or of data in memory (``where``), is smaller."""
     if isinstance(source, str | Path) or _are_paths(source):
         files = data_files(source)
         check_text(files, wanted.notation)
@@ -39,10 +39,10 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
             yield from file_chunks(file, wanted, chunk_rows)
         return
     check_text([], wanted.notation)
-    rows = (validated(table, "the data") for table in tables_of(source, partial(wanted.places, where="the data")))
+    rows = (validated(table, where) for table in tables_of(source, partial(wanted.places, where=where)))
     first = 0
     for table in rechunked(rows, chunk_rows):
-        yield split(table, wanted, "the data", first)
+        yield split(table, wanted, where, first)
         first += table.num_rows
 
 

@@ -16,15 +16,16 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
-from jaxunc.decisions import plain_costs
-from jaxunc.tables import Encoded, NumbersLike
+from jaxunc.tables import NumbersLike
 
 from ._chunks import file_chunks, no_rows
 from ._notation import wished_notation
-from ._run import Run, identity_of, locked, part_name, refuse_overlap
-from ._scoring import Scoring, load_model, plain_levels
-from ._sources import Wanted, check_text, data_files, format_of
-from ._stream import CHUNK_ROWS, Behind, ahead, answered, checked_wanted, encoded_rows
+from ._outputs import Outputs, check_rows_path
+from ._run import Run, description_of, identity_of, locked, part_name, refuse_overlap
+from ._scoring import CHUNK_ROWS, Scoring, load_model
+from ._sources import check_text, data_files, format_of
+from ._stream import Behind, ahead, answered
+from ._training_rows import Rows
 
 PART_CHUNKS = 8
 """Chunks in a part."""
@@ -52,7 +53,7 @@ class _Piece(NamedTuple):
     part: int
     kept: pa.Table | None
     """Columns that are carried along. Those of the model are let go once they are encoded."""
-    rows: Encoded | None
+    rows: Rows | None
 
 
 def predict_files(
@@ -70,6 +71,9 @@ def predict_files(
     coverage: float | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    rows: str | Path | None = None,
+    k: int | None = None,
+    kind: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
     file_format: str = "parquet",
@@ -91,8 +95,9 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, decimal, thousands
-        As for `stream`.
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, rows, k, kind, \
+    decimal, thousands
+        As for `stream`; ``rows`` are a file or a folder.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
     known
@@ -134,23 +139,25 @@ def predict_files(
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
     check_progress(progress)
-    refuse_overlap(Path(output), source, model)
+    check_rows_path(rows)
+    sources = [source] if isinstance(source, str | Path) else source
+    refuse_overlap(Path(output), [*sources, *([] if rows is None else [rows])], model)
     loaded, files = load_model(model, known=known), data_files(source)
-    decisions = {"costs": plain_costs(costs), "reject": reject, "coverage": coverage, "by_class": by_class}
-    decisions |= {"quantiles": plain_levels(quantiles)}
-    scoring = Scoring(loaded, outputs, s=s, confidence=confidence, **decisions)
-    notation = wished_notation(decimal, thousands)
+    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+    how |= {"s": s, "confidence": confidence, "rows": rows, "k": k, "kind": kind}
+    named_outputs, notation = Outputs(outputs, **how), wished_notation(decimal, thousands)
     check_text(files, notation)
-    wanted = checked_wanted(scoring, features, keep, notation)
+    scoring = Scoring(loaded, named_outputs, features=features, keep=keep, notation=notation)
     settings = {
-        "outputs": None if outputs is None else list(outputs),
+        "outputs": named_outputs.names,
         "features": None if features is None else list(features),
         "keep": list(keep),
-        "s": s,
-        "confidence": confidence,
         "file_format": file_format,
         "chunk_rows": chunk_rows,
-        **{name: value for name, value in decisions.items() if value is not None and value is not False},
+        **named_outputs.settings(),
+        **(
+            {} if rows is None else {"rows": [{"name": file.name, **description_of(file)} for file in data_files(rows)]}
+        ),
         **{name: mark for name, mark in notation._asdict().items() if mark is not None},
     }
     run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
@@ -158,13 +165,12 @@ def predict_files(
     with locked(run.folder):
         run.open()
         write = PartWriter(run.folder, file_format, run.finish)
-        _score(scoring, wanted, run, write, chunk_rows, progress)
+        _score(scoring, run, write, chunk_rows, progress)
         return run.complete()
 
 
 def _score(
     scoring: Scoring,
-    wanted: Wanted,
     run: Run,
     write: "PartWriter",
     chunk_rows: int,
@@ -173,29 +179,29 @@ def _score(
     total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
     before = rows
     with Behind(write) as writer:
-        for piece in ahead(_pieces(scoring, wanted, run, chunk_rows)):
+        for piece in ahead(_pieces(scoring, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
                 writer(name, piece.file, None)
                 continue
             writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
-            rows += len(piece.rows.values)
+            rows += len(piece.rows.encoded.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            carried, blank = no_rows(run.files[0], wanted).kept, scoring.blank
+            carried, blank = no_rows(run.files[0], scoring.wanted).kept, scoring.blank
             writer(part_name(0, 0), 0, lambda: answered(carried, {name: column[:0] for name, column in blank.items()}))
             writer(part_name(0, 0), 0, None)
 
 
-def _answers(scoring: Scoring, carried: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
+def _answers(scoring: Scoring, carried: pa.Table, rows: Rows) -> Callable[[], pa.Table]:
     """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
     return lambda: answered(carried, scoring.columns(answers))
 
 
-def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iterator[_Piece]:
+def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
     most = PART_CHUNKS * chunk_rows
     before = run.done()
     for i, file in enumerate(run.files):
@@ -203,13 +209,13 @@ def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iter
         if done and done[-1] < most:
             continue
         part, number, types = len(done), 0, {}
-        for chunk in file_chunks(file, wanted, chunk_rows, sum(done)):
+        for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(done)):
             if number == 0:
                 types = run.types_to_write(i, chunk.kept.schema)
             elif number % most == 0:
                 yield _Piece(i, part, None, None)
                 part += 1
-            yield _Piece(i, part, _cast(chunk.kept, types), encoded_rows(scoring, wanted, chunk))
+            yield _Piece(i, part, _cast(chunk.kept, types), scoring.encoded(chunk))
             number += chunk.n_rows
         run.check_input(i)
         if number:

@@ -1,7 +1,7 @@
 """Data of any size through a model at constant memory: `stream`, and its steps, which files and batches take too.
 
-The steps are `checked_wanted` (which columns), `encoded_rows`, `Scoring.ask` and `answered`; `ahead` and `Behind` move
-work to other threads, in order.
+The steps are `Scoring.encoded`, `Scoring.ask` and `answered`; `ahead` and `Behind` move work to other threads, in
+order.
 """
 
 from collections import deque
@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from jaxunc._checks import check_integer
-from jaxunc.tables import ArrowTable, Columns, Encoded, NumbersLike, encode_arrow
+from jaxunc.tables import ArrowTable, NumbersLike
 
 from ._chunks import chunks_of
-from ._notation import Notation, wished_notation
-from ._scoring import Named, Scoring, check_lists, plain_levels
-from ._sources import DataChunk, Wanted
+from ._notation import wished_notation
+from ._outputs import Outputs
+from ._scoring import CHUNK_ROWS, Named, Scoring
+from ._sources import DataChunk
 
-CHUNK_ROWS = 2**17
-"""Rows that are read, scored and written together."""
 T = TypeVar("T")
 _END: Any = object()
 
@@ -39,6 +38,9 @@ def stream(
     coverage: float | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    rows: Any = None,
+    k: int | None = None,
+    kind: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
@@ -62,11 +64,15 @@ def stream(
         ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
         the model's combiner answers (`jaxunc.explain`). For a regressor: ``"mean"``; ``"std"``; ``"interval"``, its
         ends ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``,
-        a column ``quantile_0.05`` for each level. Default: all of a regressor (quantiles if ``quantiles`` names some);
-        else what the model's combiner answers. Where that has no sets, they are the best of its probabilities
-        (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
-        hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
-        columns of a row agree. Further combiners answer all others, in the same pass through the trees.
+        a column ``quantile_0.05`` for each level. For both: ``"neighbours"``, the training rows behind the answer
+        (`jaxunc.neighbours`), named in ``neighbour_1`` … with ``weight_1`` …, the largest first, and
+        ``neighbour_share``, how much of all weight theirs is; ``"outside_share"``, how far a row lies from training
+        rows (`jaxunc.outside_share`). Default: all of a regressor but for the last two (quantiles if ``quantiles``
+        names some); else what the model's combiner answers. Where that has no sets, they are the best of its
+        probabilities (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the
+        report, widened to hold its probability. Without probabilities, as of votes, sets are the report's and the class
+        of the row. So the columns of a row agree. Further combiners answer all others, in the same pass through the
+        trees.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -89,6 +95,16 @@ def stream(
         kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default.
     quantiles
         Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
+    rows
+        The rows that the model was grown on, all and in their order, for ``"neighbours"`` and ``"outside_share"``: data
+        of any kind that can be a source. They are read as a whole. The first column in ``keep``, which they need to
+        have, names them; else they are numbered, rows of files from 1 and others from 0.
+    k
+        Number of neighbours. Default: 10.
+    kind
+        What a neighbour's weight is: ``"prediction"``, the default, its part in the forest's answer; or ``"leaves"``,
+        the share of trees in which two rows meet, for boosted models and forests whose bags are not known, as those in
+        files are.
     decimal, thousands
         The marks in numbers of text files: before decimals ``"."`` or ``","``, between thousands ``"."``, ``","``,
         ``"'"`` or a space (narrow ones, too). Default: those of each file that explain all of its columns.
@@ -108,7 +124,8 @@ def stream(
         If outputs are unknown or not the model's, columns are missing or not as many, a name is twice among the
         columns, a file cannot be read (it is named), or a value is infinite. If a text file has cells with two
         readings, or numbers of two kinds, and ``decimal`` or ``thousands`` does not settle it; or if these are named
-        where no file is of text.
+        where no file is of text. If neighbours are asked for without ``rows``, of rows that did not grow the model, or
+        more than there are rows; or their ``"prediction"`` weights of a model that has none, as `jaxunc.neighbours`.
 
     Warns
     -----
@@ -128,56 +145,17 @@ def stream(
     [100, 50]
     """
     check_integer("chunk_rows", chunk_rows, 1)
-    decisions = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class}
-    decisions |= {"quantiles": plain_levels(quantiles)}
-    scoring = Scoring(model, outputs, s=s, confidence=confidence, **decisions)
-    wanted = checked_wanted(scoring, features, keep, wished_notation(decimal, thousands))
-    return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))
+    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+    how |= {"s": s, "confidence": confidence, "rows": rows, "k": k, "kind": kind}
+    notation = wished_notation(decimal, thousands)
+    scoring = Scoring(model, Outputs(outputs, **how), features=features, keep=keep, notation=notation)
+    return _scored(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
 
 
-def checked_wanted(
-    scoring: Scoring,
-    features: Sequence[str] | None,
-    keep: Sequence[str],
-    notation: Notation = Notation(),  # noqa: B008
-) -> Wanted:
-    """Return which columns are read; raises a ValueError if an answer has the name of a kept column."""
-    check_lists(features=features, keep=keep)
-    if features is not None:
-        _check_features(list(features), scoring.columns_read)
-    if both := sorted(set(keep) & set(scoring.names)):
-        raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
-    named = None if features is None else tuple(features)
-    return Wanted(scoring.columns_read, named, tuple(dict.fromkeys(keep)), notation)
-
-
-def _check_features(features: list[str], columns: Columns) -> None:
-    if twice := sorted({name for name in features if features.count(name) > 1}):
-        raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
-    if len(features) != columns.number:
-        names = f", {list(columns.names[:10])}" if columns.names else ""
-        raise ValueError(
-            f"features={features[:10]} names {len(features)} columns, and the model reads {columns.number}{names}. "
-            "Name them all, in the order of training."
-        )
-
-
-def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
-    encoded = ((chunk.kept, encoded_rows(scoring, wanted, chunk)) for chunk in chunks)  # what was read is let go
+def _scored(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
+    encoded = ((chunk.kept, scoring.encoded(chunk)) for chunk in chunks)  # what was read is let go
     for carried, rows in ahead(encoded):
         yield answered(carried, scoring.columns(scoring.ask(rows)))
-
-
-def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
-    """Return a chunk's rows as the model's trees test them."""
-    if scoring.raw_rows is not None:
-        return scoring.raw_rows(chunk)
-    rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first)
-    if rows.missing and not scoring.takes_missing:
-        raise ValueError(
-            f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
-        )
-    return rows
 
 
 def answered(carried: pa.Table, columns: Named) -> pa.Table:

@@ -57,7 +57,7 @@ def _of_positive() -> dict:
 
 def _doubtful(fold: int) -> dict:
     numbers = {"row": fold + 1, "truth": 0, "predicted": 1, "probability": 0.5, "aleatoric": 0.2, "epistemic": 0.7}
-    return {**numbers, "leaf_rows": 2.0, "columns": {"a": "1", "b": "x"}}
+    return {**numbers, "leaf_rows": 2.0, "columns": {"a": "1", "b": "x"}, "alike": [[7, 0], [5, 1], [9, 0]]}
 
 
 def _of_sets(decided: float) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 import jaxunc as ju
 from jaxunc import compare
-from jaxunc.compare._evaluate import _Answers, _measure
+from jaxunc.compare._evaluate import _Answers, _measure, rows_alike
 from tests.voting._votes import lower_bound, naive
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -86,6 +86,13 @@ def test_rows_called_most_likely_costs_and_doubtful_rows(fold, positive):
         assert row["aleatoric"] + row["epistemic"] == pytest.approx(total[i], abs=1e-5)
         assert row["leaf_rows"] == np.median(counts[i].sum(axis=1))
         assert (row["truth"], row["predicted"]) == (y[i], shares[i].mean(axis=0).argmax())
+
+
+def test_rows_alike_meet_in_most_leaves(fold):
+    forest, X, _, _ = fold
+    found = rows_alike(forest.trees, X[10:], X[:4])
+    meetings = ju.neighbours(forest, X[:4], rows=X[10:], k=3, kind="leaves")
+    np.testing.assert_array_equal(found, meetings.index)
 
 
 def test_certain_answers_keep_their_order():

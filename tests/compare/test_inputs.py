@@ -310,6 +310,9 @@ def test_a_pipeline_is_fitted_anew_on_raw_columns(tmp_path):
             assert set(row["columns"]) <= {"a", "word"}
             assert row["columns"].get("word", word[row["row"] - 1]) == word[row["row"] - 1]
             assert row["truth"] == table.y[row["row"] - 1]
+            rows, labels = np.transpose(row["alike"])
+            assert {*(rows - 1)} <= {*train}
+            np.testing.assert_array_equal(labels, table.y[rows - 1])
     text = compare.write_page(tmp_path, results).read_text()
     assert "ColumnTransformer, then RandomForestClassifier, fitted anew to each training part" in " ".join(text.split())
     joblib.dump(make_pipeline(Doubling(), forest), tmp_path / "pipe.joblib")

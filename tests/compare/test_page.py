@@ -100,6 +100,7 @@ def test_rows_that_are_doubtful_and_rows_called_most_likely(tmp_path):
     text = " ".join(page_of(tmp_path, two_combiners()).split())
     assert "few rows behind its leaves (median 2 rows), trees disagree" in text
     assert '<td class="words">a = 1, b = x</td><td class="words">benign (0.50)</td>' in text
+    assert '<td class="words">malignant (row 7), benign (row 5), malignant (row 9)</td>' in text
     tops = text.partition("Finding <em>malignant</em>")[2].partition("</table>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in tops.split("</tr>") if "<td" in row]
     assert rows[0] == ["90", "2.4", "2%"]

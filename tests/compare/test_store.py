@@ -141,6 +141,8 @@ DAMAGES = {
     "costs": lambda entry: entry.update(costs={"vote": 1.0}),
     "a doubtful row short": lambda entry: entry["doubtful"][0].pop("truth"),
     "numbers for text": lambda entry: entry["doubtful"][0].update(columns={"a": 1}),
+    "a row alike of no class": lambda entry: entry["doubtful"][0]["alike"][0].__setitem__(1, 9),
+    "no row alike": lambda entry: entry["doubtful"][0].update(alike=[]),
     "infinite Brier": lambda entry: entry["brier_range"].update(upper=float("inf")),
 }
 

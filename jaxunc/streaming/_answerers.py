@@ -1,0 +1,289 @@
+"""Who answers each output: the model's own combiner, further ones, which are bound with it, or a model beside it.
+
+Columns of one row agree: sets and intervals are made of the probabilities beside them (`Consistent`, `Reported`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from jaxunc.combiners import Combiner, Together, UncertaintyDecomposition
+from jaxunc.decisions import CautiousAnswer, CautiousReport, best_sets, decided, promised_sets
+from jaxunc.explanations import explain
+from jaxunc.forest import Forest
+from jaxunc.inference import Answering, OfForest
+from jaxunc.intervals import Interval
+from jaxunc.tables import Encoded
+
+from ._outputs import OUTPUTS, Outputs
+from ._training_rows import NeighbourModel, OutsideModel, TrainingRows
+
+Parts = dict[str | None, tuple[str, ...]]
+"""The outputs that a model's answer has; by the names of combiners where several answer together."""
+
+
+class HowDecided(NamedTuple):
+    """How decisions and sets are made of probabilities."""
+
+    costs: np.ndarray | None = None
+    """Cost of each decision by the true class, ``[classes classes]``; None where each error costs 1."""
+    reject: float | None = None
+    """The cost of a rejection; None for no rejections."""
+    thresholds: np.ndarray | None = None
+    """Smallest probability with which each class is in a set; None for the sets of largest utility."""
+
+
+class Answerer(NamedTuple):
+    """A model, and the outputs that are read from its answer."""
+
+    model: Any
+    outputs: tuple[str, ...]
+    part: str | None = None
+    """Name of the combiner whose answer it is, where several answer together."""
+    prefix: str = ""
+    """Put before the names of columns."""
+    beside: "Answerer | None" = None
+    """Another answerer: its intervals are widened to the model's probabilities, or a report's set holds its class."""
+    is_report: bool = False
+    """Whether it is a cautious report beside the answer of the model's own combiner."""
+    deciding: HowDecided = HowDecided()
+    """How decisions and sets are made of its probabilities."""
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """The bound models whose answers it reads."""
+        return (self.model,) if self.beside is None else (self.model, self.beside.model)
+
+    def read(self, answers: dict[int, Any]) -> Any:
+        """Return its part of the models' answers, which are given by the models' identities."""
+        answer = answers[id(self.model)]
+        answer = answer if self.part is None else answer[self.part]
+        if self.is_report:
+            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
+        interval = None if self.beside is None else self.beside.read(answers).answer.interval
+        return Consistent(answer, interval, self.deciding)
+
+
+def answerers_of(
+    model: Answering,
+    outputs: Outputs,
+    deciding: HowDecided = HowDecided(),  # noqa: B008
+    column_names: tuple[str, ...] | None = None,
+    training: TrainingRows | None = None,
+) -> tuple[Answerer, ...]:
+    """Return who answers each of the outputs; raises a ValueError for those that cannot be answered.
+
+    ``column_names`` are for explanations: the model's forest may not know them. ``training`` are the outputs' rows.
+    """
+    parts = _parts(model.blank_answer())
+    combiner = getattr(model, "combiner", None)
+    who = type(model if combiner is None else combiner).__name__
+    names = _default(parts, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
+    of_probabilities = {"decision", *("set",) * (deciding.thresholds is not None)} & {*names}
+    if of_probabilities and not any("probability" in part for part in parts.values()):
+        raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
+    has_counts = isinstance(model, OfForest)
+    derived = _derived(parts, has_counts=has_counts)
+    direct = [
+        (part, tuple(name for name in names if name in (*answered, *derived * ("probability" in answered))))
+        for part, answered in parts.items()
+    ]
+    direct = [(part, answered) for part, answered in direct if answered]
+    left = [name for name in names if not any(name in answered for _, answered in direct)]
+    # The interval of the model's probability is the report's, widened to hold it.
+    needed = left + ["interval"] * ("interval" in derived and "interval" in names)
+    further = _further(needed, outputs) if has_counts else {}
+    makers = {name: MODELS[name] for name in left if name in MODELS}
+    made_of = Beside(model, outputs, column_names, training)
+    beside = {name: other for name, make in makers.items() if (other := make(made_of)) is not None}
+    if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
+        can = sorted({name for part in parts.values() for name in part})
+        raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
+    answerers = _routed(model, direct, further, left)
+    if "set" in left:
+        answerers = _with_class(answerers, model, parts)
+    answerers += [Answerer(other, (name,)) for name, other in beside.items()]
+    return tuple(answerer._replace(deciding=deciding) for answerer in answerers)
+
+
+def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
+    """Return combiners for outputs that the model's own does not answer, and which each of them answers."""
+    asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in COMBINERS.items()}
+    return {part: (COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
+
+
+def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+    """Return the outputs that are made of the probabilities of a part, since no part answers them by itself."""
+    can = {name for names in parts.values() for name in names}
+    return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+
+
+def _routed(
+    model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+) -> list[Answerer]:
+    """Return the answerers of the model's own combiner and of further ones, which are bound together."""
+    combiners = {part: combiner for part, (combiner, _) in further.items()}
+    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
+    if not combiners:
+        return answerers
+    if model.combiner is not None and [part for part, _ in direct] == [None]:  # of a forest, as there are combiners
+        model = model.with_rule(Together(own=model.combiner, **combiners))
+        answerers = [Answerer(model, direct[0][1], "own")]
+    else:
+        model = model.with_rule(Together(**combiners))
+    if "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left:
+        report = Answerer(model, (), "cautious", is_report=True)
+        answerers = [
+            answerer._replace(beside=report) if "interval" in answerer.outputs else answerer for answerer in answerers
+        ]
+    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
+    return answerers + [
+        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
+    ]
+
+
+def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
+    """Let the report's sets hold the class of a model that names one without probabilities, as a vote does."""
+    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
+    if len(naming) != 1:
+        return answerers
+    return [
+        answerer._replace(beside=naming[0]) if answerer.is_report and "set" in answerer.outputs else answerer
+        for answerer in answerers
+    ]
+
+
+def _parts(answer: Any) -> Parts:
+    of = lambda part: tuple(getattr(part, "outputs", ()))
+    return {name: of(part) for name, part in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+
+
+def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
+    answered = {name for names in parts.values() for name in names} - {"score"}
+    if not answered:
+        raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
+    return tuple(name for name in OUTPUTS if name in answered)
+
+
+class Consistent(NamedTuple):
+    """A model's answer, with sets and intervals made of its probabilities where it has none of its own."""
+
+    answer: Any
+    interval: Interval | None
+    """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
+    deciding: HowDecided = HowDecided()
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
+        costs, reject, thresholds = self.deciding
+        promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
+        if output in self.answer.outputs and not promised:
+            return self.answer.columns(output)
+        probability = np.asarray(self.answer.columns("probability")["probability"])
+        if output == "interval":
+            assert self.interval is not None
+            return Interval(*map(np.asarray, self.interval)).around(probability).columns(output)
+        named = np.asarray(self.answer.columns("class")["class"])
+        if output == "decision":
+            return {output: decided(probability, named, costs, reject)}
+        return {
+            output: best_sets(probability, named)
+            if thresholds is None
+            else promised_sets(probability, named, thresholds)
+        }
+
+
+class Reported(NamedTuple):
+    """A cautious report beside the answer of another combiner; its columns have names of their own."""
+
+    answer: CautiousAnswer
+    own: Any = None
+    """The other answer, whose class is to be in the set; None if it has no class."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        if output == "set" and self.own is not None:
+            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
+            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
+        if output == "idm_interval":
+            return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
+        if output == "cautious_set":
+            return {output: self.answer.columns("set")["set"]}
+        return self.answer.columns(output)
+
+
+class Explained(eqx.Module):
+    """Shares as columns of files."""
+
+    arrays: tuple[Any, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    outputs = ("explanation",)
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the arrays by their names."""
+        return dict(zip(self.names, self.arrays, strict=True))
+
+
+class Explaining(OfForest):
+    """A forest and a combiner that answer with shares."""
+
+    def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
+        self.forest, self.combiner, self._names = forest, combiner, names
+
+    def answer(self, X: Any) -> Explained:
+        """Return the shares for instances."""
+        shares = explain(self.forest, self.combiner, X)
+        columns = shares._replace(features=self._names or shares.features).columns()
+        return Explained(tuple(columns.values()), tuple(columns))
+
+    def blank_answer(self) -> Explained:
+        """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""
+        none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
+        return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+
+
+class Beside(NamedTuple):
+    """What a model that answers beside the combiners is made of."""
+
+    model: Any
+    outputs: Outputs
+    column_names: tuple[str, ...] | None
+    training: TrainingRows | None
+
+
+def _vote(beside: Beside) -> Any:
+    from jaxunc.voting import bind_vote  # here, since the room's tables of votes take SciPy
+
+    model = beside.model
+    return bind_vote(model.forest, confidence=beside.outputs.confidence) if isinstance(model, OfForest) else None
+
+
+def _explaining(beside: Beside) -> Any:
+    model = beside.model
+    if not isinstance(model, OfForest) or model.combiner is None:
+        return None
+    return Explaining(model.forest, model.combiner, beside.column_names)
+
+
+def _neighbours(beside: Beside) -> Any:
+    outputs = beside.outputs
+    return beside.training and NeighbourModel(beside.training, outputs.k or 10, outputs.kind or "prediction")
+
+
+def _outside(beside: Beside) -> Any:
+    return beside.training and OutsideModel(beside.training)
+
+
+COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
+    "uncertainty": (("uncertainty",), lambda _: UncertaintyDecomposition()),
+    "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
+}
+"""Combiners of the model's forest for outputs that its own does not answer: which these are, and what makes it."""
+MODELS: dict[str, Callable[[Beside], Any]] = {
+    "trees_polled": _vote,
+    "explanation": _explaining,
+    "neighbours": _neighbours,
+    "outside_share": _outside,
+}
+"""What makes the model that answers an output beside the model's combiners; None where there is none."""

@@ -1,0 +1,131 @@
+"""What files and streams ask of a model: an `Outputs` holds the names of outputs, and the settings that these read.
+
+`stream`, `predict_files` and `BatchPredictor` make one of their arguments. `OUTPUTS` lists the names, each with the
+settings that it reads; who answers them is in `_answerers`.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxunc._checks import check_confidence, check_integer, check_is_one, check_one_of, check_within
+from jaxunc.decisions import check_coverage, plain_costs
+from jaxunc.intervals import check_strength
+from jaxunc.regression import checked_levels
+
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("mean", "std", "class", "probability", "score", "uncertainty"), ()),
+    "interval": ("s", "coverage"),
+    "set": ("s", "coverage", "by_class"),
+    "decision": ("costs", "reject"),
+    **dict.fromkeys(("idm_interval", "cautious_set"), ("s",)),
+    "trees_polled": ("confidence",),
+    "explanation": (),
+    "quantile": ("quantiles",),
+    "neighbours": ("rows", "k", "kind"),
+    "outside_share": ("rows",),
+}
+"""Names of the outputs that `stream` and `predict_files` write, in the order of their columns, and what they read."""
+BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in settings)
+"""Outputs of any model with trees, of classes or numbers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Outputs of a model and their settings, as plain values that JSON holds; the settings are those of `stream`.
+
+    Raises a TypeError or a ValueError unless all are sound, and each is read by one of the outputs.
+    """
+
+    names: Any = None
+    s: Any = 1.0
+    confidence: Any = 0.99
+    costs: Any = None
+    reject: Any = None
+    coverage: Any = None
+    by_class: Any = False
+    quantiles: Any = None
+    rows: Any = None
+    k: Any = None
+    kind: Any = None
+
+    def __post_init__(self):
+        check_lists(outputs=self.names)
+        if self.names is not None and not len(self.names):
+            raise ValueError(
+                f"outputs={self.names!r} names nothing; choose some of {tuple(OUTPUTS)}, or None for the default."
+            )
+        for name in self.names or ():
+            check_one_of("outputs", name, tuple(OUTPUTS))
+        check_is_one("s", self.s)
+        check_strength(self.s)
+        check_confidence(self.confidence)
+        if self.reject is not None:
+            check_within("reject", self.reject, "[0, inf)", ": what a rejection costs")
+        if self.coverage is not None:
+            check_within("coverage", self.coverage, "(0, 1)", ": how often sets or intervals are to hold the truth")
+        check_coverage(0.9 if self.coverage is None else self.coverage, self.by_class)
+        if self.k is not None:
+            check_integer("k", self.k, 1, ": the number of neighbours of a row")
+        numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject", "coverage")}
+        plain = {
+            "names": None if self.names is None else list(self.names),
+            "costs": plain_costs(self.costs),
+            "by_class": bool(self.by_class),
+            "quantiles": None if self.quantiles is None else checked_levels(self.quantiles, "quantiles").tolist(),
+            "rows": str(self.rows) if isinstance(self.rows, Path) else self.rows,
+            "k": None if self.k is None else int(self.k),
+            **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
+        }
+        vars(self).update(plain)  # it is frozen for its users
+        if self.quantiles == []:
+            raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
+        if self.kind is not None:
+            check_one_of("kind", self.kind, ("prediction", "leaves"))
+        if self.rows is None and (needing := sorted({*BESIDE_ROWS} & {*(self.names or ())})):
+            raise ValueError(
+                f"outputs {needing} compare with training rows; pass rows, a file or a table of those that the model "
+                "was grown on."
+            )
+        for setting in ("costs", "reject", "rows", "k", "kind"):
+            self.check_is_read(setting, self.names or ())
+        if self.names is not None:
+            self.check_is_read("quantiles", self.names)
+        if self.by_class and self.coverage is None:
+            raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings by their names, but for those that are None or False."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name != "names" and value is not None and value is not False
+        }
+
+    def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
+        """Raise a ValueError for a setting that none of the outputs reads; of the ``readers`` that a model has."""
+        value = getattr(self, setting)
+        readers = [name for name in readers if setting in OUTPUTS[name]]
+        if value is not None and not {*names} & {*readers}:
+            shown = f"={value}" if isinstance(value, int | float | str) else "=…"
+            raise ValueError(
+                f"{setting}{shown} would change nothing: ask for outputs={' or '.join(readers)}, or leave it out."
+            )
+
+
+def check_rows_path(rows: Any) -> None:
+    """Raise a TypeError unless training rows are in files, which other processes and later runs find again."""
+    if rows is not None and not isinstance(rows, str | Path):
+        raise TypeError(f"rows is a {type(rows).__name__}; pass the path of a file or a folder of training rows.")
+
+
+def check_lists(**lists: Any) -> None:
+    """Raise a ValueError for one name in place of a list of names, a TypeError for anything else."""
+    for name, value in lists.items():
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+        if value is not None and not isinstance(value, Collection):
+            raise TypeError(f"{name}={value!r} is no list of names; pass one, such as ['a', 'b'].")

@@ -1,0 +1,126 @@
+"""Training rows beside a model: which of them stand behind its answers, and how far from them a row lies."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+import pyarrow as pa
+
+from jaxunc.additive import AdditiveTrees
+from jaxunc.inference import OfForest
+from jaxunc.proximity import LeafBoxes, NeighbourIndex, opened_model
+from jaxunc.regression import BoundLaw
+from jaxunc.tables import Encoded
+
+
+class Rows(NamedTuple):
+    """Rows of data for a model and for those beside it."""
+
+    encoded: Encoded
+    """As the model's trees test them."""
+    numbers: Encoded
+    """As numbers, also where the trees compare places among cuts."""
+
+
+class TrainingRows(NamedTuple):
+    """Rows that neighbours are looked for among."""
+
+    rows: Rows
+    ids: Any
+    """What names each row, an array of Arrow: a column of the data that is kept, or the numbers of the rows."""
+    model: Any
+    """The forest that the rows grew, by whose leaves they are near or far."""
+
+
+def join_rows(parts: list[tuple[Rows, pa.Table, int]], model: Any) -> TrainingRows:
+    """Return rows that were read in parts, each with a kept column or none, and the number of its first row."""
+    if not parts:
+        raise ValueError("rows is empty; pass the rows that the model was grown on.")
+    encoded, numbers = (
+        Encoded(np.concatenate([part.values for part in side]), any(part.missing for part in side))
+        for side in zip(*(rows for rows, _, _ in parts), strict=True)
+    )
+    first = parts[0][2]
+    kept = pa.concat_tables([table for _, table, _ in parts])
+    ids = kept.column(0) if kept.num_columns else pa.array(np.arange(first, first + len(encoded.values)))
+    return TrainingRows(Rows(encoded, numbers), ids, model)
+
+
+def grown_model(model: Any, bound: Any) -> Any:
+    """Return the forest that rows grew, with its bags where the model knows them; None where there are no trees."""
+    if isinstance(bound, BoundLaw | OfForest) and hasattr(type(model), "_instances"):  # a fitted estimator
+        return opened_model(model)[0]
+    if isinstance(bound, BoundLaw):
+        return bound.moments.bound.forest.trees
+    return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None
+
+
+class NeighbourAnswer(eqx.Module):
+    """The nearest rows as columns of files."""
+
+    index: Any
+    """Positions of the rows ``[instances k]``, -1 where there are no more."""
+    weight: Any
+    """Their weights ``[instances k]``."""
+    share: Any
+    """How much of all weight theirs is, ``[instances]``."""
+    ids: Any = eqx.field(static=True)
+    """What names each row, an array of Arrow."""
+    outputs = ("neighbours",)
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the rows' names, their weights from the largest on, and their share."""
+        index, places = np.asarray(self.index), range(self.index.shape[1])
+        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in places}
+        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in places}
+        return {**names, **weights, "neighbour_share": self.share}
+
+
+class NeighbourModel:
+    """A model that answers with the training rows behind another's answers."""
+
+    def __init__(self, training: TrainingRows, k: int, kind: str):
+        self._index = NeighbourIndex(training.model, training.rows.encoded, kind=kind)
+        self._ids, self._k = training.ids, k
+
+    def answer(self, rows: Rows) -> NeighbourAnswer:
+        """Return the rows of most weight for each instance."""
+        near = self._index.neighbours(rows.encoded, self._k)
+        weight = near.weight.sum(axis=1)
+        share = np.divide(weight, near.total, out=np.full(len(weight), np.nan), where=near.total > 0)
+        return NeighbourAnswer(near.index, near.weight, share, self._ids)
+
+    def blank_answer(self) -> NeighbourAnswer:
+        """Return an answer for one instance without neighbours; raises a ValueError if k is beyond the rows."""
+        if self._k > self._index.n_rows:
+            raise ValueError(
+                f"k={self._k}, and there are {self._index.n_rows} rows; pass k={self._index.n_rows} at most."
+            )
+        weight = np.zeros((1, self._k))
+        return NeighbourAnswer(np.full(weight.shape, -1, np.int32), weight, np.zeros(1), self._ids)
+
+
+class OutsideAnswer(eqx.Module):
+    """How far out instances lie, as a column of files."""
+
+    share: Any
+    outputs = ("outside_share",)
+
+    def columns(self, output: str) -> dict[str, Any]:
+        """Return the share of columns in which an instance lies outside."""
+        return {output: self.share}
+
+
+class OutsideModel:
+    """A model that answers how far instances lie outside of the training rows in their leaves."""
+
+    def __init__(self, training: TrainingRows):
+        self._boxes = LeafBoxes(training.model, *training.rows)
+
+    def answer(self, rows: Rows) -> OutsideAnswer:
+        """Return the share of columns in which each instance lies outside."""
+        return OutsideAnswer(self._boxes.outside_share(*rows))
+
+    def blank_answer(self) -> OutsideAnswer:
+        """Return an answer for one instance, 0."""
+        return OutsideAnswer(np.zeros(1))
