@@ -51,7 +51,7 @@ def grown_model(model: Any, bound: Any) -> Any:
     if isinstance(bound, BoundLaw | OfForest) and hasattr(type(model), "_instances"):  # a fitted estimator
         return opened_model(model)[0]
     if isinstance(bound, BoundLaw):
-        return bound.moments.bound.forest.trees
+        return bound.moments.kept.trees
     return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None
 
 
