@@ -7,8 +7,9 @@ import pytest
 
 from benchmarks.studies.neighbour_law import run as study
 from benchmarks.studies.neighbour_law.forms import FORMS, LAW, K, largest, weighted
-from benchmarks.studies.neighbour_law.page import CHOSEN_ON, LEARNED, page, table, verdicts
+from benchmarks.studies.neighbour_law.page import CHOSEN_ON, page, table, verdicts
 from benchmarks.studies.regression.methods import TAUS
+from benchmarks.studies.regression.page import geometric
 from benchmarks.studies.regression.problems import PROBLEMS
 
 pytestmark = pytest.mark.once
@@ -45,6 +46,8 @@ def test_what_the_docs_say():
     of = {name: verdicts(frame[frame["problem"].isin(CHOSEN_ON) == seen]) for name, seen in (("old", 1), ("new", 0))}
     docs = study.RESULTS.parents[2] / "docs"
     told = " ".join((docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8").split())
-    shown = re.search(r"scores ([.\d]+) of the learned law's on 18 .* at worst ([.\d]+)", told).groups()
-    assert [float(number) for number in shown] == [float(value) for _, value, _ in of["new"][:2]]
-    assert LEARNED in frame["method"].unique()
+    words = r"has ([.\d]+) of the .* scores ([.\d]+) of the .* on 18 .* held ([.\d]+), at worst ([.\d]+) on"
+    (score, *_), (other, worst, covers, _) = ([value for _, value, _ in rules] for rules in (of["old"], of["new"]))
+    assert re.search(words, told).groups() == (score, other, covers, worst)
+    losses = frame[frame["method"] == LAW].groupby(~frame["problem"].isin(CHOSEN_ON))["loss"].apply(geometric)
+    assert "loss is {:.3f} and {:.3f}.".format(*losses) in told

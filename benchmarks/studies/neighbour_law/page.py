@@ -41,7 +41,6 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
                     "score": of["score"] / own["score"],
                     "loss": of["loss"] / own["loss"],
                     "coverage": of["covered"] / of["rows"],
-                    "seconds": of["seconds"],
                 }
             )
     return pd.DataFrame(rows)
@@ -93,12 +92,11 @@ def _rules(frame: pd.DataFrame) -> list[list[str]]:
 
 
 def _forms(frame: pd.DataFrame) -> list[list[str]]:
-    head = ["", "coverage", "least", "interval score", "worst", "better in", "loss", "seconds"]
+    head = ["", "coverage", "least", "interval score", "worst", "better in", "loss"]
     rows = [head, ["---"] * len(head)]
     for name, of in frame.groupby("method", sort=False):
         better = "" if name == LEARNED else f"{int((of['score'] < 1).sum())} of {len(of)}"
         covers, score = of["coverage"], of["score"]
         numbers = (covers.mean(), covers.min(), geometric(score), score.max())
-        last = (digits(geometric(of["loss"])), digits(of["seconds"].median()))
-        rows.append([str(name), *map(digits, numbers), better, *last])
+        rows.append([str(name), *map(digits, numbers), better, digits(geometric(of["loss"]))])
     return rows
