@@ -3,5 +3,6 @@
 from ._leaf_rows import opened_model
 from ._neighbours import NeighbourIndex, Neighbours, neighbour_weights, neighbours
 from ._outside import LeafBoxes, outside_share
+from ._target_doubt import target_doubt
 
-__all__ = ["NeighbourIndex", "Neighbours", "neighbour_weights", "neighbours", "outside_share"]
+__all__ = ["NeighbourIndex", "Neighbours", "neighbour_weights", "neighbours", "outside_share", "target_doubt"]

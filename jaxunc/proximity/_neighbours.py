@@ -158,6 +158,16 @@ class NeighbourIndex:
             )
         return vstack([block for _, block in self._blocks(leaves)] or [self._weights(leaves)], format="csr")
 
+    def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
+        """Return the weighted means of the rows' values ``[rows columns]`` for each query, NaN where no tree counts."""
+        parts = []
+        for leaves in self._chunks(X):
+            parts.append(np.full((len(leaves), values.shape[1]), np.nan))
+            for queries, block in self._blocks(leaves):
+                parts[-1][queries] = block @ values
+            parts[-1][(leaves < 0).all(axis=1)] = np.nan
+        return np.concatenate(parts)
+
     def _leaves(self, encoded: Encoded) -> np.ndarray:
         """Return the leaves of rows among those of all trees, int32 ``[rows trees]``."""
         first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
