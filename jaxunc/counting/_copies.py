@@ -38,8 +38,8 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     if _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
         is_natural = np.ones(len(group), bool)
     else:
-        place = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
-        is_natural = np.bincount(place[first], times > repeated)[place] > 1
+        index = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
+        is_natural = np.bincount(index[first], times > repeated)[index] > 1
     # Rows that are equal by nature are exchangeable: any ``repeated`` of them are one row and its copies.
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(group), np.int64)
@@ -157,13 +157,13 @@ class OwnCounts(NamedTuple):
         """Return what all rows of each row's group count in its leaf, in each tree: where the mask says, if any."""
         tables, code, start = [], np.empty(leaves.shape, np.int64), 0
         for t, leaf in enumerate(leaves.T):
-            place = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            index = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
             counted = weights if mask is None else weights * mask[:, t]
-            n_places = int(place.max(initial=-1)) + 1
-            cells = np.bincount(place * n_classes + position, counted, n_places * n_classes)
-            tables.append(cells.reshape(n_places, n_classes))
-            code[:, t] = place + start
-            start += n_places
+            n_pairs = int(index.max(initial=-1)) + 1
+            cells = np.bincount(index * n_classes + position, counted, n_pairs * n_classes)
+            tables.append(cells.reshape(n_pairs, n_classes))
+            code[:, t] = index + start
+            start += n_pairs
         return cls(np.concatenate(tables), code)
 
 

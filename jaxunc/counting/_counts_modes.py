@@ -143,10 +143,10 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
 
 def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
     """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
-    position, places = class_positions(labels, y), np.arange(len(labels))
-    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, which names places to them
-    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", places)
-    for weight, classes in ((of_model, names), (of_trees, places), (class_weight, places)):
+    position, indices = class_positions(labels, y), np.arange(len(labels))
+    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, whose trees know positions
+    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
+    for weight, classes in ((of_model, names), (of_trees, indices), (class_weight, indices)):
         if weight is not None:
             of_forest = weight is of_model and hasattr(model, "estimators_")
             weight_of_class = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)

@@ -110,7 +110,7 @@ class _Test(NamedTuple):
 
 
 class _Column(NamedTuple):
-    place: int
+    index: int
     kind: str
     n_levels: int
     bounds: Sequence[float]
@@ -121,7 +121,7 @@ class _Features:
 
     def __init__(self, model: Any):
         spec, self.by_number, levels, names = model.data_spec(), {}, [], []
-        for place, feature in enumerate(model.input_features()):
+        for index, feature in enumerate(model.input_features()):
             kind, column = feature.semantic.name, spec.columns[feature.column_idx]
             if kind not in _KINDS:
                 raise ValueError(
@@ -130,7 +130,7 @@ class _Features:
             own = _levels(column) if kind == "CATEGORICAL" else None
             bounds = tuple(column.discretized_numerical.boundaries)
             number = 0 if own is None else len(own.values)
-            self.by_number[feature.column_idx] = _Column(place, kind, number, bounds)
+            self.by_number[feature.column_idx] = _Column(index, kind, number, bounds)
             levels.append(own)
             names.append(feature.name)
         nominal = tuple(own is not None for own in levels)
@@ -181,12 +181,12 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
     is_categorical = column.kind == "CATEGORICAL"
     if name == "CategoricalIsInCondition" and is_categorical:
         codes = _codes(what, condition.mask, column.n_levels, missing)
-        return _Test(column.place, NOT_IN_SET, 0.0, missing, codes)
+        return _Test(column.index, NOT_IN_SET, 0.0, missing, codes)
     if name == "IsMissingInCondition":
         # Of categories the last two codes are missing values, which are no NaN.
         if is_categorical:
-            return _Test(column.place, BELOW, column.n_levels - 1.0, True)
-        return _Test(column.place, AT_MOST, np.inf, True)
+            return _Test(column.index, BELOW, column.n_levels - 1.0, True)
+        return _Test(column.index, AT_MOST, np.inf, True)
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
@@ -195,7 +195,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
         least = 1.0 if name == "IsTrueCondition" else condition.threshold
     if is_categorical or not np.isfinite(least):
         raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
-    return _Test(column.place, BELOW, float(least), missing)
+    return _Test(column.index, BELOW, float(least), missing)
 
 
 def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:

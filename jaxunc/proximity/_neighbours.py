@@ -219,7 +219,7 @@ class NeighbourIndex:
         index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         total, squares = np.zeros((2, len(leaves)))
         few = DENSE * self._pairs(leaves) < self.n_rows
-        places = np.flatnonzero(few).tolist()
+        positions = np.flatnonzero(few).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
             total[i], squares[i] = value.sum(), value @ value
@@ -228,7 +228,7 @@ class NeighbourIndex:
 
         for part, block in self._blocks(leaves[few]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
-                take(places[part.start + i], block.data[start:stop], block.indices[start:stop])
+                take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~few).tolist():
             take(i, self._of_all(leaves[i]), None)
         total[(leaves < 0).all(axis=1)] = np.nan

@@ -1,6 +1,6 @@
 """`Columns`, facts about the columns of the data that trees test, and `fit_columns`, which finds them in data.
 
-Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its place among them. A
+Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its position there. A
 column that is compared as float64 has cuts, its thresholds: a value's code is how many of them lie below it.
 """
 
@@ -127,11 +127,11 @@ class Columns:
         is_known = not self.spaces_are_underlines or name in (self.names or ())
         return name if is_known else name.replace(" ", "_")
 
-    def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
-        """Return the columns at these places."""
+    def at(self, positions: Int[np.ndarray, " positions"]) -> "Columns":
+        """Return the columns at these positions."""
         by_column = {name: getattr(self, name) for name in ("names", "nominal", "levels", "boolean", "cuts")}
-        parts = {name: entries and tuple(entries[j] for j in places.tolist()) for name, entries in by_column.items()}
-        return dataclasses.replace(self, number=len(places), **parts)
+        parts = {name: entries and tuple(entries[j] for j in positions.tolist()) for name, entries in by_column.items()}
+        return dataclasses.replace(self, number=len(positions), **parts)
 
     @property
     def looks_up(self) -> bool:
@@ -258,7 +258,7 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
 
 
 BLOCK = 2**12
-"""Values that are placed among cuts together: their places stay in the cache."""
+"""Number of values that are searched among cuts at a time: they stay in the cache."""
 
 CELLS = 2**11
 """Equal parts of a column's range, each with the number of cuts below it."""
@@ -303,8 +303,8 @@ class CutLookup:
         if not self._last:
             return np.zeros(len(values), np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
-            place = (values - self._low) * self._scale
-        return np.fmax(np.fmin(place, self._last), 0).astype(np.int64)  # any cell for NaN
+            position = (values - self._low) * self._scale
+        return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)  # any cell for NaN
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
         if values.dtype == jnp.float64:
