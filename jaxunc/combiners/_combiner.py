@@ -270,10 +270,10 @@ def check_own_scorers(combiner: Combiner, counts: Num[Array, "... classes"]) -> 
         if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
             continue
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
-            index = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
             raise ValueError(
                 f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
-                f"{np.asarray(counts)[index[: counts.ndim - 1]].tolist()} the score {scores[index]:.6g}; scores up to "
+                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
                 f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
                 "for scores without a bound, which have no probability."
             )

@@ -62,9 +62,7 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     forest, read = opened_model(model)
     trees = contents_of(forest).trees
     tables = ((read(rows), "rows"), (read(X), "X"))
-    leaves, query_leaves = (
-        np.asarray(leaf_index(trees, encode_rows(each, trees.columns, name))) for each, name in tables
-    )
+    leaves, places = (np.asarray(leaf_index(trees, encode_rows(each, trees.columns, name))) for each, name in tables)
     if not len(leaves):
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
     # As numbers: where trees compare float64, they read between which of their thresholds a value lies.
@@ -72,31 +70,31 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     near, far = (encode_rows(each, columns, name, infinite=True) for each, name in tables)
     kept = tested(trees)[1]
     kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
-    beyond = np.zeros(len(query_leaves))
-    for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(query_leaves)) // VALUES)):
+    beyond = np.zeros(len(places))
+    for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(places)) // VALUES)):
         inside, queries = (_columns_of(each.values, some, columns) for each in (near, far))
         for t in range(trees.n_trees):
-            beyond += _outside(inside, leaves[:, t], queries, query_leaves[:, t])
+            beyond += _outside(inside, leaves[:, t], queries, places[:, t])
     return beyond / (trees.n_trees * len(kept))
 
 
-def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndarray:
+def _columns_of(values: Any, places: np.ndarray, columns: Columns) -> np.ndarray:
     return (
-        values.of(positions, columns.at(positions)).dense()
+        values.of(places, columns.at(places)).dense()
         if isinstance(values, SparseRows)
-        else np.asarray(values)[:, positions]
+        else np.asarray(values)[:, places]
     )
 
 
-def _outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
-    """Return the number of columns in which queries lie outside of the rows of their leaf, ``[queries]``."""
+def _outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return the number of columns in which queries at a place lie outside of the rows of that leaf, ``[queries]``."""
     order = np.argsort(leaf, kind="stable")
     filled, first = np.unique(leaf[order], return_index=True)
     rows = rows[order]
-    box = np.minimum(np.searchsorted(filled, query_leaf), len(filled) - 1)
+    box = np.minimum(np.searchsorted(filled, place), len(filled) - 1)
     low, high = (bound.reduceat(rows, first)[box] for bound in (np.fmin, np.fmax))
     outside = ~((queries >= low) & (queries <= high))
     if (lacks := np.isnan(queries)).any():
         outside[lacks] = ~np.logical_or.reduceat(np.isnan(rows), first)[box][lacks]
-    outside[filled[box] != query_leaf] = True
+    outside[filled[box] != place] = True
     return outside.sum(axis=1)
