@@ -55,11 +55,11 @@ def counts_dtype(*tables) -> jnp.dtype:
     return jnp.dtype(np.result_type(*dtypes))
 
 
-def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
+def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
     """Return counts less those that an instance adds, of NumPy or JAX; exact zeros for a leaf that held it alone."""
-    left = counts - own
+    rest = counts - part
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
-    return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)
+    return rest.__array_namespace__().where(rest.astype(nothing.dtype) <= nothing, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, mask_of_each, oob_mask, warn_of_pure_leaves
+from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
@@ -294,7 +294,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         X, y = self._instances(training[0]), training[1]
         unseen = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        each = mask_of_each(self._forest_model, len(position), X, y)
+        each = ungrouped_mask(self._forest_model, len(position), X, y)
         check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)

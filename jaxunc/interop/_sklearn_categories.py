@@ -50,8 +50,8 @@ def _of_encoder(owner: Any) -> Labels | None:
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
         return None
-    known = (tuple(value for value in np.asarray(own).tolist() if not _is_nan(value)) for own in categories)
-    return dict(zip(np.flatnonzero(nominal).tolist(), known, strict=True))
+    labels = (tuple(value for value in np.asarray(values).tolist() if not _is_nan(value)) for values in categories)
+    return dict(zip(np.flatnonzero(nominal).tolist(), labels, strict=True))
 
 
 def _is_nan(value: Any) -> bool:
@@ -69,7 +69,7 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
     if not levels:
         return columns
-    others = ((j, value) for j, own in levels.items() for value in own if not isinstance(value, str | int | float))
+    others = ((j, value) for j, each in levels.items() for value in each if not isinstance(value, str | int | float))
     for j, value in others:
         raise ValueError(
             f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model to words "
@@ -84,8 +84,8 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             )
     _check_labels(model, members)
     each = range(columns.number)
-    known = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
-    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=known)
+    column_levels = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
+    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=column_levels)
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:

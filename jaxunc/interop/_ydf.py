@@ -146,8 +146,8 @@ def _levels(column: Any) -> Levels:
     words = {item.index: word for word, item in spec.items.items()}
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
-    known = [words[index] for index in range(1, len(words))]
-    return LevelsOfYdf((*known, *([""] if "" not in known else [])), has_missing=True)
+    values = [words[index] for index in range(1, len(words))]
+    return LevelsOfYdf((*values, *([""] if "" not in values else [])), has_missing=True)
 
 
 def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
@@ -166,7 +166,7 @@ def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list],
         if not node.is_leaf:
             waiting += [(node.pos_child, number), (node.neg_child, number)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
-    sets = {i: set_of_codes(own) for i, own in enumerate(codes) if own is not None}
+    sets = {i: set_of_codes(members) for i, members in enumerate(codes) if members is not None}
     tested = np.array(column), np.array(compare), np.array(value, np.float64)
     return ComparingTree(*tested, np.array(left), np.array(right), ~np.array(missing_right), sets, held(what, leaves))
 

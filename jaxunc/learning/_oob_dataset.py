@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
-from jaxunc._numerics import distinct_rows, less_own, padded_rows
+from jaxunc._numerics import distinct_rows, padded_rows, subtract_counts
 from jaxunc.counting import (
-    OwnCounts,
+    GroupCounts,
     advise_on_trees,
     as_many_trees,
     check_unseen,
@@ -23,11 +23,11 @@ from jaxunc.counting import (
     first_of_each,
     first_of_equals,
     has_bags,
-    mask_of_each,
+    mask_by_group,
     of_classes,
     oob_mask,
     rows_together,
-    together,
+    ungrouped_mask,
 )
 from jaxunc.forest import OWN, Forest
 from jaxunc.inference import as_mask, leaf_index, on_tested
@@ -355,8 +355,8 @@ def _make_dataset(shown: ShownCounts, source: str, y: np.ndarray, weight: np.nda
 def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> ShownCounts:
     """Return each row's counts in the trees that have it out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
-    mask_by_row = mask_of_each(model, len(data.y), data.X, data.y)
-    check_unseen(mask, mask_by_row, data.position, forest.class_labels, data.weight)
+    ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
+    check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
     row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = _look_up_codes(forest, _find_leaves(forest, data))
@@ -513,7 +513,7 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
     leaves = _find_leaves(forest, data)
     mask = as_mask(tree_mask, len(data.y), forest.n_trees)
     full_mask = None if mask is None else np.asarray(mask)
-    mask = None if full_mask is None else together(full_mask, data.groups)[data.rows]
+    mask = None if full_mask is None else mask_by_group(full_mask, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
@@ -552,7 +552,7 @@ def _subtract_label(shown: ShownCounts, classes: np.ndarray, weight: np.ndarray 
     rows = shown.table[keys // n_keys]
     column, less = first + keys % n_keys // len(weights), weights[keys % len(weights)]
     index = np.arange(len(rows))
-    rows[index, column] = less_own(rows[index, column], less)
+    rows[index, column] = subtract_counts(rows[index, column], less)
     rows, code = distinct_rows(rows)
     return shown._replace(table=rows, code=np.asarray(code)[position])
 
@@ -571,11 +571,11 @@ def _subtract_group(
     """
     n_classes = shown.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
-    group_counts = OwnCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
+    group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
     tables, codes, start = [], np.empty(shown.code.shape, np.int64), 0
     for t in range(shown.code.shape[1]):
         rows = shown.table[shown.code[:, t]]
-        rows[:, first:] = less_own(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
+        rows[:, first:] = subtract_counts(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
         distinct, position = distinct_rows(rows)
         tables.append(np.asarray(distinct))
         codes[:, t] = np.asarray(position) + start

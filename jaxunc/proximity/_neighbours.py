@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of
-from jaxunc.counting import rows_together, together
+from jaxunc.counting import mask_by_group, rows_together
 from jaxunc.inference import leaf_index
 from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
 
@@ -113,8 +113,8 @@ class NeighbourIndex:
         self._row_leaves = leaves
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
-            apart = rows_together(encoded.values, position, groups, weight=sample_weight)
-            self._row_leaves = np.where(together(counts.out_of_bag(), apart), leaves, -1)
+            group_numbers = rows_together(encoded.values, position, groups, weight=sample_weight)
+            self._row_leaves = np.where(mask_by_group(counts.out_of_bag(), group_numbers), leaves, -1)
 
     def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
         """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""

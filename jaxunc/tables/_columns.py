@@ -147,8 +147,8 @@ class Columns:
         """Levels and cuts made ready for looking up values; made when first asked for."""
         levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
         return tuple(
-            CutLookup(own_cuts) if own_cuts is not None else None if own is None else Lookup(own)
-            for own, own_cuts in zip(levels, cuts, strict=True)
+            CutLookup(edges) if edges is not None else None if words is None else Lookup(words)
+            for words, edges in zip(levels, cuts, strict=True)
         )
 
     @property
@@ -174,10 +174,10 @@ class Columns:
         if self.nominal is not None:
             parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(own.values) + own.has_missing for j, own in enumerate(self.levels) if own is not None}
+            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
             parts.append(f"levels by column: {sizes}")
         if self.cuts is not None:
-            parts.append(f"cuts by column: {[0 if own is None else len(own) for own in self.cuts]}")
+            parts.append(f"cuts by column: {[0 if each is None else len(each) for each in self.cuts]}")
         return f"Columns({', '.join(parts)})"
 
 

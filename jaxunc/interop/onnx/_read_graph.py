@@ -51,10 +51,10 @@ class Attributes:
     """The attributes of a node by name, each checked for its type where it is read."""
 
     def __init__(self, node: Any):
-        self._own = {attribute.name: attribute for attribute in node.attribute}
+        self._by_name = {attribute.name: attribute for attribute in node.attribute}
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        attribute = self._own.get(name)
+        attribute = self._by_name.get(name)
         if attribute is None:
             return default
         if attribute.type != getattr(attribute, kind):
