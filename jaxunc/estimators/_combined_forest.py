@@ -44,7 +44,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
         or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
         through their out-of-bag trees (`jaxunc.LearnedPool`). Default: ``"learned"`` with in-bag counts of a forest
-        with a bootstrap, 50 trees and data without weights, else ``"mixture"``, the generalised mixture of class
+        with a bootstrap, 50 trees and data without weights. Else ``"mixture"``, the generalised mixture of class
         frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
     combiner_options
         Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
@@ -87,7 +87,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
+        On ``fit``: unknown names or options (with the nearest name), and counts that the forest cannot have. A single
         class, a class of which nothing is counted, combiners that answer with something else than class scores, and
         what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
         held-out rows that a forest with its own counts was grown on, as far as that can be seen.
@@ -122,7 +122,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
     Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
     the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/studies/rules/README.md``), and decides and ranks as the mean does, which is ``"probability"``.
+    (``benchmarks/studies/rules/README.md``). It decides and ranks as the mean does, which is ``"probability"``.
 
     Examples
     --------

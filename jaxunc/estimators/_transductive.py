@@ -258,8 +258,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         On ``fit``: if ``estimator`` is no classifier with ``predict_proba``, or frozen; if it takes no
         ``sample_weight`` and some is given.
     ValueError
-        On ``fit``: one class only, an unknown name, a random state or a number of jobs that is none, weights that are
-        negative or not finite, and what the estimator refuses. On ``predict_proba``: if a copy knows other classes.
+        On ``fit``: one class only, an unknown name, a wrong random state or number of jobs, weights that are negative
+        or not finite, and what the estimator refuses. On ``predict_proba``: if a copy knows other classes.
 
     Notes
     -----

@@ -266,7 +266,7 @@ def _ratio_of_sizes(in_leaves: list[tuple], part: np.ndarray) -> tuple[float, fl
     New rows reach the leaves of a tree with probabilities p. Their counts c differ from any numbers k by
     :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more. A row that grew a leaf is in
     both c and the leaf's size k, so that the ratio is less. If both are drawn with the same probabilities, a share s of
-    such rows makes it 1 + n/K - 2 s n/N, for N rows of the sample and K of a tree's bag.
+    such rows makes it 1 + n/K - 2 s n/N. N counts the rows of the sample, K those of a tree's bag.
     """
     distance, expected = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
     for tree, leaf in in_leaves:

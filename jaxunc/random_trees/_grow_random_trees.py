@@ -80,8 +80,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. An instance with a value that was absent from a node ends in an
-        empty leaf, and gets the sum of the counts that it reaches through the leaf's siblings: see
+        Grown-out trees without further limits. An instance with a value that was absent from a node ends in an empty
+        leaf. It gets the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
