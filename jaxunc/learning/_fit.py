@@ -283,8 +283,8 @@ def standard_errors(
 
     .. math:: \Sigma = \Big(n \nabla^2 L(u) + \operatorname{diag}(\sigma^{-2})\Big)^{-1}
 
-    u are the learned numbers as `fit_combiner` moves them: logarithms of positive ones, and so on. L is the mean loss, σ
-    the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
+    u are the learned numbers as `fit_combiner` moves them: logarithms of positive ones, and so on. L is the mean loss,
+    σ the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
 
     Parameters
     ----------
