@@ -220,8 +220,8 @@ def _correction(counts, alpha):
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
     # Not 1 less the masses: large leaves lose less than the last digit of 1.
-    mass = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
-    rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, mass, 1.0)
+    taken = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
+    rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, taken, 1.0)
     return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)
 
 
