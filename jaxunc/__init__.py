@@ -195,12 +195,12 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
-            said = f'jaxunc.{name} reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
-            raise ModuleNotFoundError(said, name=error.name) from error
+            message = f'jaxunc.{name} reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
+            raise ModuleNotFoundError(message, name=error.name) from error
 
 
 warn_of_wrong_jax()
-# Not before they are asked for: what makes states knows the estimators, and they scikit-learn.
+# Imported when states are made: `storage` imports the estimators, and they scikit-learn.
 states_by(lambda: import_module("jaxunc.storage"))
 
 

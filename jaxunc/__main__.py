@@ -16,14 +16,14 @@ from jaxunc import __version__, use_compilation_cache
 from jaxunc._checks import shown
 from jaxunc.commands import COMMANDS, command_module, in_options, unknown
 
-# What is imported until here lives as long as the process: to look for garbage in it took a fifth of a short run.
+# Modules live as long as the process: looking for garbage among them took a fifth of a short run.
 gc.freeze()
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors take one line, all of one form."""
+    """A parser whose errors are one line on standard error."""
 
     def error(self, message: str) -> NoReturn:
         self.fail(f"{message}. See: {self.prog} --help")
@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """A parser of one command, which reads the command's arguments when it is asked for."""
+    """A parser of one command, which imports the command when it parses."""
 
     def __init__(self, *, command: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -63,29 +63,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else list(argv)
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         parser.error(f"the command {unknown(words[0], COMMANDS)}")
-    with _absent_packages_named(parser):
+    with _name_absent_packages(parser):
         args = parser.parse_args(argv)
         if args.command is None:
             parser.print_help()
             return
         command = command_module(args.command)
-        known = {f"--{name.replace('_', '-')}" for name in vars(args)}
+        options = {f"--{name.replace('_', '-')}" for name in vars(args)}
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
-                # A damaged entry is compiled anew, and another process may be writing it at this moment.
+                warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), options)}")
+                # A damaged entry is compiled again, and another process may be writing it.
                 warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
                 if use_compilation_cache() is not None:
-                    _quieten_loading()
+                    _silence_loading()
                 command.run(args)
         except (ValueError, TypeError, OSError) as error:
-            parser.fail(in_options(_said(error), known))
+            parser.fail(in_options(_message_of(error), options))
         except (RuntimeError, AssertionError) as error:
-            if (named := _platform_that_is_not_there()) is None:
+            if (platforms := _absent_platform()) is None:
                 raise
             parser.fail(
-                f"JAX finds no device of JAX_PLATFORMS={named}{f' ({error})' if str(error) else ''}. Install JAX for "
-                "it, or unset that. See docs/how_to/accelerators.md"
+                f"JAX finds no device of JAX_PLATFORMS={platforms}{f' ({error})' if str(error) else ''}. Install JAX "
+                "for it, or unset that. See docs/how_to/accelerators.md"
             )
         except MemoryError:
             parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
@@ -94,10 +94,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 @contextmanager
-def _absent_packages_named(parser: _Parser) -> Iterator[None]:
-    """Turn an ImportError of a package of an extra, which is the user's to install, into one line.
+def _name_absent_packages(parser: _Parser) -> Iterator[None]:
+    """Turn an ImportError of a package of an extra into one line that says how to install it.
 
-    Any other failing import is a bug, with its traceback.
+    Any other ImportError is a bug, and keeps its traceback.
     """
     try:
         yield
@@ -110,30 +110,30 @@ def _absent_packages_named(parser: _Parser) -> Iterator[None]:
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
 
 
-def _platform_that_is_not_there() -> str | None:
-    """Return the platform that the environment names, if JAX has no device of it."""
-    named = os.environ.get("JAX_PLATFORMS")
+def _absent_platform() -> str | None:
+    """Return the environment's JAX_PLATFORMS if JAX has no such device; else None."""
+    platforms = os.environ.get("JAX_PLATFORMS")
     try:
         jax.devices()
-    except (RuntimeError, AssertionError):  # what JAX raises of platforms that it does and does not know to be absent
-        return named
+    except (RuntimeError, AssertionError):  # of absent platforms, and of unknown ones
+        return platforms
     return None
 
 
-def _said(error: Exception) -> str:
-    """Return what an error says; an error of the system begins with the path."""
+def _message_of(error: Exception) -> str:
+    """Return the message of an error, after the path for an error of the system."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__
 
 
-def _quieten_loading() -> None:
-    """Have XLA say nothing of each program that it loads, where the user has not said how much it shall say.
+def _silence_loading() -> None:
+    """Silence XLA's messages about programs that it loads, unless the user has set a level of logging.
 
-    On some processors XLA prints two lines of error for each, about preferences that it gave itself when it compiled
-    the program; the program is loaded all the same. What JAX says in Python is still shown, from warnings on.
+    On some processors XLA prints two lines of error for each program, about preferences that it set itself; the program
+    is loaded all the same. JAX's own messages are still shown, from warnings on.
     """
-    # JAX itself sets the second one to 1 where the user has not.
+    # JAX sets the second one to 1 where the user has not.
     if "JAX_LOGGING_LEVEL" in os.environ or os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") != "1":
         return
     jax.config.update("jax_logging_level", "CRITICAL")  # the one setting that reaches XLA after it was imported

@@ -1,4 +1,4 @@
-"""Checks of what people hand in, made on the host, with messages that say what to do.
+"""Checks of arguments, on the host, with messages that say what to do.
 
 Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
 """
@@ -25,11 +25,11 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
-"""Modules whose lines are not the caller's: this package, and what may call it on the caller's behalf."""
+"""Packages whose lines a warning never points at: this one, and those that may call it for the caller."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the line outside of this package (and of modules that may call it) that led here."""
+    """Warn at the line of the caller, outside of the packages of `_BETWEEN`."""
     # until python 3.12: skip_file_prefixes is the same walk, by folders
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
@@ -38,11 +38,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 class WrongJaxWarning(UserWarning):
-    """A version of JAX is installed that is known to compute wrongly."""
+    """The installed version of JAX is known to compute wrongly."""
 
 
 def warn_of_wrong_jax() -> None:
-    """Warn if the compiler is one that pyproject excludes, which pip installs all the same if told to."""
+    """Warn if the installed compiler is the version that pyproject excludes."""
     # until jaxlib 0.10.3: jax-ml/jax#39103
     if jaxlib.__version__ == "0.10.2":  # pyright: ignore[reportPrivateImportUsage]
         warn(
@@ -53,11 +53,11 @@ def warn_of_wrong_jax() -> None:
 
 
 class FractionsWarning(UserWarning):
-    """Rows of counts all add to 1: frequencies, it seems, which do not say how many instances there were."""
+    """Rows of counts all add to 1: they seem to be frequencies, which lack the number of instances."""
 
 
 class _Process:
-    """State of this process, as far as the library needs it."""
+    """State of this process that a fork must know."""
 
     has_begun = False
     """Whether JAX has compiled programs or started its threads here, or in a process that this was forked from."""
@@ -68,7 +68,7 @@ def _note_begin(event: str, *_: Any, **__: Any) -> None:
 
 
 def _before_fork() -> None:
-    """See whether JAX's threads run, which start before anything is compiled; where Linux names threads."""
+    """Note whether JAX's threads run, which start before anything is compiled; by their names, on Linux."""
     for task in () if _Process.has_begun else Path("/proc/self/task").glob("*/comm"):
         try:
             _Process.has_begun |= task.read_bytes().lower().startswith(b"tf_xla")
@@ -77,7 +77,7 @@ def _before_fork() -> None:
 
 
 def _refuse(event: str, *_: Any, **__: Any) -> None:
-    """Raise a RuntimeError in place of the hang, if this package asks for a program."""
+    """Raise a RuntimeError, instead of a hang, if this package compiles a program in a forked process."""
     frame = sys._getframe(1)
     while frame is not None and event.startswith("/jax/core/compile"):
         if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
@@ -90,9 +90,9 @@ def _refuse(event: str, *_: Any, **__: Any) -> None:
 
 
 def _after_fork() -> None:
-    """See to it that no program of this package runs in a forked process: one that is compiled before could hang."""
+    """Make every program of this package raise in a forked process, where it could hang."""
     if _Process.has_begun:
-        jax.clear_caches()  # so that each call asks for its program again, which is an event
+        jax.clear_caches()  # so that each call compiles again, which is an event
         jax.monitoring.register_event_duration_secs_listener(_refuse)
 
 
@@ -104,48 +104,48 @@ if hasattr(os, "register_at_fork"):
 
 def is_concrete(*arrays) -> bool:
     """Return whether every array has values that the host can read."""
-    if all(array is None or type(array) is np.ndarray for array in arrays):  # at once, where a service's calls count
+    if all(array is None or type(array) is np.ndarray for array in arrays):  # quickly, for a service's calls
         return True
     try:
         leaves = jax.tree.leaves(arrays)
     except ValueError:  # a dictionary whose keys have no order: columns with names of several kinds
-        leaves = jax.tree.leaves([list(one.values()) if isinstance(one, dict) else one for one in arrays])
+        leaves = jax.tree.leaves([list(item.values()) if isinstance(item, dict) else item for item in arrays])
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def outside_traces() -> AbstractContextManager[None]:
-    """A context in which known values are computed at once, also where someone's program is being traced."""
-    # Where nothing is traced, another context would make JAX compile programs, and their constants, again.
+    """Return a context in which concrete values are computed at once, even while a program is traced."""
+    # Outside of traces another context would make JAX compile programs, and their constants, again.
     return nullcontext() if nothing_is_traced() else jax.ensure_compile_time_eval()
 
 
 def nothing_is_traced() -> bool:
-    """Return whether this thread is in no one's program."""
+    """Return whether this thread traces no program."""
     return get_opaque_trace_state() == _no_trace()
 
 
 @functools.cache
 def _no_trace() -> object:
-    """Return what JAX says of a thread in which nothing is traced."""
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(get_opaque_trace_state()))
+    """Return JAX's trace state of a thread in which nothing is traced."""
+    states: list[object] = []
+    thread = threading.Thread(target=lambda: states.append(get_opaque_trace_state()))
     thread.start()
     thread.join()
-    return found[0]
+    return states[0]
 
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What terminals obey and nobody sees: control characters, ends of lines, marks that turn the direction of text."""
+"""Invisible characters on which terminals act: control characters, ends of lines, marks of the direction of text."""
 
 
 def shown(text: str) -> str:
-    """Return a text for a terminal or a page, with what would act there written as escapes."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Return a text for a terminal or a page, with invisible characters written as escapes."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
-    """Return a question, after a space, whether another of the names was meant; empty if none is close."""
-    by_lower = {str(other).lower(): other for other in known}
+def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
+    """Return " Did you mean …?" with the name that is closest; an empty text if none is close."""
+    by_lower = {str(each).lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
@@ -154,8 +154,8 @@ def check_numbers(name: str, value) -> None:
     """Raise a TypeError unless ``value`` is a number or an array of numbers, none masked; lists as NumPy reads them."""
     refuse_masked(name, value)
     if not _holds_numbers(value):
-        said = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
-        raise TypeError(f"{name}={said} is no number and no array of numbers; pass numbers, in rows of one length.")
+        words = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
+        raise TypeError(f"{name}={words} is no number and no array of numbers; pass numbers, in rows of one length.")
 
 
 def refuse_masked(name: str, value) -> None:
@@ -165,7 +165,7 @@ def refuse_masked(name: str, value) -> None:
 
 
 def as_native(array: np.ndarray) -> np.ndarray:
-    """Return an array in this machine's order of bytes and at most 64 bits: as JAX takes it."""
+    """Return an array as JAX takes it: in this machine's byte order, and with floats of at most 64 bits."""
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -193,7 +193,7 @@ def check_collection(name: str, value, expected: str) -> None:
 
 
 def check_progress(progress) -> None:
-    """Raise a TypeError unless it can be called, or is None: long calls tell it how far they are."""
+    """Raise a TypeError unless ``progress`` is a function, or None."""
     if progress is not None and not callable(progress):
         raise TypeError(
             f"progress={progress!r:.60} must be a function of one object (with done, total, seconds), or None."
@@ -206,17 +206,17 @@ def check_bool(name: str, value) -> None:
         raise TypeError(f"{name}={value!r:.60} must be a bool; pass True or False.")
 
 
-def check_integer(name: str, value, least: int | None = None, why: str = "") -> None:
+def check_integer(name: str, value, minimum: int | None = None, why: str = "") -> None:
     """Raise a TypeError unless ``value`` is an integer, a ValueError if it is below ``least``; ``why`` ends both."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        bound = "" if least is None else f", at least {least}"
+        bound = "" if minimum is None else f", at least {minimum}"
         raise TypeError(f"{name}={value!r:.60} must be an integer{bound}{why}.")
-    if least is not None and value < least:
-        raise ValueError(f"{name}={value} must be at least {least}{why}.")
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{name}={value} must be at least {minimum}{why}.")
 
 
 def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
-    """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; of a traced one its shape counts.
+    """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; if traced, only by its shape.
 
     The interval is written ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. ``why`` ends the message.
     ``shape`` is that of an array of numbers, all of which must lie there; None: any.
@@ -225,7 +225,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
     is_bool = isinstance(value, bool)
     is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
     if is_number and above(value, low) and below(value, high):
-        return  # most calls, at a tenth of the cost
+        return  # quickly, for most calls
     refuse_masked(name, value)
     if is_bool or not _holds_numbers(value):
         raise TypeError(_outside(name, value, within, why).replace(" must ", " is no number; it must ", 1))
@@ -239,13 +239,13 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
 
 
 def check_is_one(name: str, value) -> None:
-    """Raise a ValueError unless there is one number, in an array of any shape."""
+    """Raise a ValueError unless ``value`` has one entry, in any shape."""
     if np.size(value) != 1:
         raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
 
 
 def check_confidence(confidence) -> None:
-    """Raise a TypeError or a ValueError unless it is a number in (.5, 1), at which a vote may be settled."""
+    """Raise a TypeError or a ValueError unless it is a number in (.5, 1): a confidence to settle votes with."""
     why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
     check_within("confidence", confidence, "(0.5, 1)", why)
 
@@ -258,7 +258,7 @@ def _interval(within: str):
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """Return the message about a value that is not in an interval."""
+    """Return the message for a value outside of an interval."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:
@@ -275,7 +275,7 @@ def check_key(key, name: str = "key") -> None:
 
 
 def checked_key(key) -> jax.Array:
-    """The key, by default ``jax.random.key(0)``; raises as `check_key` does."""
+    """Return the key, or ``jax.random.key(0)`` for None; raises as `check_key` does."""
     if key is None:
         return jax.random.key(0)
     check_key(key)
@@ -283,7 +283,7 @@ def checked_key(key) -> jax.Array:
 
 
 def check_seed(random_state, name: str = "random_state") -> None:
-    """Raise a ValueError unless it is None, an integer that seeds or a state of random numbers, as in scikit-learn."""
+    """Raise a ValueError unless it is None, a seed or a state of random numbers, as in scikit-learn."""
     is_integer = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if (is_integer and 0 <= random_state < 2**32) or random_state is None or random_state is np.random:
         return
@@ -294,8 +294,8 @@ def check_seed(random_state, name: str = "random_state") -> None:
 
 
 def check_one_of(name: str, value, allowed: Iterable) -> None:
-    """Raise a ValueError, with the nearest, unless ``value`` is one of the names, or numbers, ``allowed``."""
-    if not any(isinstance(value, type(one)) and value == one for one in allowed):
+    """Raise a ValueError, which suggests the nearest name, unless ``value`` is among ``allowed``."""
+    if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}={value!r} is unknown.{nearest(value, allowed)} Choose one of {choices}.")
 
@@ -317,7 +317,7 @@ def check_counts(counts, name: str = "counts") -> None:
 
 
 def warn_of_fractions(counts) -> None:
-    """Warn if every row that is not empty adds to 1 and some entry is no integer; under a trace nothing is known."""
+    """Warn if every row that is not empty adds to 1, and some entry is no integer; never under a trace."""
     if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
         return
     sizes = values.sum(axis=-1, dtype=float)
@@ -371,7 +371,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Return finite weights >= 0 as float64, 1 each for None; raises a ValueError or a TypeError for any others."""
+    """Return weights ``[n]`` as float64, all 1 for None; a ValueError or a TypeError unless finite and >= 0."""
     if sample_weight is not None:
         check_numbers(name, sample_weight)
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -383,7 +383,7 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels, sorted, and the place of each instance's; a TypeError if they have no order."""
+    """Return the distinct labels, sorted, and the position of each instance's; a TypeError if they have no order."""
     labels = np.asarray(y)
     try:
         return np.unique(labels, return_inverse=True)

@@ -57,30 +57,30 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     """
     if folder is not None:
         check_kind("folder", folder, str | Path, "the path of a folder")
-    settings: Any = jax.config  # its names are made when it is read
+    settings: Any = jax.config  # whose attributes are dynamic
     if not settings.jax_enable_compilation_cache:
         return None
     if folder is None and settings.jax_compilation_cache_dir:
         return Path(settings.jax_compilation_cache_dir)
     if folder is None:
         try:
-            chosen = _made(_caches() / "jaxunc")
+            cache = _make_folder(_cache_folder() / "jaxunc")
         except (OSError, RuntimeError):  # no home, or one that cannot be written
             return None
     else:
-        chosen = _made(Path(folder))
-    settings.update("jax_compilation_cache_dir", str(chosen))
+        cache = _make_folder(Path(folder))
+    settings.update("jax_compilation_cache_dir", str(cache))
     settings.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     settings.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    return chosen
+    return cache
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
-def _caches() -> Path:
+def _cache_folder() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

@@ -22,11 +22,11 @@ from ._counts import (
     counts_dtype,
     distinct_counts,
     distinct_rows,
-    less_own,
     narrowest_counts,
     narrowest_dtype,
     one_row,
     padded_table,
+    subtract_counts,
 )
 from ._pickles import IN_FILES, Pickled, PickledModule, states_by
 from ._programs import (

@@ -55,15 +55,15 @@ def counts_dtype(*tables) -> jnp.dtype:
     return jnp.dtype(np.result_type(*dtypes))
 
 
-def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
+def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
     """Return counts less those that an instance adds, of NumPy or JAX; exact zeros for a leaf that held it alone."""
-    left = counts - own
+    rest = counts - part
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
-    return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)
+    return rest.__array_namespace__().where(rest.astype(nothing.dtype) <= nothing, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows, sorted, and the place of each row among them. By columns: much faster than by rows."""
+    """Return the distinct rows, sorted, and the index of each row among them; by columns, much faster than by rows."""
     most = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
     if rows.size and rows.min() >= 0 and rows.max() < most:
         # Small counts, as in leaves, number the vectors: no sorting.
@@ -78,15 +78,15 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             seen = np.zeros(np.prod(sides), np.int32)
             seen[number] = 1
             present = np.flatnonzero(seen)
-            place = np.cumsum(seen, dtype=np.int32) - 1
-            return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), place[number]
+            index = np.cumsum(seen, dtype=np.int32) - 1
+            return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), index[number]
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
     is_new = np.ones(len(rows), bool)
     is_new[1:] = np.any([column[1:] != column[:-1] for column in ordered.T], axis=0)
-    place = np.empty(len(rows), np.int64)
-    place[order] = np.cumsum(is_new) - 1
-    return ordered[is_new], place
+    index = np.empty(len(rows), np.int64)
+    index[order] = np.cumsum(is_new) - 1
+    return ordered[is_new], index
 
 
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:

@@ -240,10 +240,10 @@ def _placed(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
     """Return the mesh that has explicit axes, and those that divide the instances; None for none of each."""
-    known = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
-    shardings: list[Any] = [jax.typeof(array).sharding for array in known]
-    mesh = next((own.mesh for own in shardings if AxisType.Explicit in own.mesh.axis_types), None)
-    return mesh, next((own.spec[0] for own in shardings if len(own.spec) and own.spec[0] is not None), None)
+    traced = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
+    shardings: list[Any] = [jax.typeof(array).sharding for array in traced]
+    mesh = next((each.mesh for each in shardings if AxisType.Explicit in each.mesh.axis_types), None)
+    return mesh, next((each.spec[0] for each in shardings if len(each.spec) and each.spec[0] is not None), None)
 
 
 def _like(array: Any, rows: int) -> Any:

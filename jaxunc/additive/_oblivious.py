@@ -54,8 +54,8 @@ class ObliviousTests(NamedTuple):
     """Whether missing values are above the borders of a row."""
     tested: Int32[Array, "groups trees levels"]
     """The row of codes that a level tests."""
-    place: UInt[Array, "groups trees levels"]
-    """The place of its border among those of the row: a code above goes right. The largest code goes left always."""
+    rank: UInt[Array, "groups trees levels"]
+    """Rank of its border among those of the row: a code above goes right. The largest code always goes left."""
     values: Float[Array, "groups trees each leaves"]
     """Zeros of trees that pad the last group."""
 
@@ -88,8 +88,8 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
     """The tests of all levels ``[trees levels]`` that are some, by the borders that they share."""
     borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    most = int(place.max(initial=0)) + 1
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    most = int(rank.max(initial=0)) + 1
     dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
 
     columns = rows if len(rows) else np.zeros((1, 2), np.int64)
@@ -97,7 +97,7 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
     missing_right = np.zeros(len(own_borders.column), bool)
     missing_right[: len(columns)] = columns[:, 1]
     tested, at = np.zeros(is_level.shape, np.int32), np.full(is_level.shape, np.iinfo(dtype).max, dtype)
-    tested[is_level], at[is_level] = row[border_number.reshape(-1)], place[border_number.reshape(-1)]
+    tested[is_level], at[is_level] = row[border_number.reshape(-1)], rank[border_number.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
     size = ceil_div(len(values), n_groups)
 
@@ -110,7 +110,7 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
         borders=own_borders,
         missing_right=jnp.asarray(missing_right),
         tested=grouped(tested),
-        place=grouped(at, np.iinfo(dtype).max),
+        rank=grouped(at, np.iinfo(dtype).max),
         values=grouped(values),
     )
 
@@ -156,9 +156,9 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
     def add_block(i, sums):
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
-        codes = codes.astype(levels.place.dtype)
+        codes = codes.astype(levels.rank.dtype)
         none = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
-        trees = levels.tested.astype(jnp.uint32), levels.place, levels.values
+        trees = levels.tested.astype(jnp.uint32), levels.rank, levels.values
         totals, _ = lax.scan(partial(_with_group, codes), none, trees)
         totals = [jnp.stack(part, axis=1) for part in zip(*totals, strict=True)]
         return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, totals, strict=True))
@@ -170,16 +170,16 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
     """The sums of a block with more trees, added one by one as `exact_sum` does."""
-    tested, place, values = trees
+    tested, rank, values = trees
     block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
     number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
 
     def leaves(_, tree):
-        tested, place = tree
+        tested, rank = tree
         leaf = jnp.zeros(block, number)
         for level in range(depth):
             row = lax.dynamic_slice(codes, (tested[level], jnp.uint32(0)), (1, block)).reshape(-1)
-            leaf = leaf | ((row > place[level]).astype(number) << (depth - 1 - level))
+            leaf = leaf | ((row > rank[level]).astype(number) << (depth - 1 - level))
         return None, leaf
 
     def add(sums, tree):
@@ -190,4 +190,4 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
             totals.append((high, low + error))
         return totals, None
 
-    return lax.scan(add, sums, (lax.scan(leaves, None, (tested, place))[1], values))
+    return lax.scan(add, sums, (lax.scan(leaves, None, (tested, rank))[1], values))

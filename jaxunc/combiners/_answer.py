@@ -46,7 +46,7 @@ class Answer(NamedTuple):
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of one of the `outputs`: places of classes, numbers to rank by, or probabilities."""
+        """The columns of one of the `outputs`: positions of classes, numbers to rank by, or probabilities."""
         if output == "class":
             return {output: np.asarray(self.predicted)}
         if output == "probability":

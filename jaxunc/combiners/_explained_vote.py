@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, divide_by_shared, float_dtype, safe_divide
 from jaxunc._types import PyTree
-from jaxunc.intervals import differences, dominance, one_strength
+from jaxunc.intervals import differences, dominance, single_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner, learned_field
@@ -96,7 +96,7 @@ class ExplainedVote(Combiner[Explanation]):
 
     def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
-        self.s, self.mass = one_strength(s), mass
+        self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Mass for each class and in all; the tree's leads of classes over each other, and whether it abstains."""

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Num, Shaped
 from jaxunc._checks import check_one_of, check_within
 from jaxunc._numerics import TwoFloat, copy_in, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.intervals import checked_strength, dominance, one_strength, undominated
+from jaxunc.intervals import checked_strength, dominance, single_strength, undominated
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner, learned_field
@@ -150,7 +150,7 @@ class GeneralizedVote(Combiner[Preference]):
 
     def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
-        self.s, self.mass = one_strength(s), mass
+        self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Mass of the tree, and the same for each pair of which the leaf prefers the first."""

@@ -114,8 +114,8 @@ class OneVsRest(Combiner[Answer]):
         ]
         stat = jax.tree.unflatten(structure, aligned)
         if isinstance(self.rule, tuple):
-            places = [-1 - behind - collected for behind, collected in zip(trailing, kinds, strict=True)]
-            axes = jax.tree.unflatten(structure, places)
+            positions = [-1 - behind - collected for behind, collected in zip(trailing, kinds, strict=True)]
+            axes = jax.tree.unflatten(structure, positions)
             scores, log_probability = jax.vmap(_read, in_axes=(0, axes), out_axes=-1)(_stacked(self.rule), stat)
         else:
             scores, log_probability = _read(self.rule, stat)

@@ -26,7 +26,7 @@ class Stack(Combiner[Answer]):
     Parameters
     ----------
     rules
-        Combiners with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Each
+        Combiners with probabilities: by name, or a sequence, where names are positions (``"0"``, ``"1"``, …). Each
         reads its own of the leaves' counts (`Combiner.count_sets`).
     weights
         v, adding to 1, one number per combiner ``[rules]`` in their order. Default: all alike.
@@ -55,7 +55,7 @@ class Stack(Combiner[Answer]):
     def __init__(self, rules: Any, weights: Any = None):
         if isinstance(rules, list | tuple):
             digits = len(str(len(rules) - 1))  # so that names are sorted as the combiners are
-            rules = {f"{place:0{digits}}": part for place, part in enumerate(rules)}
+            rules = {f"{index:0{digits}}": part for index, part in enumerate(rules)}
         if not isinstance(rules, Mapping) or not all(isinstance(name, str) for name in rules):
             raise TypeError(f"rules={rules!r:.80} are no combiners by name; pass a dictionary or a list of them.")
         if not rules:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import divide_by_shared, float_dtype, rounded, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.intervals import Interval, idm_interval, one_strength
+from jaxunc.intervals import Interval, idm_interval, single_strength
 from jaxunc.scorers import support
 from jaxunc.tables import NumbersLike
 
@@ -65,7 +65,7 @@ class AveragedIntervals(Combiner[Interval]):
     reads_sizes: ClassVar[bool] = True
 
     def __init__(self, s: NumbersLike):
-        self.s = one_strength(s)
+        self.s = single_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
@@ -173,7 +173,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
         self.kind = kind
-        self.s = one_strength(1.0 if s is None else s) if kind == "interval" else None
+        self.s = single_strength(1.0 if s is None else s) if kind == "interval" else None
 
     @property
     def reads_sizes(self) -> bool:

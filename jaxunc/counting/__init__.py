@@ -1,16 +1,16 @@
 """Counts of instances in the leaves of trees: of which instances, and in which trees."""
 
 from ._copies import (
-    OwnCounts,
+    GroupCounts,
     advise_on_trees,
     as_groups,
     copies_of,
     first_of_each,
     first_of_equals,
+    mask_by_group,
     row_hashes,
     rows_again,
     rows_together,
-    together,
 )
 from ._count_leaves import count_leaves
 from ._counts_modes import (
@@ -27,6 +27,6 @@ from ._counts_modes import (
     warn_of_pure_leaves,
 )
 from ._leave_one_out import leave_one_out
-from ._out_of_bag import OtherRowsError, bags_of, counts_in_nodes, has_bags, mask_of_each, oob_mask
+from ._out_of_bag import OtherRowsError, bags_of, counts_in_nodes, has_bags, oob_mask, ungrouped_mask
 
 __all__ = ["PureLeavesWarning", "count_leaves", "leave_one_out", "oob_mask"]

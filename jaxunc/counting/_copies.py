@@ -38,8 +38,8 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     if _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
         is_natural = np.ones(len(group), bool)
     else:
-        place = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
-        is_natural = np.bincount(place[first], times > repeated)[place] > 1
+        index = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
+        is_natural = np.bincount(index[first], times > repeated)[index] > 1
     # Rows that are equal by nature are exchangeable: any ``repeated`` of them are one row and its copies.
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(group), np.int64)
@@ -49,10 +49,10 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
 
 
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
-    """Return a number for each row, the same for those of a group; None if each row is on its own.
+    """Return the group of each row as a number; None if each row is a group.
 
-    Without ``groups``, which say so, these are `copies_of` the rows, and it is warned of them. Rows of weight 0, which
-    no tree sees, are each on its own.
+    Without ``groups`` these are `copies_of` the rows, with a warning. Each row of weight 0, which no tree sees, is a
+    group.
     """
     if groups is not None and (groups := as_groups(groups, len(position))) is None:
         return None
@@ -79,7 +79,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return a number for each group, None if each row is on its own.
+    """Return the group of each row as a number; None if each row is a group.
 
     Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
     """
@@ -97,7 +97,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the position of the first of all rows that are equal, in values and label, in the order of the rows."""
+    """Return the positions of the rows without an equal row (in values and label) before them, in order."""
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
@@ -108,7 +108,7 @@ def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
 
 
 def rows_again(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Return which rows equal one of a fit, both as `row_hashes`; None if new rows would as often.
+    """Return which rows equal a row of the fit, both as `row_hashes`; None if new rows would do so as often.
 
     New rows equal those of a fit as often as these equal each other, but for rows that all were repeated.
     """
@@ -119,8 +119,8 @@ def rows_again(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
     return again if again.sum() - by_chance > WARNED * n else None
 
 
-def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return a mask ``[instances trees]`` that holds for a row where it holds for all rows of its group."""
+def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return a mask ``[instances trees]`` that is True for a row where it is True for all rows of its group."""
     if groups is None:
         return mask
     order = np.argsort(groups, kind="stable")
@@ -133,9 +133,9 @@ def first_of_each(groups: np.ndarray) -> np.ndarray:
     return np.sort(np.unique(groups, return_index=True)[1])
 
 
-def advise_on_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
-    """Return what helps rows that are in every bag: more trees, unless they are there since others of a group are."""
-    if groups is None or np.bincount(groups)[groups[~kept]].max(initial=1) == 1:
+def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
+    """Return advice on rows in every bag: more trees, or smaller groups where their groups put them there."""
+    if groups is None or np.bincount(groups)[groups[~has_tree]].max(initial=1) == 1:
         return "Use more trees."
     return (
         "They are equal to others, or of one group, and out of a bag only together: more trees would hardly help. If "
@@ -144,8 +144,8 @@ def advise_on_trees(kept: np.ndarray, groups: np.ndarray | None) -> str:
     )
 
 
-class OwnCounts(NamedTuple):
-    """Counts that the rows of a group have in the leaves that they reach."""
+class GroupCounts(NamedTuple):
+    """Counts of the rows of each row's group in the row's leaves."""
 
     table: np.ndarray
     """Counts by class, ``[distinct classes]``."""
@@ -153,17 +153,17 @@ class OwnCounts(NamedTuple):
     """Row of the table for each row and tree, ``[rows trees]``."""
 
     @classmethod
-    def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "OwnCounts":
-        """Return what all rows of each row's group count in its leaf, in each tree: where the mask says, if any."""
+    def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
+        """Count the rows of each row's group in its leaf, in each tree; by weight, where the mask is True."""
         tables, code, start = [], np.empty(leaves.shape, np.int64), 0
         for t, leaf in enumerate(leaves.T):
-            place = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            index = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
             counted = weights if mask is None else weights * mask[:, t]
-            n_places = int(place.max(initial=-1)) + 1
-            cells = np.bincount(place * n_classes + position, counted, n_places * n_classes)
-            tables.append(cells.reshape(n_places, n_classes))
-            code[:, t] = place + start
-            start += n_places
+            n_pairs = int(index.max(initial=-1)) + 1
+            cells = np.bincount(index * n_classes + position, counted, n_pairs * n_classes)
+            tables.append(cells.reshape(n_pairs, n_classes))
+            code[:, t] = index + start
+            start += n_pairs
         return cls(np.concatenate(tables), code)
 
 

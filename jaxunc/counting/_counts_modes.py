@@ -17,7 +17,7 @@ from jaxunc.tables import class_positions
 
 from ._copies import first_of_each
 from ._count_leaves import count_leaves
-from ._out_of_bag import has_bags, is_ydf_forest, mask_of_each, oob_mask, samples_anew
+from ._out_of_bag import has_bags, is_ydf_forest, oob_mask, samples_anew, ungrouped_mask
 
 COUNTS = ("inbag", "train", "oob", "held_out")
 
@@ -92,11 +92,11 @@ def counted_forest(
     if counts != "oob":
         raise NotImplementedError(f"counts={counts!r}: nothing says which instances these are.")
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
-    alone = mask_of_each(model, len(y), X, y)
-    position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
-    check_unseen(mask, alone, position, forest.class_labels, sample_weight)
+    ungrouped = ungrouped_mask(model, len(y), X, y)
+    position, has_groups = class_positions(forest.class_labels, y), not np.array_equal(mask, ungrouped)
+    check_unseen(mask, ungrouped, position, forest.class_labels, sample_weight)
     leaves = leaf_index(forest, X) if leaves is None else leaves
-    if not together and (weights is None or len(np.unique(weights[weights > 0])) == 1):
+    if not has_groups and (weights is None or len(np.unique(weights[weights > 0])) == 1):
         return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
     # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
     weights = np.ones(len(y)) if weights is None else weights
@@ -143,10 +143,10 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
 
 def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
     """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
-    position, places = class_positions(labels, y), np.arange(len(labels))
-    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, which names places to them
-    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", places)
-    for weight, classes in ((of_model, names), (of_trees, places), (class_weight, places)):
+    position, indices = class_positions(labels, y), np.arange(len(labels))
+    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, whose trees know positions
+    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
+    for weight, classes in ((of_model, names), (of_trees, indices), (class_weight, indices)):
         if weight is not None:
             of_forest = weight is of_model and hasattr(model, "estimators_")
             weight_of_class = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)
@@ -200,15 +200,15 @@ def shares_of_classes(
 
 
 def check_unseen(
-    mask: np.ndarray, alone: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
+    mask: np.ndarray, ungrouped: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
 ) -> None:
     """Raise a ValueError if rows of some class are in nearly every bag, and rows as such are not.
 
-    ``alone`` is the mask of rows that are not kept together with others of their group.
+    ``ungrouped`` is the mask of the rows as if each were a group.
     """
     shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
-    own_shares = shares_of_classes(alone, position, len(labels), weight)
-    usual = max(np.nanmax(own_shares), np.nanmax(shares))
+    ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
+    usual = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
     numbers = np.bincount(position, minlength=len(labels))
     # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
     least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
@@ -217,15 +217,15 @@ def check_unseen(
     if not few:
         return
     never, member = ~mask.any(axis=1), position == few[0]
-    by_weight = _BY_WEIGHT if own_shares[few[0]] < UNEQUAL * usual else ""
-    together = _TOGETHER if shares[few[0]] < own_shares[few[0]] else ""
+    by_weight = _BY_WEIGHT if ungrouped_shares[few[0]] < UNEQUAL * usual else ""
+    of_groups = _TOGETHER if shares[few[0]] < ungrouped_shares[few[0]] else ""
     # With a margin for chance, where so many do.
     needed = math.ceil(1.2 * FEWEST / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
     advise_on_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
     raise TooFewUnseenError(
         f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
         f"({np.sum(never & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
-        f"say how its rows are answered by trees that have not seen them.{by_weight}{together} "
+        f"say how its rows are answered by trees that have not seen them.{by_weight}{of_groups} "
         f"{advise_on_trees} Rows that were held out ('held_out') need no bags."
     )
 

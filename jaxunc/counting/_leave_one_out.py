@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, less_own, own_settings
+from jaxunc._numerics import along_instances, counts_dtype, own_settings, subtract_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
@@ -36,7 +36,7 @@ from jaxunc.tables import (
     encode_traced,
 )
 
-from ._copies import OwnCounts, rows_together, together
+from ._copies import GroupCounts, mask_by_group, rows_together
 
 ENTRIES = 2**21
 """Number of counts that are held at a time."""
@@ -114,7 +114,7 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        each = lambda beside, *rows: _answer_without_own(*beside, *rows)
+        each = lambda beside, *rows: _answer_without_row(*beside, *rows)
         return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(whole, np.asarray(labels), groups, weight=weights)
@@ -125,21 +125,21 @@ def leave_one_out(
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
         leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
-        together_own = OwnCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
-        mask = together(mask, groups)
+        group_counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
+        mask = mask_by_group(mask, groups)
 
     def score(part: Part) -> PyTree:
         labels_of_part, weight = (np.asarray(part.of(array)) for array in (labels, weights))
         if groups is not None:
-            labels_of_part = together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype)
+            labels_of_part = group_counts.table[np.asarray(part.of(group_counts.code))].astype(weight.dtype)
             weight = None
-        return _answer_without_own(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
+        return _answer_without_row(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
 
 @own_settings()
-def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
+def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
     """Answer without what each row counts in its leaves: its weight, or without weights what ``labels`` hold."""
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
@@ -154,5 +154,5 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         row_counts = jnp.where(empty[..., None], jnp.zeros_like(row_counts), row_counts)
     dtype = counts_dtype(counts, row_counts)
-    rest = less_own(counts.astype(dtype), row_counts.astype(dtype))
+    rest = subtract_counts(counts.astype(dtype), row_counts.astype(dtype))
     return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

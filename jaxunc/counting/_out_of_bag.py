@@ -28,7 +28,7 @@ from jaxunc.tables import (
     plain_table,
 )
 
-from ._copies import as_groups, rows_together, together
+from ._copies import as_groups, mask_by_group, rows_together
 
 TREES = 3
 """Number of trees whose counts are compared: the first, the last (which another ``fit`` may have grown), and one
@@ -167,9 +167,9 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
     return bags
 
 
-def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
-    # YDF's bags are known by comparing alone.
+def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
+    """Return `oob_mask` as if each instance were a group; for data that `oob_mask` has compared with the model."""
+    # YDF's bags are only known by a comparison.
     return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
 
 
@@ -177,7 +177,7 @@ def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.nd
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
-    return together(mask, groups)
+    return mask_by_group(mask, groups)
 
 
 def has_bags(model: Any) -> bool:

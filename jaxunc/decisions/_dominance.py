@@ -105,7 +105,7 @@ class CautiousAnswer(NamedTuple):
         return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of one of the `outputs`: a place of a class, probabilities, both ends of intervals, bools."""
+        """The columns of one of the `outputs`: a position of a class, probabilities, both ends of intervals, bools."""
         if output == "interval":
             return self.interval.columns(output)
         arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
@@ -231,9 +231,9 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
         low, high = np.asarray(lower), np.asarray(upper)
         wrong = ~((low >= 0) & (low <= high) & (high <= 1))
         if wrong.any():
-            place = tuple(map(int, np.argwhere(wrong)[0]))
+            index = tuple(map(int, np.argwhere(wrong)[0]))
             raise ValueError(
-                f"interval{list(place)} is [{low[place]}, {high[place]}]; bounds of a probability must obey "
+                f"interval{list(index)} is [{low[index]}, {high[index]}]; bounds of a probability must obey "
                 "0 <= lower <= upper <= 1."
             )
     remaining = _interval_dominance(lower, upper)

@@ -108,9 +108,9 @@ def check_costs(values: np.ndarray) -> None:
     """Raise a ValueError unless costs are finite in float32, and none is negative."""
     wrong = ~((values >= 0) & (values < np.finfo(np.float32).max))
     if wrong.any():
-        place = tuple(map(int, np.argwhere(wrong)[0]))
+        index = tuple(map(int, np.argwhere(wrong)[0]))
         raise ValueError(
-            f"costs[{place[0]}, {place[1]}] is {values[place]:g}; costs must be finite numbers >= 0. A gain is what "
+            f"costs[{index[0]}, {index[1]}] is {values[index]:g}; costs must be finite numbers >= 0. A gain is what "
             "the other decisions cost more."
         )
 

@@ -144,12 +144,12 @@ class CautiousForestClassifier(CountedForest):
             The fitted classifier.
         """
         self._check_parameters()
-        combiner = self._made_combiner()
+        combiner = self._make_combiner()
         sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: combiner, groups)
         warn_of_pure_leaves(self.forest_, self.counts)
         self._bind(combiner)
-        if (own := self._keep_out_of_bag(sample)) is not None:
-            self.oob_set_ = np.asarray(own.membership)
+        if (answer := self._keep_out_of_bag(sample)) is not None:
+            self.oob_set_ = np.asarray(answer.membership)
         return self
 
     def predict_set(
@@ -161,10 +161,10 @@ class CautiousForestClassifier(CountedForest):
         by_class: bool = False,
         calibration: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> np.ndarray:
-        """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none.
+        """Sets of classes, bools ``[instances classes]`` in the order of ``classes_``; no set is empty.
 
-        Without ``utility`` and ``coverage`` they are the forest's own, by its votes; with one of them they are made of
-        `predict_proba`, as those of `CombinedForestClassifier.predict_set`.
+        Without ``utility`` and ``coverage`` they follow from the trees' votes. With one of them they follow from
+        `predict_proba`, as for `CombinedForestClassifier.predict_set`.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class CautiousForestClassifier(CountedForest):
             return super().predict_interval(X, s=s)
         return Interval(*map(np.asarray, self._answer(X).interval))
 
-    def _answered(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
         answer = self._answer(X)
         return np.asarray(answer.probability), np.asarray(answer.predicted)
 
@@ -221,7 +221,7 @@ class CautiousForestClassifier(CountedForest):
         return self.classes_[predicted]
 
     def explain(self, X: InstancesLike) -> Explanation:
-        """Who is for which class, who abstains, and up to which s the forest decides: `ExplainedVote`, as NumPy."""
+        """Shares of trees for each class and abstaining, and the largest s that decides: `ExplainedVote`, as NumPy."""
         check_is_fitted(self, "forest_")
         bound = bind(self.forest_, self.combiner_.explained())  # settings may have been changed since
         return Explanation(*map(np.asarray, bound(self._instances(X))))
@@ -232,9 +232,9 @@ class CautiousForestClassifier(CountedForest):
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
-        self._made_combiner()
+        self._make_combiner()
 
-    def _made_combiner(self) -> CautiousReport:
+    def _make_combiner(self) -> CautiousReport:
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)

@@ -1,4 +1,4 @@
-"""Data on their way into an estimator: rows, labels and weights as it takes them."""
+"""Checks of the rows, labels and weights that an estimator is given."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return a number ≥ 0 for each instance; None for none, and for weights of one. Raises a ValueError for others."""
+    """Return weights ≥ 0 ``[instances]``; None for None, and where all are 1. Raises a ValueError for others."""
     if sample_weight is None:
         return None
     refuse_masked("sample_weight", sample_weight)  # first, since scikit-learn takes what lies under a mask
@@ -34,8 +34,8 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     return None if np.all(weights == 1) else weights
 
 
-def rows_that_weigh(X: Any, y: Any, sample_weight: np.ndarray | None, groups: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the rows that weigh something, with their weights and numbers of groups; a ValueError for none."""
+def drop_weightless_rows(X: Any, y: Any, sample_weight: np.ndarray | None, groups: Any) -> tuple[Any, Any, Any, Any]:
+    """Drop the rows of weight 0 from data, weights and groups; a ValueError if no row is left."""
     if sample_weight is None or sample_weight.all():
         return X, y, sample_weight, groups
     rows = np.flatnonzero(sample_weight)
@@ -47,17 +47,17 @@ def rows_that_weigh(X: Any, y: Any, sample_weight: np.ndarray | None, groups: An
     return _safe_indexing(X, rows), y[rows], check_weights(sample_weight[rows], y[rows]), groups
 
 
-def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = False, **checks: Any) -> Any:
-    """Return X as an array of numbers, or in rows of a sparse matrix, and its labels, as ``validate_data`` does.
+def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline: bool = False, **checks: Any) -> Any:
+    """Return X as an array of numbers or a CSR matrix, and its labels, as ``validate_data`` does.
 
-    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers. Rows that transformers have
-    ``made`` have other columns than the estimator.
+    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers. Rows ``from_pipeline`` have
+    other columns than the estimator, and are not compared with its names.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
     y = tuple(check_labels(estimator, labels) for labels in y)
     try:
-        if isinstance(X, Frame) or made:
-            if not made:
+        if isinstance(X, Frame) or from_pipeline:
+            if not from_pipeline:
                 take_names(estimator, X, reset=reset)
             checks = {"estimator": estimator, **checks}
             values: Any = array_of(X, "X") if isinstance(X, Frame) else X
@@ -65,7 +65,7 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = 
         with np.errstate(over="ignore"):  # what is beyond float32 is refused in words
             return validate_data(estimator, X, *y, reset=reset, **checks)
     except ValueError as error:
-        if made or WORDS not in str(error):
+        if from_pipeline or WORDS not in str(error):
             raise
         how = "Put a pipeline with an encoder, such as OneHotEncoder, in the place of the forest"
         if is_regressor(estimator):
@@ -74,16 +74,16 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, made: bool = 
 
 
 WORDS = "convert string to float"
-"""What NumPy says of words."""
+"""NumPy's error message for words among numbers."""
 
 
 def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
-    """Return X checked, as a frame if it came as one, else as an array of any type; and its labels."""
+    """Return X, a frame as it is and all else as an array of any type, and its labels, checked."""
     X, y = X if is_sparse(X) else plain_table(X), tuple(check_labels(estimator, labels) for labels in y)
     if not (hasattr(X, "iloc") or isinstance(X, Frame)):
         checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
         return validate_data(estimator, X, *y, reset=reset, **checks)
-    # Columns of several types have no array in common: each is checked where it is encoded.
+    # Columns of several types share no array: each is checked where it is encoded.
     y = tuple(validate_data(estimator, y=labels, reset=reset) for labels in y)
     if len(X.shape) != 2:
         raise ValueError(
@@ -100,7 +100,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def check_labels(estimator: Any, y: Any) -> Any:
-    """Return labels as `as_labels` does; a ValueError if there are none (in scikit-learn's words), or some masked."""
+    """Return labels as `as_labels` does; a ValueError for None (in scikit-learn's words) and for masked labels."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -113,7 +113,7 @@ def check_labels(estimator: Any, y: Any) -> Any:
 
 
 def convert_objects(X: Any) -> Any:
-    """Return an array of objects, or columns of a pandas frame, as numbers where they hold nothing else.
+    """Convert an array of objects, or columns of a pandas frame, to numbers where they hold nothing else.
 
     Raises a TypeError for dates, times and complex numbers among them.
     """
@@ -129,12 +129,12 @@ def convert_objects(X: Any) -> Any:
 
 
 def plain_numbers(X: Any, has_levels: bool) -> Any:
-    """Return an array of objects that has no nominal column as numbers; anything else as it is."""
+    """Convert an array of objects to numbers if no column is nominal; return anything else as it is."""
     return array_of(X, "X") if not has_levels and isinstance(X, np.ndarray) and X.dtype == object else X
 
 
 def take_names(estimator: Any, frame: Frame, *, reset: bool) -> None:
-    """Keep the names of a frame's columns, or compare them, as scikit-learn does where it knows the kind of frame."""
+    """Keep the names of a frame's columns (``reset``), or compare them with those of the fit, as scikit-learn does."""
     n = frame.shape[1]
     if reset:
         estimator.n_features_in_, estimator.feature_names_in_ = n, np.array(frame.columns, object)

@@ -1,4 +1,4 @@
-"""Bases of the classifiers, and what a combiner of theirs may be."""
+"""Bases of the classifiers, and checks of their combiners."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from ._deciding import Deciding
 
 
 class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
-    """A classifier of scikit-learn that answers with probabilities, and is written and read by its attributes."""
+    """Base of classifiers with ``predict_proba``, whose state is their attributes."""
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
@@ -36,7 +36,7 @@ class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
 
 
 class CombinerClassifier(ProbabilityClassifier):
-    """Predictions from ``forest_`` and ``combiner_``, bound as ``bound_``, for what ``_instances`` makes of X."""
+    """Base of classifiers that answer by a combiner bound to a forest; ``_instances`` prepares X for it."""
 
     combiner: Any
     combiner_options: Any
@@ -68,7 +68,7 @@ class CombinerClassifier(ProbabilityClassifier):
         scores = self._class_scores(X)
         return margin(scores) if len(self.classes_) == 2 else scores
 
-    def _answered(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)
@@ -82,14 +82,14 @@ class CombinerClassifier(ProbabilityClassifier):
 
 
 def decisive(class_scores, log_probability: Callable) -> np.ndarray:
-    """Return class scores; where leaves contradict each other (all are -inf), the logarithm of the probability."""
+    """Return class scores; of rows where all are -inf, as leaves contradict each other, log probabilities."""
     scores = np.asarray(class_scores)
     lost = np.isneginf(scores).all(axis=1, keepdims=True)
     return np.where(lost, log_probability(lost), scores) if lost.any() else scores
 
 
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
-    """Return the combiner of a name and its options, or the one that is given; it must answer with class scores."""
+    """Return a combiner object, or the combiner of a name with its options; it must answer with class scores."""
     combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
     return combiner
@@ -99,7 +99,7 @@ _BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, combiner)."
 
 
 def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice: str = _BIND_IT) -> Answer:
-    """Return the shapes of a combiner's answer for one instance; a TypeError unless it answers with class scores."""
+    """Return a combiner's answer for one instance, as shapes; a TypeError unless it answers with class scores."""
     answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -109,7 +109,7 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 
 
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
-    """Raise a TypeError or a ValueError unless it may be a combiner, its name or None, and its options."""
+    """Raise a TypeError or a ValueError unless these are a combiner, a name (or one of ``further``) and options."""
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))
     elif not isinstance(combiner, Combiner | None):
@@ -123,7 +123,7 @@ def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str]
 
 
 def check_nominal(nominal: Any) -> None:
-    """Raise a TypeError unless it may say which columns are nominal; `fit_columns` compares it with the data."""
+    """Raise a TypeError for a wrong type of ``nominal``; `fit_columns` compares it with the data."""
     if nominal is None or isinstance(nominal, str):
         return
     plain = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, mask_of_each, oob_mask, warn_of_pure_leaves
+from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
@@ -18,7 +18,7 @@ from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out
 from ._classifier import CombinerClassifier, check_combiner, combiner_for
 from ._counted_forest import CountedForest, CountedSample
 from ._deciding import KEEPS_SOME
-from ._models import forest_of, has_own_counts, is_foreign, n_trees_of, same_trees
+from ._models import forest_of, holds_counts, is_foreign, n_trees_of, trees_agree
 
 _UNLEARNED = "mixture"
 """The default combiner where nothing is learned."""
@@ -44,7 +44,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
         or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
         through their out-of-bag trees (`jaxunc.LearnedPool`). Default: ``"learned"`` with in-bag counts of a forest
-        with a bootstrap, 50 trees and data without weights, else ``"mixture"``, the generalised mixture of class
+        with a bootstrap, 50 trees and data without weights. Else ``"mixture"``, the generalised mixture of class
         frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
     combiner_options
         Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
@@ -87,7 +87,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
+        On ``fit``: unknown names or options (with the nearest name), and counts that the forest cannot have. A single
         class, a class of which nothing is counted, combiners that answer with something else than class scores, and
         what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
         held-out rows that a forest with its own counts was grown on, as far as that can be seen.
@@ -122,7 +122,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
     Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
     the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/studies/rules/README.md``), and decides and ranks as the mean does, which is ``"probability"``.
+    (``benchmarks/studies/rules/README.md``). It decides and ranks as the mean does, which is ``"probability"``.
 
     Examples
     --------
@@ -206,8 +206,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
     def _take(self, name: Any) -> None:
         warn_of_pure_leaves(self.forest_, self.counts)
-        forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
-        self._bind(combiner_for(name, self.combiner_options, forest.prior, **how))
+        forest, settings = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
+        self._bind(combiner_for(name, self.combiner_options, forest.prior, **settings))
 
     def predict_polled(
         self,
@@ -269,10 +269,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
     def _vote_prior(self, training: Any) -> NumbersLike:
         if not (isinstance(training, tuple | list) and len(training) == 2):
-            given = "none were given" if training is None else f"training is a {type(training).__name__}"
+            problem = "none were given" if training is None else f"training is a {type(training).__name__}"
             raise ValueError(
                 "prior='fitted' learns from the out-of-bag votes for the instances that the forest was fitted on, but "
-                f"{given}: pass training=(X, y), as they went into fit."
+                f"{problem}: pass training=(X, y), as they went into fit."
             )
         if not hasattr(self, "estimator_"):
             raise ValueError(
@@ -286,28 +286,28 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.voting.fit_vote_prior) and pass it."
             )
-        if not same_trees(forest_of(self._grown_model), self.forest_):
+        if not trees_agree(forest_of(self._forest_model), self.forest_):
             raise ValueError(
                 "prior='fitted' reads the bags of estimator_, which was fitted again since: its trees are not those "
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        unseen = oob_mask(self._grown_model, X.shape[0], X=X, y=y)
+        unseen = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        each = mask_of_each(self._grown_model, len(position), X, y)
+        each = ungrouped_mask(self._forest_model, len(position), X, y)
         check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Return "learned" if there is something to learn from without growing more forests, else a fixed combiner."""
+        """Return "learned" if the forest has bags to learn from, and enough trees; else a fixed combiner."""
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
-        enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        has_own = has_bags(model) and not is_foreign(model)  # other libraries' bags may be unknown
-        alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
-        return "learned" if has_own and enough and alike else _UNLEARNED
+        has_sample = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
+        knows_bags = has_bags(model) and not is_foreign(model)  # other libraries' bags may be unknown
+        equal_weights = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
+        return "learned" if knows_bags and has_sample and equal_weights else _UNLEARNED
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -335,30 +335,30 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool, and bind it to the counts that it reads. (It learns how sure pure leaves are: no warning.)"""
-        model, weight = self._grown_model, sample.sample_weight
-        if not has_own_counts(sample.grown):
-            # All counts are of rows that the trees do not know: each row is answered without its own.
+        """Learn the pool, and bind it to its counts. Pure leaves need no warning: their weight is learned."""
+        model, weight = self._forest_model, sample.sample_weight
+        if not holds_counts(sample.forest):
+            # The trees have not seen the rows that they count: each row is answered without its own label.
             model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
         elif self.counts == "held_out":
-            own = not self._model()[1]  # then `fit` has held these rows out
-            model = sample.grown if is_foreign(model) else model
-            how: dict[str, Any] = {"source": "held_out", "allow_leaks": own}
+            is_held_out = not self._model()[1]  # by `fit`
+            model = sample.forest if is_foreign(model) else model
+            how: dict[str, Any] = {"source": "held_out", "allow_leaks": is_held_out}
         else:
             how = {"counts": "both" if has_bags(model) else "inbag"}
-        forest = model if isinstance(model, Forest) else sample.grown
+        forest = model if isinstance(model, Forest) else sample.forest
         rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **how)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
         shown = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (np.asarray(rows.weight)[: rows.n] > 0)
-        own, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
+        shares, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
         ranked = None if sample.sample_weight is None else np.asarray(rows.weight)[: rows.n]
         if ranked is not None and weight is not sample.sample_weight:  # less the weights of classes
-            counted, given = (np.asarray(one, float) for one in (weight, sample.sample_weight))
+            count_weight, sample_weight = (np.asarray(weights, float) for weights in (weight, sample.sample_weight))
             position = class_positions(self.forest_.class_labels, sample.y)
-            ranked = ranked * (np.bincount(position, given) / np.bincount(position, counted))[y]
-        self.calibration_ = Calibration.kept(own, y, shown, ranked)
+            ranked = ranked * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
+        self.calibration_ = Calibration.kept(shares, y, shown, ranked)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:

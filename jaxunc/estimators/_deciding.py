@@ -1,4 +1,4 @@
-"""The decisions that every classifier makes of its probabilities: sets, intervals, rejections."""
+"""Decisions that every classifier makes by its probabilities: sets, intervals, rejections."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit i
 
 
 class Decision(NamedTuple):
-    """What is decided for each instance, and for which instances nothing is."""
+    """The label that is decided on for each instance, and whether it is rejected."""
 
     label: np.ndarray
     """The class of the least expected cost ``[instances]``, a label as `predict` has them; also where rejected."""
@@ -27,7 +27,7 @@ class Decision(NamedTuple):
 
 
 class Deciding:
-    """Answers that are made of ``predict_proba``, and agree with it and with ``predict``."""
+    """Base of classifiers, whose decisions agree with ``predict_proba`` and ``predict``."""
 
     classes_: np.ndarray
     calibration_: np.ndarray
@@ -94,12 +94,12 @@ class Deciding:
         if coverage is None:
             if by_class is not False or calibration is not None:
                 raise ValueError("by_class and calibration belong to coverage; pass it, or leave them out.")
-            return best_sets(*self._answered(X), 65 if utility is None else utility)
+            return best_sets(*self._probability_and_class(X), 65 if utility is None else utility)
         if utility is not None:
             raise ValueError("utility and coverage are two ways to a set; pass one of them.")
         check_coverage(coverage, by_class)
-        least = self._calibration(calibration).least(coverage, by_class, self.classes_.tolist())
-        return promised_sets(*self._answered(X), least)
+        smallest = self._calibration(calibration).least(coverage, by_class, self.classes_.tolist())
+        return promised_sets(*self._probability_and_class(X), smallest)
 
     def predict_reject(self, X: InstancesLike, *, costs: Any = None, reject: NumbersLike | None = None) -> Decision:
         """Labels of the least expected cost, and which instances are better left to someone else.
@@ -128,10 +128,10 @@ class Deciding:
             As `jaxunc.decisions.least_cost`, and for names of no class.
         """
         check_is_fitted(self, "classes_")
-        probability, named = self._answered(X)
+        probability, predicted = self._probability_and_class(X)
         matrix = cost_matrix(costs, self.classes_.tolist())
-        label = decided(probability, named, matrix, None)
-        rejected = np.zeros(len(label), bool) if reject is None else decided(probability, named, matrix, reject) < 0
+        label = decided(probability, predicted, matrix, None)
+        rejected = np.zeros(len(label), bool) if reject is None else decided(probability, predicted, matrix, reject) < 0
         return Decision(self.classes_[label], rejected)
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
@@ -157,42 +157,42 @@ class Deciding:
         check_is_fitted(self, "classes_")
         return Uncertainty(*map(np.asarray, self._of_leaves(X, UncertaintyDecomposition(kind))))
 
-    def _answered(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities, and positions of the classes that `predict` names."""
+    def _probability_and_class(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return probabilities ``[instances classes]``, and the position of the class that `predict` returns."""
         probability = self.predict_proba(X)
         return probability, probability.argmax(axis=1)
 
     def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
-        """Return what another combiner says of the leaves that instances reach."""
+        """Return another combiner's answer of the leaves that the instances reach."""
         model: Any = self
         return bind(model.forest_, combiner)(model._instances(X))
 
-    def _calibration(self, given: Any) -> Calibration:
-        if given is None:
-            kept = getattr(self, "calibration_", None)
-            if kept is None:
+    def _calibration(self, rows: Any) -> Calibration:
+        if rows is None:
+            calibration = getattr(self, "calibration_", None)
+            if calibration is None:
                 raise ValueError(
                     f"coverage needs rows that the model was not fitted to, and this {type(self).__name__} keeps none: "
                     f"{self._advice}."
                 )
-            return Calibration(kept)
-        if not (isinstance(given, tuple | list) and len(given) == 2):
-            raise TypeError(f"calibration is a {type(given).__name__}; pass rows and their labels: (X, y).")
-        X, position = given[0], class_positions(tuple(self.classes_.tolist()), given[1])
+            return Calibration(calibration)
+        if not (isinstance(rows, tuple | list) and len(rows) == 2):
+            raise TypeError(f"calibration is a {type(rows).__name__}; pass rows and their labels: (X, y).")
+        X, position = rows[0], class_positions(tuple(self.classes_.tolist()), rows[1])
         if n_rows(X) != len(position):
             raise ValueError(f"calibration has {n_rows(X)} rows and {len(position)} labels; pass a label for each.")
-        shares, unseen = self._as_unseen(X, given[1])
+        shares, unseen = self._answer_unseen(X, rows[1])
         return Calibration(Calibration.kept(shares, position, unseen))
 
-    def _as_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return probabilities of calibration rows, and which of them have some that do not know their labels."""
+    def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Return probabilities of calibration rows by trees that have not seen them, and which rows have such trees."""
         self._refuse_rows_of_fit(X, y)
-        return self._answered(X)[0], slice(None)
+        return self._probability_and_class(X)[0], slice(None)
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
-        """Raise a ValueError if calibration rows are those of the fit, in any order, or hold some of them."""
-        fitted = self._hashes_of_fit()
-        again = None if fitted is None else rows_again(fitted, self._hashed(X, y))
+        """Raise a ValueError if calibration rows hold rows of the fit, in any order."""
+        hashes = self._hashes_of_fit()
+        again = None if hashes is None else rows_again(hashes, self._hash_rows(X, y))
         if again is not None:
             raise ValueError(
                 f"calibration holds {again.sum()} rows, of {len(again)}, that the model was fitted to, the first at "
@@ -203,6 +203,6 @@ class Deciding:
         """Return hashes of the rows of the fit, as `_hashed` makes them; None where a file keeps none."""
         return vars(self).get("_fitted_rows")
 
-    def _hashed(self, X: Any, y: Any) -> np.ndarray:
-        """Return hashes of rows as the model reads them, with their labels."""
+    def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
+        """Return a hash of each row as the model reads it, with its label."""
         raise NotImplementedError

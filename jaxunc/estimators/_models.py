@@ -1,4 +1,4 @@
-"""Models that a classifier is given: which are taken, and whose counts their leaves hold."""
+"""Models that a classifier takes, and the counts in their leaves."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_any, library_of
 
-_VALUES_ALONE = ("xgboost", "lightgbm", "catboost")
-"""Libraries whose leaves never hold counts."""
+_VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")
+"""Libraries whose leaves hold values, never counts."""
 
 
 def n_trees_of(model: Any) -> int:
-    """Return how many trees a model is to have; 1 for no number of trees, which scikit-learn refuses itself."""
+    """Return how many trees a model is to have; 1 where its parameter is no number, which scikit-learn refuses."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
 
 
 def is_supported(model: Any, *, fitted: bool) -> bool:
-    """Return whether a model may be fitted, or taken as it is; its importer refuses what else is wrong with it."""
+    """Return whether a model is of a type that can be fitted, or taken as it is; its importer checks the rest."""
     if isinstance(model, type):
         return False
     return isinstance(model, BaseEstimator) or (
@@ -30,28 +30,28 @@ def is_supported(model: Any, *, fitted: bool) -> bool:
 
 
 def is_foreign(model: Any) -> bool:
-    """Return whether a model is none of scikit-learn, so that its bags are unknown and it is not grown again."""
+    """Return whether a model is not of scikit-learn, so that its bags may be unknown, and it cannot be grown again."""
     return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the forest of a fitted model: with its own counts, or with none where its leaves hold values.
+    """Return the forest of a fitted model, with the model's counts, or none where its leaves hold values.
 
-    Raises a TypeError for what is no classifier, and a ValueError for what is not fitted, and for boosted trees.
+    Raises a TypeError for a regressor, and a ValueError for boosted trees and for a model that is not fitted.
     """
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)
-    name, found = type(model).__name__, from_any(model)
-    if isinstance(found, Forest):
-        return found
-    if found.class_labels is None:
+    name, ensemble = type(model).__name__, from_any(model)
+    if isinstance(ensemble, Forest):
+        return ensemble
+    if ensemble.class_labels is None:
         raise TypeError(
             f"estimator is a {name} that predicts numbers; pass one of classes. How sure a number is, "
             "UncertainForestRegressor says: see docs/how_to/how_sure_is_a_number.md. Sums of a regressor: "
             "jaxunc.from_any(model).predict(X)."
         )
-    if not found.is_forest:
-        stages = found.n_trees // found.trees_per_stage
+    if not ensemble.is_forest:
+        stages = ensemble.n_trees // ensemble.trees_per_stage
         raise ValueError(
             f"estimator is a {name} whose {stages} stages of trees correct each other, but combiners take trees that "
             "all answer the same question. Random forests are taken (XGBoost's num_parallel_tree with one round, "
@@ -59,22 +59,22 @@ def forest_of(model: Any) -> Forest:
             "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'. "
             "See docs/libraries.md."
         )
-    return uncounted_forest(found)
+    return uncounted_forest(ensemble)
 
 
-def has_own_counts(forest: Forest) -> bool:
-    """Return whether leaves hold counts, which came with the model."""
+def holds_counts(forest: Forest) -> bool:
+    """Return whether some leaf holds counts."""
     return bool(np.asarray(forest.count_table).any())
 
 
-def same_trees(one: Forest, other: Forest) -> bool:
+def trees_agree(first: Forest, second: Forest) -> bool:
     parts = ("feature", "threshold", "child")
-    return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
+    return all(np.array_equal(getattr(first.trees, part), getattr(second.trees, part)) for part in parts)
 
 
-def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
-    """Raise a ValueError if a model's own counts are asked for, and it has none; also before it is fitted."""
-    holds_none = library_of(model) in _VALUES_ALONE if forest is None else not has_own_counts(forest)
+def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
+    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None before it is fitted."""
+    holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:
         raise ValueError(
             f"counts='inbag' are counts that the model's leaves hold, and those of {type(model).__name__} hold values. "
@@ -83,7 +83,7 @@ def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> N
 
 
 def classes_of(model: Any, forest: Forest) -> np.ndarray:
-    """Return the labels of the classes as an array, of the type that the model has them in."""
+    """Return the labels of the classes as an array of the model's type of labels."""
     if isinstance(model, BaseEstimator):
         return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
     labels = np.array(forest.class_labels)

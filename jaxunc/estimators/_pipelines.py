@@ -1,4 +1,4 @@
-"""Pipelines around a forest: which are taken, how they are fitted, and the raw columns that they read."""
+"""Pipelines around a forest: checks, the fit of their transformers, and the raw columns that they read."""
 
 import copy
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from sklearn.pipeline import Pipeline
 from jaxunc._checks import warn
 from jaxunc.interop import THRESHOLDS, Steps, check_rows, is_read, library_of, n_rows, steps_of, way_round
 
-_MAY_BE_ANY = "Object"
+_ANY_TYPE = "Object"
 _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
 
 
 def warn_of_threshold(estimator: Any) -> None:
-    """Warn of a threshold around a model, which says what the model decides and not what its leaves hold."""
+    """Warn that the threshold around a model is not used."""
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     if isinstance(estimator, THRESHOLDS):
@@ -31,7 +31,7 @@ def warn_of_threshold(estimator: Any) -> None:
 
 
 def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless the last step may be fitted, or taken as it is, before the work of fitting it."""
+    """Raise a TypeError unless the last step of a pipeline, or a model alone, is a forest, and no step samples."""
     if whole is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(whole) if hasattr(step, "fit_resample")]:
@@ -64,7 +64,7 @@ def _name(model: Any) -> str:
 
 
 def rounds(model: Any) -> int | None:
-    """Return how many stages an unfitted model has whose leaves hold values; None for others."""
+    """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for others."""
     library = library_of(model)
     if library == "catboost":
         return 1000
@@ -80,39 +80,39 @@ def rounds(model: Any) -> int | None:
     return None
 
 
-def copies_of_steps(whole: Any) -> Steps:
-    """Return the fitted transformers so that fitting the pipeline again changes no answer, where they can be copied."""
+def copy_steps(whole: Any) -> Steps:
+    """Copy the fitted transformers where possible, so that another fit of the pipeline changes no answer."""
     try:
         return copy.deepcopy(steps_of(whole))
-    except Exception:  # someone's own, which holds what has no copy
+    except Exception:  # a user's transformer, which cannot be copied
         return steps_of(whole)
 
 
 def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit the transformers of a pipeline in place, and return the rows as its forest is to see them.
+    """Fit the transformers of a pipeline in place, as its ``fit`` does, and return the rows for its forest.
 
-    As its ``fit`` does, with its memory. Weights go to the transformers that request them, where routing is enabled.
+    The pipeline's memory is used. Weights go to the transformers that request them, where routing is enabled.
     """
     pipeline: Any = whole
     while isinstance(pipeline, Pipeline):
         if len(pipeline.steps) > 1:
-            own, n = pipeline[:-1], n_rows(X)
-            X = own.fit_transform(X, y, **_requested(own, sample_weight))
-            pipeline.steps = [*own.steps, pipeline.steps[-1]]  # those that come from its memory are others
-            check_rows(X, n, own.steps)
+            transformers, n = pipeline[:-1], n_rows(X)
+            X = transformers.fit_transform(X, y, **_request_weights(transformers, sample_weight))
+            pipeline.steps = [*transformers.steps, pipeline.steps[-1]]  # which the memory may have replaced
+            check_rows(X, n, transformers.steps)
         pipeline = pipeline.steps[-1][1]
     return X
 
 
-def _requested(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
+def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
     if sample_weight is None or not get_config()["enable_metadata_routing"]:
         return {}
-    asked = pipeline.get_metadata_routing().consumes("fit_transform", ["sample_weight"])
-    return {"sample_weight": sample_weight} if asked else {}
+    requests = pipeline.get_metadata_routing().consumes("fit_transform", ["sample_weight"])
+    return {"sample_weight": sample_weight} if requests else {}
 
 
 def column_types(X: Any) -> tuple[str, ...] | None:
-    """Return the type of each column of raw rows, as narwhals calls it; None for what has no columns with types."""
+    """Return narwhals' name of each column's type; None for rows without columns of one type each."""
     if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
         name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
         return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
@@ -121,7 +121,7 @@ def column_types(X: Any) -> tuple[str, ...] | None:
 
 
 def _frame_of(X: Any) -> Any:
-    """Return a frame whose columns have names of their own; None for others, which are the transformers' to refuse."""
+    """Return X as a narwhals frame if its columns have distinct names; else None: the transformers may refuse X."""
     names = list(getattr(X, "columns", ()))
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         return None
@@ -131,34 +131,34 @@ def _frame_of(X: Any) -> Any:
 
 def _type_of(column: Any) -> str:
     if len(column) and column.null_count() == len(column):
-        return _MAY_BE_ANY
+        return _ANY_TYPE
     categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
     if getattr(getattr(categories, "dtype", None), "kind", "O") in "iufb":  # of numbers, in pandas
-        return _MAY_BE_ANY
+        return _ANY_TYPE
     return str(column.dtype).partition("(")[0]
 
 
 def family(kind: str) -> str | None:
-    """Return what a column of a type holds: numbers, words or dates; None where it may be any."""
+    """Return whether columns of a type hold "numbers", "words" or "dates"; None where any is possible."""
     if kind.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
     return _FAMILIES.get(kind, "dates" if kind.startswith(("Date", "Time", "Duration")) else None)
 
 
-def as_fitted(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence[int]) -> Any:
-    """Return a frame whose columns are of the kinds that the pipeline was fitted on; a TypeError if some are others.
+def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions: Sequence[int]) -> Any:
+    """Return a frame with columns of the families that the pipeline was fitted on; a TypeError for another family.
 
-    A column of pandas that is all missing becomes one of the kind that it had, since encoders fail on others. What a
-    column is called, and that one is missing, is the transformers' to refuse, which take no frame without rows.
+    A pandas column that is all missing becomes numbers or objects, as in the fit, since encoders fail on others. The
+    transformers refuse absent columns themselves, except for a frame without rows, for which this raises a ValueError.
     """
     frame = _frame_of(X)
     if frame is None:
         return X
-    given, changed = set(frame.columns), {}
-    for j in read:
-        if names[j] not in given:
+    present, changed = set(frame.columns), {}
+    for j in positions:
+        if names[j] not in present:
             if not len(frame):
-                raise ValueError(f"columns are missing: {sorted({names[j] for j in read} - given)}")
+                raise ValueError(f"columns are missing: {sorted({names[j] for j in positions} - present)}")
             continue
         if (expected := family(types[j])) is None:
             continue
@@ -168,26 +168,26 @@ def as_fitted(X: Any, names: Sequence[str], types: Sequence[str], read: Sequence
                 f"X's column {names[j]!r} holds {family(kind)}, and held {expected} when the pipeline was fitted. Pass "
                 f"{expected}, such as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
-        known = kind != _MAY_BE_ANY or expected == "dates" or not hasattr(X, "iloc")
-        if not known and frame[names[j]].null_count() == len(frame) > 0:
+        has_type = kind != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
+        if not has_type and frame[names[j]].null_count() == len(frame) > 0:
             changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
     return X.assign(**changed) if changed else X
 
 
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
-    """Return the positions of the raw columns that are read: all but those that a first `ColumnTransformer` drops."""
+    """Return the positions of the raw columns that are read: all that a first `ColumnTransformer` does not drop."""
     first = steps[0][1] if steps else None
     while isinstance(first, Pipeline) and first.steps:
         first = first.steps[0][1]
     every = tuple(range(number))
     if names is None or not isinstance(first, ColumnTransformer):
         return every
-    kept: set[str] = set()
+    names_read: set[str] = set()
     for _, transformer, columns in getattr(first, "transformers_", []):
         if isinstance(transformer, str) and transformer == "drop":
             continue
-        own = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
-        if not all(isinstance(name, str) for name in own):
+        selection = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
+        if not all(isinstance(name, str) for name in selection):
             return every  # by their positions, among all columns
-        kept |= set(own)
-    return tuple(j for j in every if names[j] in kept) if kept <= set(names) else every
+        names_read |= set(selection)
+    return tuple(j for j in every if names[j] in names_read) if names_read <= set(names) else every

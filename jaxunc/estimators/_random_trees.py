@@ -144,11 +144,11 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
-        self._made_combiner(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
+        self._make_combiner(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal
         self._chosen = self._choices()
-        encoded = self._encoded(X)
+        encoded = self._encode(X)
         warn_of_merged_values(X, self._columns)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
@@ -158,7 +158,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
-        self.combiner_ = self._made_combiner(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
+        self.combiner_ = self._make_combiner(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self.bound_ = bind(self.forest_, self.combiner_)
         self._fitted_rows = row_hashes(encoded, class_positions(forest.class_labels, y))
         return self
@@ -178,7 +178,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     def _choices(self) -> dict[str, Any]:
         return {"missing": self.missing}
 
-    def _made_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:
+    def _make_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:
         name, options = self.combiner, self.combiner_options
         if name is None:
             name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
@@ -187,7 +187,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     def encode(self, X: InstancesLike) -> np.ndarray:
         """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
 
-        ``forest_`` itself knows its columns and takes X as it is.
+        ``forest_`` takes X itself, since it has the columns' levels.
 
         Parameters
         ----------
@@ -195,20 +195,20 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
             Instances ``[instances features]``, NumPy or pandas, with the columns that it was fitted to.
         """
         check_is_fitted(self, "forest_")
-        return self._encoded(validate_mixed(self, X, reset=False))
+        return self._encode(validate_mixed(self, X, reset=False))
 
     def _instances(self, X):
         data: Any = validate_mixed(self, X, reset=False)
         if self._chosen["missing"] == "error":
-            self._encoded(data)  # which refuses them
+            self._encode(data)  # which refuses them
         return plain_numbers(data, self._columns.levels is not None)
 
-    def _hashed(self, X, y) -> np.ndarray:
+    def _hash_rows(self, X, y) -> np.ndarray:
         return row_hashes(
-            self._encoded(validate_mixed(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
+            self._encode(validate_mixed(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
         )
 
-    def _encoded(self, X) -> np.ndarray:
+    def _encode(self, X) -> np.ndarray:
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])

@@ -1,4 +1,4 @@
-"""Rows as an estimator is given them, and as its forest reads them: checked, or made by the steps of a pipeline."""
+"""Raw rows of an estimator, and what its forest reads: the same rows, checked, or the output of a pipeline's steps."""
 
 from typing import Any, cast
 
@@ -14,11 +14,11 @@ from jaxunc.interop import Opened, Steps, known_to_sklearn, n_rows, opened, step
 from jaxunc.tables import Columns, as_csr, is_plain, is_sparse, plain_table
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
-from ._pipelines import as_fitted, column_types, columns_read, fit_transformers
+from ._pipelines import column_types, columns_read, fit_transformers, restore_types
 
 
 class ReadsRows:
-    """An estimator of a model that may be a pipeline: what rows become before its forest reads them."""
+    """Base of estimators whose model may be a pipeline: raw rows become the rows of its forest."""
 
     estimator: Any
     estimator_: Any
@@ -29,22 +29,22 @@ class ReadsRows:
     _steps: Steps = ()
     """Transformers of a pipeline before its forest."""
     _raw_types: tuple[str, ...] | None = None
-    """Types of its raw columns, as narwhals names them."""
+    """Types of the pipeline's raw columns, as narwhals names them."""
 
-    def _opened(self) -> Opened:
+    def _open(self) -> Opened:
         return opened(RandomForestClassifier() if self.estimator is None else self.estimator)
 
     def _model(self) -> tuple[Any, bool]:
-        """Return the forest to fit or a fitted one, and whether it is fitted; of a pipeline its last step."""
-        return self._opened()[1:]
+        """Return the model (of a pipeline its last step), and whether it came fitted."""
+        return self._open()[1:]
 
     @property
-    def _grown_model(self) -> Any:
-        """The forest that was fitted, of a pipeline its last step; None where a file keeps none."""
+    def _forest_model(self) -> Any:
+        """The fitted model (of a pipeline its last step); None where a file keeps none."""
         return opened(getattr(self, "estimator_", None)).forest
 
     def _choices(self) -> dict[str, Any]:
-        """Return the choices on which answers depend, made from the parameters: ``fit`` keeps them."""
+        """Return the choices on which answers depend, as the parameters are now: ``fit`` keeps them."""
         return {"allows_nan": self._allows_nan()}
 
     def _data_checks(self, allows_nan: bool) -> dict:
@@ -55,25 +55,25 @@ class ReadsRows:
         model, _ = self._model()
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
-    def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Return the data, checked; for a fitted forest that looks values up they stay as they are."""
+    def _training_data(self, X, y, sample_weight, columns: Columns | None = None) -> tuple[Any, Any, Any]:
+        """Return the data, checked; raw where ``columns`` of a fitted forest look values up."""
         if self._steps:
             y = _check_y(check_labels(self, y), estimator=self)
-            if known is None:
+            if columns is None:
                 self._take_raw_columns(X)
             else:
-                X = self._transform(X) if known.looks_up else self._transform_to_numbers(X, self._allows_nan())
+                X = self._transform(X) if columns.looks_up else self._transform_to_numbers(X, self._allows_nan())
             check_consistent_length(X, y)
-        elif known is not None and known.looks_up:
+        elif columns is not None and columns.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(check_labels(self, y))
         else:
-            X, y = validate_numbers(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
+            X, y = validate_numbers(self, X, y, reset=columns is None, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
         return X, y, check_weights(sample_weight, y)
 
     def _take_raw_columns(self, X: Any, whole: Any = None) -> None:
-        """Keep names, number and types of the columns that a pipeline takes: as it was fitted on, else as given."""
+        """Keep names, number and types of a pipeline's raw columns: those of its fit, else those of X."""
         names = getattr(whole, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if X is None or names is not None:
@@ -93,7 +93,7 @@ class ReadsRows:
 
     @property
     def _columns_read(self) -> tuple[int, ...]:
-        """Positions of the columns that are read, among those that it was fitted on."""
+        """Positions of the raw columns that are read, among those of the fit."""
         names = getattr(self, "feature_names_in_", None)
         return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
 
@@ -116,22 +116,22 @@ class ReadsRows:
         return X if is_sparse(X) else np.asarray(X)
 
     def _transform(self, X: Any) -> Any:
-        """Return raw rows as the pipeline makes them for its forest; a TypeError for columns of another type."""
+        """Return the output of the pipeline's steps for raw rows; a TypeError for columns of another type."""
         return transformed(self._steps, self._restore_types(X))
 
     def _restore_types(self, X: Any) -> Any:
         names = getattr(self, "feature_names_in_", None)
         if names is None or self._raw_types is None:
             return X
-        return as_fitted(X, names.tolist(), self._raw_types, self._columns_read)
+        return restore_types(X, names.tolist(), self._raw_types, self._columns_read)
 
     def _transform_to_numbers(self, X: Any, allows_nan: bool) -> Any:
         return self._check_numbers(self._transform(X), allows_nan)
 
-    def _check_numbers(self, made: Any, allows_nan: bool) -> Any:
-        """Return rows that a pipeline has made as numbers; a ValueError for words among them."""
+    def _check_numbers(self, rows: Any, allows_nan: bool) -> Any:
+        """Return the output of a pipeline's steps as numbers; a ValueError for words in it."""
         try:
-            return validate_numbers(self, made, reset=False, made=True, **self._data_checks(allows_nan))
+            return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks(allows_nan))
         except ValueError as error:
             if WORDS not in str(error):
                 raise
@@ -141,7 +141,7 @@ class ReadsRows:
             ) from error
 
     def _transform_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Return rows in which copies are looked for before it is known which of them the transformers learn from."""
+        """Return the output of transformers fitted on all rows, in which copies are looked for before a split."""
         if not self._steps or groups is not None:
             return X
         whole = clone(whole)
@@ -152,7 +152,7 @@ class ReadsRows:
         tags = cast(Any, super()).__sklearn_tags__()
         chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
         tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
-        whole, model, _ = self._opened()
+        whole, model, _ = self._open()
         if whole is not model:  # of raw rows
             tags.input_tags.allow_nan, model = True, whole
         tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True

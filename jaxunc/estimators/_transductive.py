@@ -42,11 +42,11 @@ from ._checked_data import check_labels, convert_objects, plain_numbers, take_na
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
 
 COMBINE = ("mean", "pnml")
-"""Ways in which the answers of the models become one."""
+"""Ways to combine the answers of the models."""
 
 
 class TransductiveTreeClassifier(ProbabilityClassifier):
-    """Every instance is inserted into the training set with each label; the leaves of the trees that follow answer.
+    """A decision tree for each instance and label: the leaves of trees grown with the instance inserted answer.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
-        combiner = self._made_combiner(classes, y)
+        combiner = self._make_combiner(classes, y)
         sample = presort(plain_numbers(X, not (self.nominal is None or isinstance(self.nominal, str))), y, self.nominal)
         self._hold(sample, combiner, self._choices())
         self.classes_ = classes
@@ -162,7 +162,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_integer("block_size", self.block_size, 1)
         check_progress(self.progress)
 
-    def _made_combiner(self, classes: np.ndarray, y) -> Combiner | None:
+    def _make_combiner(self, classes: np.ndarray, y) -> Combiner | None:
         """Return the combiner, which must have probabilities for as many leaves as there are classes."""
         if self.combiner is None:
             return None
@@ -189,7 +189,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
+        """Counts of the leaves ``[instances labels classes]``, by the label that the instance is inserted with."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(
@@ -212,7 +212,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         sample = self.bound_.sample
         return row_hashes(values_of(sample), sample.label)
 
-    def _hashed(self, X: Any, y: Any) -> np.ndarray:
+    def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
         rows = plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
         position = class_positions(tuple(self.classes_.tolist()), y)
         return row_hashes(encode_instances(rows, self.bound_.columns).values, position)
@@ -224,7 +224,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
 
 class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
-    r"""A classifier is fitted anew with each instance under each label, and the answers of these models are combined.
+    r"""A classifier fitted again for each instance and label: the answers of these models are combined.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):
 
@@ -258,8 +258,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         On ``fit``: if ``estimator`` is no classifier with ``predict_proba``, or frozen; if it takes no
         ``sample_weight`` and some is given.
     ValueError
-        On ``fit``: one class only, an unknown name, a random state or a number of jobs that is none, weights that are
-        negative or not finite, and what the estimator refuses. On ``predict_proba``: if a copy knows other classes.
+        On ``fit``: one class only, an unknown name, a wrong random state or number of jobs, weights that are negative
+        or not finite, and what the estimator refuses. On ``predict_proba``: if a copy knows other classes.
 
     Notes
     -----
@@ -338,25 +338,25 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         X, y = cast(Any, X).copy(), y.copy()  # every answer fits them again, whatever the caller writes
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; classifiers tell two or more apart.")
-        template = _seeded(clone(self.estimator), self.random_state)
+        template = _set_seeds(clone(self.estimator), self.random_state)
         self.classes_, self._combine, self._sample = classes, self.combine, (template, X, y, weights)
-        self.estimator_ = _fitted(template, X, y, weights, classes)
+        self.estimator_ = _fit_copy(template, X, y, weights, classes)
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
         """Return each model's answer ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "estimator_")
-        rows = self._as_fitted(self._data(X, reset=False))
+        rows = self._restore_frame(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
         if not n:
             return np.zeros((0, k, k))
         self.estimator_.predict_proba(_rows(rows, slice(1)))  # refuses before the work
-        jobs = (delayed(_answers)(*self._sample, self.classes_, part) for part in _parts(rows, n))
+        jobs = (delayed(_answer_part)(*self._sample, self.classes_, part) for part in _parts(rows, n))
         return np.concatenate(cast(list[np.ndarray], list(Parallel(n_jobs=self.n_jobs)(jobs))))
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
-        return combined(self.predict_proba_by_label(X), self._combine)
+        return combine_labels(self.predict_proba_by_label(X), self._combine)
 
     def predict(self, X: InstancesLike) -> np.ndarray:
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
@@ -386,7 +386,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         if s is not None:
             raise ValueError(f"s={s!r:.20} belongs to counts of leaves, which TransductiveClassifier has none of.")
         answers = self.predict_proba_by_label(X)
-        return Interval(answers.min(axis=1), answers.max(axis=1)).around(combined(answers, self._combine))
+        return Interval(answers.min(axis=1), answers.max(axis=1)).around(combine_labels(answers, self._combine))
 
     def predict_uncertainty(
         self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
@@ -466,29 +466,29 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         if not hasattr(X, "iloc"):
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}
-        found: Any = validate_data(self, X, reset=reset, **checks)
-        return found.tocsr() if scipy.sparse.issparse(found) else found
+        data: Any = validate_data(self, X, reset=reset, **checks)
+        return data.tocsr() if scipy.sparse.issparse(data) else data
 
     def _hashes_of_fit(self) -> np.ndarray:
-        return self._hashed(*self._sample[1:3])
+        return self._hash_rows(*self._sample[1:3])
 
-    def _hashed(self, X: Any, y: Any) -> np.ndarray:
-        rows, fitted = self._as_fitted(self._data(X, reset=False)), cast(Any, self._sample[1])
+    def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
+        rows, sample = self._restore_frame(self._data(X, reset=False)), cast(Any, self._sample[1])
         if scipy.sparse.issparse(rows):
-            rows, fitted = rows.toarray(), fitted[:1].toarray()
+            rows, sample = rows.toarray(), sample[:1].toarray()
         position = class_positions(tuple(self.classes_.tolist()), y)
-        return row_hashes(encode_instances(rows, fit_columns(fitted)).values, position)
+        return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
-    def _as_fitted(self, X: Any) -> Any:
-        """Numbers as a frame if the training set came as one; raises a TypeError for what cannot be."""
-        known: Any = self._sample[1]
-        if not hasattr(known, "iloc") or hasattr(X, "iloc"):
+    def _restore_frame(self, X: Any) -> Any:
+        """Return an array of numbers as a frame if the training set was one; a TypeError for other arrays."""
+        sample: Any = self._sample[1]
+        if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
             return X
         if scipy.sparse.issparse(X) or X.dtype.kind not in "fiub":
             raise TypeError(
                 f"X is a {type(X).__name__}, and this model was fitted on a frame of pandas; pass X as one, too."
             )
-        return type(known)(X, columns=known.columns)
+        return type(sample)(X, columns=sample.columns)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -497,23 +497,23 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return tags
 
 
-def combined(answers: np.ndarray, combine: str) -> np.ndarray:
-    """Return one answer ``[instances classes]`` of those by label ``[instances labels classes]``: see `COMBINE`."""
+def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
+    """Combine answers by label ``[instances labels classes]`` to ``[instances classes]``: see `COMBINE`."""
     mean = answers.mean(axis=1)
     if combine == "mean":
         return mean
-    own = np.diagonal(answers, axis1=1, axis2=2)
-    total = own.sum(axis=1, keepdims=True)
-    return np.where(total > 0, own / np.where(total > 0, total, 1), mean)
+    diagonal = np.diagonal(answers, axis1=1, axis2=2)
+    total = diagonal.sum(axis=1, keepdims=True)
+    return np.where(total > 0, diagonal / np.where(total > 0, total, 1), mean)
 
 
 def _entropy(probability: np.ndarray) -> np.ndarray:
-    """Return the entropy in bits, over the last axis."""
+    """Return the entropy over the last axis, in bits."""
     return -np.sum(probability * np.log2(np.where(probability > 0, probability, 1)), axis=-1)
 
 
-def _seeded(model: Any, random_state: Any) -> Any:
-    """Return the model with an integer for every random state that could make two fits on the same data differ."""
+def _set_seeds(model: Any, random_state: Any) -> Any:
+    """Set every random state of a model that is no integer to one, so that fits on the same data agree."""
     rng = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
@@ -522,7 +522,7 @@ def _seeded(model: Any, random_state: Any) -> Any:
 
 
 def _parts(X: Any, n: int):
-    """Yield X in parts that are worth a process's start: sixteen instances, each of which is some fits."""
+    """Yield X in parts of sixteen instances, whose fits are worth the start of a process."""
     for start in range(0, n, 16):
         yield _rows(X, slice(start, start + 16))
 
@@ -531,21 +531,21 @@ def _rows(X: Any, which: Any) -> Any:
     return X.iloc[which] if hasattr(X, "iloc") else X[which]
 
 
-def _answers(template, X, y, weights, classes, part) -> np.ndarray:
-    """Return answers ``[instances labels classes]`` of the models that have an instance of ``part`` under a label."""
-    found = np.empty((part.shape[0], len(classes), len(classes)))
+def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
+    """Return answers ``[instances labels classes]`` for the instances of ``part``, each by a model for each label."""
+    answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
         weights = np.append(weights, 1.0)
-    for row in range(len(found)):
+    for row in range(len(answers)):
         x = _rows(part, slice(row, row + 1))
-        both = _joined(X, x)
+        sample = _append_row(X, x)
         for number, label in enumerate(classes):
-            model = _fitted(template, both, np.append(y, label), weights, classes)
-            found[row, number] = model.predict_proba(x)[0]
-    return found
+            model = _fit_copy(template, sample, np.append(y, label), weights, classes)
+            answers[row, number] = model.predict_proba(x)[0]
+    return answers
 
 
-def _joined(X: Any, x: Any) -> Any:
+def _append_row(X: Any, x: Any) -> Any:
     if hasattr(X, "iloc"):
         import pandas as pd
 
@@ -553,8 +553,8 @@ def _joined(X: Any, x: Any) -> Any:
     return scipy.sparse.vstack([X, x], format="csr") if scipy.sparse.issparse(X) else np.concatenate([X, x])
 
 
-def _fitted(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
-    """Return a fitted copy of the template; a ValueError if its classes are not those of y in their order."""
+def _fit_copy(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
+    """Fit a copy of the template; a ValueError if its classes are not ``classes``, in their order."""
     model: Any = clone(template)
     model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if not np.array_equal(model.classes_, classes):

@@ -78,11 +78,11 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
     def with_paths(block, total):
         *paths, tree, table = (lax.dynamic_slice_in_dim(part, block * PATHS, PATHS) for part in arrays)
         column, low, high, passes_missing = paths
-        place = jnp.maximum(column, 0)
+        index = jnp.maximum(column, 0)
 
         def stopped(instances):
             """Which columns of paths stop which instances ``[paths columns instances]``, and these as bits."""
-            key, missing = (part[place] for part in instances)
+            key, missing = (part[index] for part in instances)
             passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
             stops = ~passes & (column >= 0)[..., None]
             powers = jnp.uint32(1) << jnp.arange(stops.shape[1], dtype=jnp.uint32) % 32
@@ -109,7 +109,7 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
         each = shares[:, :, None] * table[:, None, :, None]
-        return total.at[place.ravel()].add(each.reshape(-1, *each.shape[2:]))
+        return total.at[index.ravel()].add(each.reshape(-1, *each.shape[2:]))
 
     start = jnp.zeros((n_features, n_stats, len(x)), dtype)
     return lax.fori_loop(0, n_blocks, with_paths, start).transpose(2, 0, 1)

@@ -44,12 +44,12 @@ class Paths(NamedTuple):
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
     def with_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
-        """Return the paths with a column each that is tested next, and its place."""
+        """Return the paths with a column each that is tested next, and its index on the path."""
         same, number = self.column == column[:, None], (self.column >= 0).sum(axis=1)
-        place = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
-        paths = self.as_wide_as(max(self.column.shape[1], int(place.max(initial=-1)) + 1))
-        paths.column[np.arange(len(place)), place] = column
-        return paths, place
+        index = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
+        paths = self.as_wide_as(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
+        paths.column[np.arange(len(index)), index] = column
+        return paths, index
 
 
 _FILLS = (np.int32(-1), NAN_FIRST, NAN_LAST, np.True_, np.int32(-1))
@@ -108,12 +108,12 @@ def unroll(trees: Trees) -> Unrolled:
                 "less depth, or with fewer categories in a test."
             )
         every = np.arange(len(node))
-        paths, place = paths.with_tests(column[tree, node])
+        paths, index = paths.with_tests(column[tree, node])
         test = tuple(part[tree, node] for part in (column, threshold, missing_right))
-        inner.append((edge, tree, *test, *(part[every, place] for part in paths[1:])))
+        inner.append((edge, tree, *test, *(part[every, index] for part in paths[1:])))
         levels.append(slice(n, n + len(node)))
         both, right = np.tile(every, 2), np.repeat([False, True], len(node))
-        at, key, edge, n = (np.arange(2 * len(node)), place[both]), test[1][both], 2 * (n + both) + right, n + len(node)
+        at, key, edge, n = (np.arange(2 * len(node)), index[both]), test[1][both], 2 * (n + both) + right, n + len(node)
         paths = paths.of(both)
         paths.low[at] = np.where(right, np.maximum(paths.low[at], key), paths.low[at])
         paths.high[at] = np.where(right, paths.high[at], np.minimum(paths.high[at], key))

@@ -39,7 +39,7 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Lay out trees side by side, children adjacent, levels in order; return also the new place of every given node.
+    """Lay out trees side by side, children adjacent, levels in order; also return each node's new index.
 
     Trusts its input; `check_trees` does not.
     """
@@ -51,24 +51,24 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))
     missing_right = np.zeros((n_trees, width), bool)
     depth = np.zeros(n_trees, np.int32)
-    places = []
+    indices = []
     for t, tree in enumerate(nodes):
         inner, left, depth[t] = _inner_by_level(tree)
-        place = np.zeros(len(tree.feature), np.int64)
+        index = np.zeros(len(tree.feature), np.int64)
         # The children of inner nodes, in order of level, take the next two slots: a right child is found without an
         # index of its own, and a tree's top levels lie together.
-        place[left] = 1 + 2 * np.arange(len(left))
-        pairs = place[tree.left[inner]]
-        place[tree.right[inner]] = pairs + 1
-        slots = place[inner]
+        index[left] = 1 + 2 * np.arange(len(left))
+        pairs = index[tree.left[inner]]
+        index[tree.right[inner]] = pairs + 1
+        slots = index[inner]
         feature[t, slots] = tree.feature[inner]
         threshold[t, slots] = tree.threshold[inner]
         child[t, slots] = pairs
         missing_right[t, slots] = tree.missing_right[inner]
-        places.append(place)
+        indices.append(index)
     # By their own dtype: without one JAX compiles a program for each shape.
     arrays = [jnp.asarray(array, array.dtype) for array in (feature, threshold, child, missing_right, depth)]
-    return Trees(*arrays, columns=columns), places
+    return Trees(*arrays, columns=columns), indices
 
 
 def assemble(
@@ -92,15 +92,15 @@ def assemble(
     check_within("n_samples", n_samples, "[0, inf)")
     if not nodes:
         raise ValueError(f"nodes={nodes!r} holds no tree; pass one TreeNodes at least.")
-    trees, places = lay_out(nodes, columns)
+    trees, indices = lay_out(nodes, columns)
     code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
     leaf_rows, leaf_slots = [], []
-    for tree, place, tree_counts in zip(nodes, places, counts, strict=True):
+    for tree, index, tree_counts in zip(nodes, indices, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
         # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
         rows, inverse = distinct_rows(tree_counts[leaves])
         leaf_rows.append(rows)
-        leaf_slots.append((place[leaves], inverse))
+        leaf_slots.append((index[leaves], inverse))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
     table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
     ends, dtype = np.cumsum([1] + [len(rows) for rows in leaf_rows]), jnp.result_type(float)

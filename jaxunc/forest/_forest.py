@@ -482,22 +482,22 @@ def _totals(trees: Trees, counts):
     """Return the counts of the leaves below each node."""
     child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
     levels = []
-    tree, place = np.arange(len(child)), np.zeros(len(child), np.int64)
+    tree, index = np.arange(len(child)), np.zeros(len(child), np.int64)
     while True:
-        inner = child[tree, place] != place
-        tree, place = tree[inner], place[inner]
+        inner = child[tree, index] != index
+        tree, index = tree[inner], index[inner]
         if not len(tree):
             break
-        levels.append((tree, place, child[tree, place]))
-        left = child[tree, place]
-        tree, place = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
+        levels.append((tree, index, child[tree, index]))
+        left = child[tree, index]
+        tree, index = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
     if is_concrete(counts):
         # From the bottom up: every inner node is the sum of its two children, once both are known.
         totals = np.where(empty[..., None], 0, np.asarray(counts, np.float64))
-        for tree, place, left in reversed(levels):
-            totals[tree, place] = totals[tree, left] + totals[tree, left + 1]
+        for tree, index, left in reversed(levels):
+            totals[tree, index] = totals[tree, left] + totals[tree, left + 1]
         return totals
     totals = jnp.where(empty[..., None], jnp.zeros_like(counts), counts)
-    for tree, place, left in reversed(levels):
-        totals = totals.at[tree, place].set(totals[tree, left] + totals[tree, left + 1])
+    for tree, index, left in reversed(levels):
+        totals = totals.at[tree, index].set(totals[tree, left] + totals[tree, left + 1])
     return totals

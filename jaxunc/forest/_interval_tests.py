@@ -95,27 +95,27 @@ class _Made:
         bounds = [0, *(pairs + 1).tolist(), len(test.goes_left)]
         self._node(node, int(self._given.feature[node]), children, test, bounds)
 
-    def _node(self, place: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
+    def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
         if len(bounds) > 2:
             middle = len(bounds) // 2
             # A missing value goes left until the first of the intervals, whose test knows.
             left = self._node(None, feature, children, test, bounds[: middle + 1])
             right = self._node(None, feature, children, test, bounds[middle:])
-            return self._put(place, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
+            return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
         first, end = bounds
         whole = _LARGEST if test.goes_left[first] else _LEAST - 1
         threshold = int(test.upper[first]) if end - first == 2 else whole
         missing_right = first == 0 and not test.missing_left
-        return self._put(place, (feature, threshold, *children, missing_right))
+        return self._put(index, (feature, threshold, *children, missing_right))
 
-    def _put(self, place: int | None, row: tuple[int, int, int, int, bool]) -> int:
-        if place is None:
+    def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
+        if index is None:
             self._new.append(row)
             self._number += 1
             return self._number - 1
         for array, value in zip(self._arrays, row, strict=True):
-            array[place] = value
-        return place
+            array[index] = value
+        return index
 
 
 class IntervalTests(NamedTuple):
@@ -197,9 +197,9 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
         at = np.where(child[at] == end[at], at, child[at] + missing_right[at])
     piece = np.concatenate(pieces)
     piece = piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))]
-    tree, place = np.divmod(tests, n_nodes)
+    tree, index = np.divmod(tests, n_nodes)
     return IntervalTests(
-        tree, place, end[tests] - tree * n_nodes, ~missing_right[at], within.reshape(trees.child.shape), *piece.T
+        tree, index, end[tests] - tree * n_nodes, ~missing_right[at], within.reshape(trees.child.shape), *piece.T
     )
 
 

@@ -151,13 +151,13 @@ def _reach_on_host(nodes: _Nodes) -> bool:
     Nodes are taken once all of their parents were, so each is taken once. A node may have several parents: of nominal
     tests the children that are not the value are one.
     """
-    place = np.arange(nodes.child.size)
+    index = np.arange(nodes.child.size)
     # Places in the flat arrays. A child out of range is clipped: another check reports it, this one must only not fail.
-    child = (place.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
+    child = (index.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
-    waits = np.bincount(child[inner], minlength=len(place) + 1)
+    waits = np.bincount(child[inner], minlength=len(index) + 1)
     waits[1:] += waits[:-1].copy()  # a right child is the one behind the left
-    position = np.zeros(len(place), np.int64)
+    position = np.zeros(len(index), np.int64)
     level, depth = np.flatnonzero((waits[:-1] == 0) & inner), 0
     while len(level):
         if np.any(depth >= nodes.tree_depth[level // nodes.n_nodes]) or depth > DEEPEST:
@@ -279,15 +279,15 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
         parent[inner - inner % n_nodes + child[inner] + side] = inner
     fresh = np.flatnonzero(label >= 0)
     while len(fresh):
-        place = np.sort(parent[fresh])  # a parent is looked at when either child has got its label
-        place = place[np.diff(place, prepend=-1) > 0]  # np.unique hashes, which takes far longer
-        left = place - place % n_nodes + child[place]
+        index = np.sort(parent[fresh])  # a parent is looked at when either child has got its label
+        index = index[np.diff(index, prepend=-1) > 0]  # np.unique hashes, which takes far longer
+        left = index - index % n_nodes + child[index]
         joins = (label[left] >= 0) & (label[left] == label[left + 1])
-        place, fork = place[joins], label[left[joins]]
+        index, fork = index[joins], label[left[joins]]
         np.subtract.at(parts, fork, 1)
-        place, fork = place[parts[fork] > 1], fork[parts[fork] > 1]
-        if np.any(label[place] >= 0):
+        index, fork = index[parts[fork] > 1], fork[parts[fork] > 1]
+        if np.any(label[index] >= 0):
             return False
-        label[place] = fork
-        fresh = place
+        label[index] = fork
+        fresh = index
     return bool(np.all(parts == 1))

@@ -213,9 +213,9 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     names = part(info, "class_params", "class_names", kind=list)
     labels = numbers(info["class_params"], "class_to_label", np.int64).tolist()
     if names:
-        if any(place not in range(len(names)) for place in labels):
-            raise ValueError(f"the model's classes have the names {names!r:.60} and the places {labels!r:.60}.")
-        labels = [names[place] for place in labels]
+        if any(index not in range(len(names)) for index in labels):
+            raise ValueError(f"the model's classes have the names {names!r:.60} and the positions {labels!r:.60}.")
+        labels = [names[index] for index in labels]
     as_expected = n_outputs == (1 if loss in _TWO_CLASSES else number)
     if kind not in _LABELS or len(set(map(str, labels))) != number or len(labels) != number or not as_expected:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
@@ -258,13 +258,13 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
-    for place, node in enumerate(nodes):  # which grows
+    for index, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
         left.append(-1 if is_leaf else len(nodes))
         right.append(-1 if is_leaf else len(nodes) + 1)
         if is_leaf:
             value = node["value"]
-            leaves[place] = numbers({"value": value if isinstance(value, list) else [value]}, "value", np.float64)
+            leaves[index] = numbers({"value": value if isinstance(value, list) else [value]}, "value", np.float64)
             tests.append(Test(0, 0.0))
         else:
             tests.append(features.test(part(node, "split")))
@@ -276,17 +276,17 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
     return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
 
 
-def _tree(tests: list, left: np.ndarray, right: np.ndarray, place: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """A tree with these children, of which each inner node makes the test at its place."""
+def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
+    """Return a tree with these children, of which each inner node makes the test at its ``index``."""
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():
         raise ValueError("the model has borders that are not finite.")
-    has_code = np.array([code is not None for code in codes])[place]
+    has_code = np.array([code is not None for code in codes])[index]
     at_codes = np.flatnonzero(has_code & (left >= 0)).tolist()
-    sets = {i: set_of_codes(np.array([codes[place[i]]])) for i in at_codes}
-    tested = np.array(column)[place], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[place]
-    return ComparingTree(*tested, left, right, ~np.array(missing_right)[place], sets, values)
+    sets = {i: set_of_codes(np.array([codes[index[i]]])) for i in at_codes}
+    tested = np.array(column)[index], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[index]
+    return ComparingTree(*tested, left, right, ~np.array(missing_right)[index], sets, values)
 
 
 class Test(NamedTuple):
@@ -309,9 +309,9 @@ class Features:
                 "imports numbers, and categories with one_hot_max_size as large as their number."
             )
         floats, nominal = (_listed(info, f"{kind}_features") for kind in ("float", "categorical"))
-        places = [integer(entry, "flat_feature_index") for entry in floats + nominal]
-        if not places or len(set(places)) < len(places) or not 0 <= min(places) <= max(places) < MOST_COLUMNS:
-            raise ValueError(f"the model's features are the columns {places!r:.60}; expected each once.")
+        indices = [integer(entry, "flat_feature_index") for entry in floats + nominal]
+        if not indices or len(set(indices)) < len(indices) or not 0 <= min(indices) <= max(indices) < MOST_COLUMNS:
+            raise ValueError(f"the model's features are the columns {indices!r:.60}; expected each once.")
         self._floats, self._categories = {}, {}
         for entry in floats:
             treated = part(entry, "nan_value_treatment", kind=str)
@@ -331,7 +331,7 @@ class Features:
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
             self._categories[integer(entry, "feature_index")] = column, codes
-        self.columns = _columns(places, [entry.get("feature_id", "") for entry in floats + nominal], levels)
+        self.columns = _columns(indices, [entry.get("feature_id", "") for entry in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
         kind = part(split, "split_type", kind=str)
@@ -383,15 +383,15 @@ def _levels(words: list[str]) -> Levels:
     return LevelsOfCatBoost(tuple(as_integers if whole else words), False)
 
 
-def _columns(places: list[int], names: list, levels: dict[int, Levels]) -> Columns:
-    number = max(places) + 1
+def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
+    number = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:
         raise ValueError(f"the model's features have names {odd[:3]!r:.60}; expected strings.")
-    is_named = len(places) == number and all(names)
-    by_place = dict(zip(places, names, strict=True))
+    is_named = len(indices) == number and all(names)
+    by_index = dict(zip(indices, names, strict=True))
     return Columns(
         number,
-        tuple(by_place[j] for j in range(number)) if is_named else None,
+        tuple(by_index[j] for j in range(number)) if is_named else None,
         tuple(j in levels for j in range(number)) if levels else None,
         tuple(levels.get(j) for j in range(number)) if levels else None,
     )

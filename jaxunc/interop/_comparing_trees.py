@@ -88,14 +88,14 @@ def ensemble_of(
 ) -> AdditiveTrees:
     """Make a model of trees whose leaves hold values, in the library's order."""
     nodes, columns = tree_nodes(trees, columns)
-    made, places = lay_out(nodes, columns)
+    made, indices = lay_out(nodes, columns)
     values = np.zeros((made.n_trees, made.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
     offset, base = _offsets(trees, base) if link == "identity" else (None, base)
-    for t, (tree, place) in enumerate(zip(trees, places, strict=True)):
+    for t, (tree, index) in enumerate(zip(trees, indices, strict=True)):
         leaves = np.flatnonzero(tree.left < 0)
-        # Nodes that the root does not lead to have the place of the root: what they hold is no leaf's.
-        leaves = leaves[(leaves == 0) | (place[leaves] != place[0])]
-        values[t, place[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
+        # Nodes that the root does not lead to have the index of the root: their values are no leaf's.
+        leaves = leaves[(leaves == 0) | (index[leaves] != index[0])]
+        values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
     added = jnp.asarray(base, jnp.result_type(float))
     return AdditiveTrees(made, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
 

@@ -200,7 +200,7 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([-np.inf, -_ZERO]), np.array([behind, _BEHIND_ZERO])
 
 
-def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, thresholds: np.ndarray) -> dict:
+def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
     """The sets of nodes whose threshold is the number of a set, bits in words of 32."""
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
@@ -209,7 +209,7 @@ def _sets_of_categories(what: str, tree: dict[str, str], places: np.ndarray, thr
     if not inside or np.any(words >= 2**32) or len(words) >= 2**26:
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
     sets = {}
-    for i in places.tolist():
+    for i in indices.tolist():
         if thresholds[i] not in range(n_sets):
             raise ValueError(f"{what} tests set {thresholds[i]} of {n_sets} sets of categories.")
         bits = words[ends[int(thresholds[i])] : ends[int(thresholds[i]) + 1]].astype("<u4")

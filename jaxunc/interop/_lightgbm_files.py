@@ -36,11 +36,11 @@ def read_model_text(source: Any) -> ModelText:
     content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
-    place = content.find(b"\nTree=0\n") + 1
-    if place == 0:
+    offset = content.find(b"\nTree=0\n") + 1
+    if offset == 0:
         raise ValueError("the LightGBM model has no trees.")
-    header = _pairs(content[:place])
-    blocks, rest = _blocks(header, content[place:])
+    header = _pairs(content[:offset])
+    blocks, rest = _blocks(header, content[offset:])
     if not rest.startswith(_ENDS):
         raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
     _check_end(header, rest)
@@ -52,13 +52,13 @@ def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
-    blocks, place = [], 0
+    blocks, offset = [], 0
     for t, size in enumerate(row(header, "tree_sizes", np.int64).tolist()):
-        blocks.append(content[place : place + max(size, 0)])
+        blocks.append(content[offset : offset + max(size, 0)])
         if not blocks[-1].startswith(b"Tree=%d\n" % t) or size > len(blocks[-1]):
             raise ValueError(f"the LightGBM model's tree_sizes do not lead to tree {t}; is the file whole?")
-        place += size
-    return blocks, content[place:].lstrip()
+        offset += size
+    return blocks, content[offset:].lstrip()
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
@@ -147,8 +147,8 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     levels: list[Levels | None] = [None] * n_features
     if model.pandas_categorical:
         facts = _Facts(names, ranges, sorted(listed), _tested(model, n_features), model.pandas_categorical)
-        places = _infer_columns(facts) if category_columns is None else _place_columns(facts, category_columns)
-        for j, values in zip(places, model.pandas_categorical, strict=True):
+        positions = _infer_columns(facts) if category_columns is None else _locate_columns(facts, category_columns)
+        for j, values in zip(positions, model.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
     elif category_columns:
         raise ValueError(
@@ -204,7 +204,7 @@ def _tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
     return tested
 
 
-def _place_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
+def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
     """Return the positions of the columns that the user names."""
     names, n_expected = facts.names, len(facts.categories)
     spelled = [
@@ -215,21 +215,21 @@ def _place_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
         for column in spelled
         if (column not in names if isinstance(column, str) else not 0 <= column < len(names))
     ]
-    places = (
+    positions = (
         set() if unknown else {names.index(column) if isinstance(column, str) else int(column) for column in spelled}
     )
-    if unknown or not len(columns) == len(places) == n_expected:
+    if unknown or not len(columns) == len(positions) == n_expected:
         raise ValueError(
             f"category_columns={columns!r:.60} must be the names or positions of the {n_expected} columns that had "
             "pandas' category type."
         )
-    for j, values in zip(sorted(places), facts.categories, strict=True):
+    for j, values in zip(sorted(positions), facts.categories, strict=True):
         if not _fits(facts.ranges[j], len(values)):
             raise ValueError(
                 f"column {names[j]!r:.60} has categories beyond the {len(values)} that pandas knew; pass the columns "
                 "of pandas' category type as category_columns."
             )
-    return sorted(places)
+    return sorted(positions)
 
 
 def _infer_columns(facts: _Facts) -> list[int]:
@@ -242,17 +242,17 @@ def _infer_columns(facts: _Facts) -> list[int]:
         # Were it another column, it would hold words where numbers are expected, and they are refused.
         is_word = np.array([_are_words(values) for values in facts.categories])
         is_listed = np.isin(np.arange(len(facts.names)), listed)
-        places, fits = listed, fits & (is_listed | ~is_word[:, None])
+        positions, fits = listed, fits & (is_listed | ~is_word[:, None])
     else:
-        places = _first(fits)
-    if places is None or _has_other(fits, places, facts.tested):
+        positions = _first(fits)
+    if positions is None or _has_other(fits, positions, facts.tested):
         names = [facts.names[j] for j in facts.listed]
         raise ValueError(
             f"the model's frame had {len(fits)} columns of pandas' category type, and its file does not tell which: "
             f"{len(names)} features are categorical, {names[:5]}, which may be others. Pass the former: "
             "jaxunc.from_lightgbm(model, category_columns=[...])."
         )
-    return places.tolist()
+    return positions.tolist()
 
 
 def _fits(info: str, n_categories: int) -> bool:
@@ -280,26 +280,26 @@ def _is_number(word: str) -> bool:
 
 def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
     """The first columns that take all lists in their order, None if there are none."""
-    places, start = [], 0
+    positions, start = [], 0
     for row in fits:
         free = np.flatnonzero(row[start:])
         if not len(free):
             return None
-        places.append(start + int(free[0]))
-        start = places[-1] + 1
-    return np.array(places)
+        positions.append(start + int(free[0]))
+        start = positions[-1] + 1
+    return np.array(positions)
 
 
-def _has_other(fits: np.ndarray, places: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
+def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
     """Whether the lists may stand, in their order, at other columns too, so that a test reads another list."""
     n_lists, n_features = fits.shape
     first, mirrored = _first(fits), _first(fits[::-1, ::-1])
     if first is None or mirrored is None:  # never, since they fit where they are
         return True
     last = n_features - 1 - mirrored[::-1]
-    # A list may stand where those before it and those behind it still find a place.
+    # A list may stand where those before it and those behind it still fit.
     begin, end = np.append(-1, first[:-1]), np.append(last[1:], n_features)
     column = np.arange(n_features)
     possible = fits & (column > begin[:, None]) & (column < end[:, None])
-    possible[np.arange(n_lists), places] = False
-    return bool(np.any(possible & (tested | tested[places][:, None])))
+    possible[np.arange(n_lists), positions] = False
+    return bool(np.any(possible & (tested | tested[positions][:, None])))

@@ -173,12 +173,12 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
     """Return the class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
     sizes = estimator.tree_.weighted_n_node_samples
-    own = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
+    tree_counts = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:
-        return own
+        return tree_counts
     # A bagged tree that missed a class: its own classes are positions among the ensemble's.
-    counts = np.zeros((len(own), n_classes))
-    counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
+    counts = np.zeros((len(tree_counts), n_classes))
+    counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = tree_counts
     return counts
 
 

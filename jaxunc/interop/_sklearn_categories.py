@@ -50,8 +50,8 @@ def _of_encoder(owner: Any) -> Labels | None:
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
         return None
-    known = (tuple(value for value in np.asarray(own).tolist() if not _is_nan(value)) for own in categories)
-    return dict(zip(np.flatnonzero(nominal).tolist(), known, strict=True))
+    labels = (tuple(value for value in np.asarray(values).tolist() if not _is_nan(value)) for values in categories)
+    return dict(zip(np.flatnonzero(nominal).tolist(), labels, strict=True))
 
 
 def _is_nan(value: Any) -> bool:
@@ -69,7 +69,7 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
     if not levels:
         return columns
-    others = ((j, value) for j, own in levels.items() for value in own if not isinstance(value, str | int | float))
+    others = ((j, value) for j, each in levels.items() for value in each if not isinstance(value, str | int | float))
     for j, value in others:
         raise ValueError(
             f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model to words "
@@ -84,8 +84,8 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             )
     _check_labels(model, members)
     each = range(columns.number)
-    known = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
-    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=known)
+    column_levels = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
+    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=column_levels)
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:
@@ -162,23 +162,23 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
 
 
 def _named(features: np.ndarray, where: np.ndarray | None) -> str:
-    places = sorted({_column(feature, where) for feature in features.tolist()})
-    return f"{places[:5]} ({len(places)} in all)"
+    columns = sorted({_column(feature, where) for feature in features.tolist()})
+    return f"{columns[:5]} ({len(columns)} in all)"
 
 
 class CodesLeft(NamedTuple):
     """Which codes go left at the tests of a tree's categories."""
 
-    place: np.ndarray  # of each node in the table; -1 where it tests none
-    table: np.ndarray  # bool [places codes]
+    row: np.ndarray  # of each node in the table; -1 where it tests none
+    table: np.ndarray  # bool [rows codes]
 
     def where_tested(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """Return whether these values go left at these nodes: ``otherwise`` where categories are not tested."""
         if not len(self.table):
             return otherwise
-        is_code = (self.place[node] >= 0) & ~np.isnan(value)
+        is_code = (self.row[node] >= 0) & ~np.isnan(value)
         code = np.where(is_code, value, 0).astype(np.int64)
-        return np.where(is_code, self.table[self.place[node], code], otherwise)
+        return np.where(is_code, self.table[self.row[node], code], otherwise)
 
 
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
@@ -203,11 +203,11 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
             goes_left_of[node][here[node]] = is_left
             for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
                 paths.value[child] = codes[0] if len(codes) else np.nan
-    place = np.full(len(left), -1)
+    row = np.full(len(left), -1)
     table = np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool)
     for i, (node, codes_left) in enumerate(goes_left_of.items()):
-        place[node], table[i, : len(codes_left)] = i, codes_left
-    return CodesLeft(place, table)
+        row[node], table[i, : len(codes_left)] = i, codes_left
+    return CodesLeft(row, table)
 
 
 def _levels(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
@@ -255,15 +255,15 @@ def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
     """Return the tree with sets of the columns' codes at these nodes, given where its own codes go."""
-    compare, sets, places = tree.compare.copy(), {}, {}
+    compare, sets, indices = tree.compare.copy(), {}, {}
     for feature, values in labels.items():
         code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
         levels = columns.levels[column] if columns.levels is not None else None
-        places[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
-    for node in np.flatnonzero(codes.place >= 0).tolist():
-        goes_left = codes.table[codes.place[node]]
-        place, missing_left = places[int(tree.feature[node])], bool(tree.missing_left[node])
+        indices[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
+    for node in np.flatnonzero(codes.row >= 0).tolist():
+        goes_left = codes.table[codes.row[node]]
+        row, missing_left = indices[int(tree.feature[node])], bool(tree.missing_left[node])
         # What is no category of the tree's goes where missing values go: the set holds those of the other side.
         compare[node] = NOT_IN_SET if missing_left else IN_SET
-        sets[node] = set_of_codes(np.flatnonzero((place >= 0) & (goes_left[place] != missing_left)))
+        sets[node] = set_of_codes(np.flatnonzero((row >= 0) & (goes_left[row] != missing_left)))
     return tree._replace(compare=compare, sets=sets)

@@ -138,9 +138,9 @@ def grown_leaves(model: Any) -> GrownLeaves:
     numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
     made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
     whole = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
-    place = np.asarray(whole.values)[:, :, 0].astype(np.int64)
+    index = np.asarray(whole.values)[:, :, 0].astype(np.int64)
     parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
-    each = [np.stack([part[i][order] for part, order in zip(parts, place, strict=True)]) for i in range(3)]
+    each = [np.stack([part[i][order] for part, order in zip(parts, index, strict=True)]) for i in range(3)]
     return GrownLeaves(whole.trees, *each)
 
 

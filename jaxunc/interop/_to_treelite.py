@@ -112,10 +112,10 @@ def to_treelite(model: Any) -> Any:
         import treelite.model_builder  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
-    known = about(model.columns, model.class_labels)
+    settings = about(model.columns, model.class_labels)
     if isinstance(model, AdditiveTrees):
-        return _built(model.trees, _of_ensemble(model), known)
-    return _built(model.forest.trees, _of_combiner(model.forest, model.combiner), known)
+        return _built(model.trees, _of_ensemble(model), settings)
+    return _built(model.forest.trees, _of_combiner(model.forest, model.combiner), settings)
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:

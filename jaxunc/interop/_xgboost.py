@@ -320,21 +320,21 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
 
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
     """The values of the nodes' leaves, where these hold vectors (``multi_output_tree``)."""
-    # From XGBoost 3.2 on leaves have a list of their own, in which the right child of a leaf is its place. Before it
+    # From XGBoost 3.2 on leaves have a list of their own, in which the right child of a leaf is its index. Before it
     # each node had a vector. Since then those may be of the gradients that were reduced to find splits.
     name = "leaf_weights" if "leaf_weights" in tree else "base_weights"
-    place = np.where(is_leaf, right if name == "leaf_weights" else np.arange(len(right)), 0)
+    index = np.where(is_leaf, right if name == "leaf_weights" else np.arange(len(right)), 0)
     vectors = numbers(tree, name, np.float32)
-    if len(vectors) % width or place.min() < 0 or (place.max() + 1) * width > len(vectors):
+    if len(vectors) % width or index.min() < 0 or (index.max() + 1) * width > len(vectors):
         raise ValueError(
             f"{what} has {name} of {len(vectors)} numbers, which are no vectors of {width} for its leaves."
         )
-    return vectors.reshape(-1, width)[place]
+    return vectors.reshape(-1, width)[index]
 
 
-def _codes_of_sets(what: str, tree: dict, places: list[int]) -> dict[int, np.ndarray]:
+def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
     """The categories that go right at these nodes."""
-    if not places:
+    if not indices:
         return {}
     of, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
     codes = numbers(tree, "categories", np.int64)
@@ -343,6 +343,6 @@ def _codes_of_sets(what: str, tree: dict, places: list[int]) -> dict[int, np.nda
     if np.any(codes < 0) or np.any(codes >= _LARGEST_CATEGORY) or np.any(size < 0):
         raise ValueError(f"{what} has a set with categories that are no codes.")
     where = {int(node): codes[a : a + n] for node, a, n in zip(of, first, size, strict=True)}
-    if not set(places) <= set(where):
+    if not set(indices) <= set(where):
         raise ValueError(f"{what} has a test of categories without a set.")
-    return {node: where[node] for node in places}
+    return {node: where[node] for node in indices}

@@ -110,7 +110,7 @@ class _Test(NamedTuple):
 
 
 class _Column(NamedTuple):
-    place: int
+    index: int
     kind: str
     n_levels: int
     bounds: Sequence[float]
@@ -121,7 +121,7 @@ class _Features:
 
     def __init__(self, model: Any):
         spec, self.by_number, levels, names = model.data_spec(), {}, [], []
-        for place, feature in enumerate(model.input_features()):
+        for index, feature in enumerate(model.input_features()):
             kind, column = feature.semantic.name, spec.columns[feature.column_idx]
             if kind not in _KINDS:
                 raise ValueError(
@@ -130,7 +130,7 @@ class _Features:
             own = _levels(column) if kind == "CATEGORICAL" else None
             bounds = tuple(column.discretized_numerical.boundaries)
             number = 0 if own is None else len(own.values)
-            self.by_number[feature.column_idx] = _Column(place, kind, number, bounds)
+            self.by_number[feature.column_idx] = _Column(index, kind, number, bounds)
             levels.append(own)
             names.append(feature.name)
         nominal = tuple(own is not None for own in levels)
@@ -146,8 +146,8 @@ def _levels(column: Any) -> Levels:
     words = {item.index: word for word, item in spec.items.items()}
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
-    known = [words[index] for index in range(1, len(words))]
-    return LevelsOfYdf((*known, *([""] if "" not in known else [])), has_missing=True)
+    values = [words[index] for index in range(1, len(words))]
+    return LevelsOfYdf((*values, *([""] if "" not in values else [])), has_missing=True)
 
 
 def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
@@ -166,7 +166,7 @@ def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list],
         if not node.is_leaf:
             waiting += [(node.pos_child, number), (node.neg_child, number)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
-    sets = {i: set_of_codes(own) for i, own in enumerate(codes) if own is not None}
+    sets = {i: set_of_codes(members) for i, members in enumerate(codes) if members is not None}
     tested = np.array(column), np.array(compare), np.array(value, np.float64)
     return ComparingTree(*tested, np.array(left), np.array(right), ~np.array(missing_right), sets, held(what, leaves))
 
@@ -181,12 +181,12 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
     is_categorical = column.kind == "CATEGORICAL"
     if name == "CategoricalIsInCondition" and is_categorical:
         codes = _codes(what, condition.mask, column.n_levels, missing)
-        return _Test(column.place, NOT_IN_SET, 0.0, missing, codes)
+        return _Test(column.index, NOT_IN_SET, 0.0, missing, codes)
     if name == "IsMissingInCondition":
         # Of categories the last two codes are missing values, which are no NaN.
         if is_categorical:
-            return _Test(column.place, BELOW, column.n_levels - 1.0, True)
-        return _Test(column.place, AT_MOST, np.inf, True)
+            return _Test(column.index, BELOW, column.n_levels - 1.0, True)
+        return _Test(column.index, AT_MOST, np.inf, True)
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
@@ -195,7 +195,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
         least = 1.0 if name == "IsTrueCondition" else condition.threshold
     if is_categorical or not np.isfinite(least):
         raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
-    return _Test(column.place, BELOW, float(least), missing)
+    return _Test(column.index, BELOW, float(least), missing)
 
 
 def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:

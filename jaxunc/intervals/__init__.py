@@ -9,7 +9,7 @@ from ._imprecise_dirichlet import (
     differences,
     dominance,
     idm_interval,
-    one_strength,
+    single_strength,
     undominated,
 )
 

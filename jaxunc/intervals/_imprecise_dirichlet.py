@@ -1,7 +1,7 @@
-"""The imprecise Dirichlet model: which probabilities, and which preferences, few instances leave open.
+"""The imprecise Dirichlet model: bounds of probabilities, and preferences, from few instances.
 
-Its strength s is the number of instances that the model imagines beyond those that it saw. `idm_interval` bounds each
-class's probability, `dominance` tells which class is preferred to which whatever those s instances are.
+Its strength s is the number of unknown instances beyond those that were counted. `idm_interval` bounds each class's
+probability; `dominance` tells which class is preferred to which whatever those s instances are.
 """
 
 from typing import NamedTuple
@@ -24,17 +24,17 @@ class Interval(NamedTuple):
     upper: Float[jax.Array | np.ndarray, "..."]
 
     def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
-        """Return the intervals, widened to hold these probabilities; NumPy's of NumPy's arrays."""
+        """Return the intervals, widened to hold these probabilities; NumPy's arrays for NumPy's."""
         xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
         return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """Outputs that `columns` takes."""
         return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Both ends, by class."""
+        """Return lower and upper ends by name."""
         return {name: np.asarray(part) for name, part in self._asdict().items()}
 
 
@@ -45,8 +45,8 @@ def idm_interval(
 
     .. math:: \left[\frac{n_c}{N + s},\; \frac{n_c + s}{N + s}\right], \qquad N = \sum_c n_c
 
-    The probability that is left when s instances of unknown class are added: all of the others (lower), or all of c
-    (upper). Every interval of a leaf has the width s/(N + s), its epistemic uncertainty.
+    Frequencies of class c after s instances are added: all of other classes (lower), or all of c (upper). Each interval
+    of a leaf has the width s/(N + s), its epistemic uncertainty.
 
     Parameters
     ----------
@@ -142,45 +142,45 @@ def dominance(
 
 @jit
 def _dominance(counts, s):
-    own, other, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
+    count, other_count, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
         # The exact difference, as two floats: rounded, a difference just below s could reach it.
-        high, low = two_sum(own, -other)
+        high, low = two_sum(count, -other_count)
         return (high > s) | ((high == s) & (low >= 0))
-    # A whole number is at least s if it is at least s rounded up; beyond the largest count nothing is.
+    # An integer is at least s if it is at least s rounded up; no integer reaches s beyond the largest one.
     fits = jnp.ceil(s) < 2.0 ** (jnp.iinfo(counts.dtype).bits - (counts.dtype.kind == "i"))
-    least = jnp.where(fits, jnp.ceil(s), 0).astype(counts.dtype)
+    threshold = jnp.where(fits, jnp.ceil(s), 0).astype(counts.dtype)
     # Subtracted only where the result is not negative: unsigned counts would wrap around.
-    more = own > other
-    return fits & more & (jnp.where(more, own - other, 0) >= least)
+    more = count > other_count
+    return fits & more & (jnp.where(more, count - other_count, 0) >= threshold)
 
 
 def undominated(
     preferred: Bool[Array | np.ndarray, "... classes classes"],
 ) -> Bool[Array | np.ndarray, "... classes"]:
-    """The classes c' to which no class c is preferred, entry (c, c'); all classes if there is no such class."""
+    """The classes c' to which no class c is preferred, by entries (c, c'); all classes if there is none."""
     xp = np if isinstance(preferred, np.ndarray) else jnp
-    kept = ~xp.any(preferred, axis=-2)
-    return kept | ~xp.any(kept, axis=-1, keepdims=True)
+    is_undominated = ~xp.any(preferred, axis=-2)
+    return is_undominated | ~xp.any(is_undominated, axis=-1, keepdims=True)
 
 
 def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes classes"]:
-    """Return n_c - n_c' for each pair, as floats: subtracted first, then rounded."""
-    own, other = counts[..., :, None], counts[..., None, :]
+    """Return n_c - n_c' for each pair of classes, rounded to floats after the subtraction."""
+    count, other_count = counts[..., :, None], counts[..., None, :]
     dtype = float_dtype(counts)
     # Unsigned counts have no negative differences.
-    above, below = (jnp.maximum(a, b) - b for a, b in ((own, other), (other, own)))
+    above, below = (jnp.maximum(a, b) - b for a, b in ((count, other_count), (other_count, count)))
     return above.astype(dtype) - below.astype(dtype)
 
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
+    """Return s in the precision of its floats, or the default one; a ValueError unless it is positive and finite."""
     check_strength(s)
     return copy_in(s, float_dtype(s))
 
 
-def one_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return the one strength of a combiner, as `checked_strength` does; a ValueError for several."""
+def single_strength(s: NumbersLike) -> Float[Array, "..."]:
+    """Return the strength of a combiner, as `checked_strength` does; a ValueError unless it is one number."""
     checked = checked_strength(s)
     if checked.size != 1:
         raise ValueError(
@@ -191,7 +191,7 @@ def one_strength(s: NumbersLike) -> Float[Array, "..."]:
 
 
 def check_strength(s: NumbersLike) -> None:
-    """Raise a ValueError unless s is positive and finite, without a device."""
+    """Raise a ValueError unless s is positive and finite; on the host, and not under a trace."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):

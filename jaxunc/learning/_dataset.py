@@ -1,7 +1,7 @@
 """Rows to learn from, as `OobDataset`: the leaves of each row, as a histogram over distinct count vectors.
 
-`dataset_from_counts` makes them of leaf counts; `oob_dataset` of a model and its data. A combiner's merged statistics
-come from histograms, or from rows that are routed again where trees have numbers of their own.
+`dataset_from_counts` makes them from leaf counts, `oob_dataset` from a model and its data. A combiner's statistics are
+merged from the histograms; a combiner with numbers per tree has the rows routed again.
 """
 
 from collections.abc import Iterable
@@ -37,25 +37,23 @@ CHUNK = 8192
 
 
 class Histograms(NamedTuple):
-    """Histograms of the count vectors that each row's trees show.
-
-    Rows that show none are padding.
-    """
+    """Histograms of the count vectors in each row's leaves; empty for padding rows."""
 
     count_table: Num[Array, "distinct columns"]
     code: Int32[Array, "rows slots"]
+    """Count vectors of a row, as rows of the table."""
     times: Float[Array, "rows slots"]
+    """Number of the row's trees with that count vector; 0 in a free slot."""
 
     def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of every row, scaled from the trees that it shows to n_trees."""
+        """Return the combiner's merged statistic of every row; sums are scaled from the row's trees to ``n_trees``."""
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
-        parts, structure = jax.tree.flatten(stat)
+        planes, structure = jax.tree.flatten(stat)
         shown = jnp.sum(self.times, axis=1)
-        # A row is seen by some of the trees only; sums are scaled to what all of them would add up to.
         ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
         kinds = Merging.of(combiner.merge, stat).kinds
         return jax.tree.unflatten(
-            structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
+            structure, [self._merge(k, plane, ratio) for k, plane in zip(kinds, planes, strict=True)]
         )
 
     def at(self, rows: np.ndarray) -> "Histograms":
@@ -63,34 +61,34 @@ class Histograms(NamedTuple):
         take = lambda array: jnp.asarray(np.asarray(array)[rows])
         return self._replace(code=take(self.code), times=take(self.times))
 
-    def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
+    def _merge(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
                 "the combiner keeps what every tree says (a median, a mixture), which rows to learn from do not hold: "
                 "it can be neither learned nor calibrated here. Learn one that sums: Mean(scorer) with the same "
                 "scorer, whose learned settings then serve this combiner too (its scorer: fitted.combiner.scorer)."
             )
-        dtype = float_dtype(part)
-        part = part.astype(dtype)
+        dtype = float_dtype(plane)
+        plane = plane.astype(dtype)
         times, ratio = self.times.astype(dtype), ratio.astype(dtype)
-        if part.ndim == 0:
+        if plane.ndim == 0:
             if kind in ("min", "max"):
-                return part
-            total = part * ratio * jnp.sum(times, axis=1)
+                return plane
+            total = plane * ratio * jnp.sum(times, axis=1)
             return TwoFloat(total, jnp.zeros_like(total)) if kind == "exact_sum" else total
-        values, present = part.reshape(len(part), -1)[self.code], self.times[..., None] > 0
+        values, present = plane.reshape(len(plane), -1)[self.code], self.times[..., None] > 0
         if kind in ("min", "max"):
             neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
-            whole = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
+            merged = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
         else:  # what is not there may be -inf, a veto
             values = jnp.where(present, values, jnp.zeros_like(values))
-            whole = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
-        whole = whole.reshape(len(self.code), *part.shape[1:])
-        return TwoFloat(whole, jnp.zeros_like(whole)) if kind == "exact_sum" else whole
+            merged = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
+        merged = merged.reshape(len(self.code), *plane.shape[1:])
+        return TwoFloat(merged, jnp.zeros_like(merged)) if kind == "exact_sum" else merged
 
 
 class RoutedRows(NamedTuple):
-    """Rows that are routed at every step: for combiners with numbers per tree."""
+    """Rows to be routed at every step, for combiners with numbers per tree."""
 
     forest: Forest
     X: Array
@@ -103,17 +101,17 @@ class RoutedRows(NamedTuple):
         merged = fold(forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
             return merged
-        known = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
+        trees_of_row = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
         kinds = jax.tree.leaves(combiner.merge)
         if set(kinds) <= {"min", "max"}:
             return merged
-        ratio = n_trees / known
-        scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))
+        ratio = n_trees / trees_of_row
+        scale = lambda plane: plane * ratio.astype(plane.dtype).reshape(-1, *[1] * (plane.ndim - 1))
         return jax.tree.map(scale, merged)
 
 
-class Merged(NamedTuple):
-    """Merged statistics of a combiner without numbers of its own, made once and for all."""
+class MergedStatistics(NamedTuple):
+    """Merged statistics of a combiner whose numbers are not learned: the same at every step."""
 
     stat: PyTree
 
@@ -121,16 +119,17 @@ class Merged(NamedTuple):
         """Return the merged statistic as it is."""
         return self.stat
 
-    def at(self, rows: np.ndarray) -> "Merged":
+    def at(self, rows: np.ndarray) -> "MergedStatistics":
         """Return the merged statistics of some rows."""
-        return Merged(jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[rows]) if part.ndim else part, self.stat))
+        take = lambda plane: jnp.asarray(np.asarray(plane)[rows]) if plane.ndim else plane
+        return MergedStatistics(jax.tree.map(take, self.stat))
 
 
 @dataclass(frozen=True)
 class OobDataset:
     """Labelled rows whose leaves' counts do not hold their own labels: `oob_dataset` makes them.
 
-    ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
+    The arrays are longer than the ``n`` rows: padding rows weigh 0, and let data sets of like size share programs.
     """
 
     histograms: Histograms
@@ -143,17 +142,17 @@ class OobDataset:
     """Number of trees of the forest."""
     class_labels: tuple[Any, ...]
     count_sets: tuple[str, ...]
-    """Names of the counts that the histograms hold, side by side."""
+    """Names of the counts in the histograms, side by side."""
     source: str
-    """Source of the rows, how they were made: see `oob_dataset`."""
+    """How the rows were made: a source of `oob_dataset`, or ``"counts"``."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
     learned_for: Forest | None = None
-    """Forest that what is learned is for, with all these counts; None if the rows were made of counts alone."""
+    """Forest that learned combiners are for, with all these counts; None if the rows were made of counts."""
     routed: RoutedRows | None = None
-    """Rows to be routed, for combiners with numbers per tree; None where the rows come from several forests."""
+    """Rows to be routed, for combiners with numbers per tree; None for sparse rows, several forests or both counts."""
     groups: np.ndarray | None = None
-    """A number for each row, the same for those that are set apart only together; None if each row is on its own."""
+    """Group of each row: validation and folds never split one. None if each row is a group."""
 
     @property
     def forest(self) -> Forest:
@@ -165,24 +164,23 @@ class OobDataset:
             )
         return self.learned_for
 
-    def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | Merged:
-        """Return what a combiner learns from: histograms, or rows to be routed if it has numbers per tree.
+    def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | MergedStatistics:
+        """Return the data that a combiner learns from: histograms, or rows to be routed if it has numbers per tree.
 
-        Raises a ValueError if these rows cannot serve the combiner.
+        Raises a ValueError for a combiner of counts, or of numbers per tree, that these rows lack.
         """
         if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
                 f"{type(combiner).__name__} reads the counts {combiner.count_sets}, these rows hold {self.count_sets}: "
                 "make them by oob_dataset(..., counts='both')."
             )
-        # Only scale and bias are learned: the combiner below has no parameters, so that its merged statistics are the
-        # same in every step and are computed once.
+        # Only scale and bias are learned: the statistics below them are the same in every step.
         if (
             isinstance(combiner, Calibrated)
             and not any(parameters_of(combiner.rule))
             and not has_tree_fields(combiner.rule)
         ):
-            return Merged(_merged(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
+            return MergedStatistics(_merged(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
         if not has_tree_fields(combiner):
             table = columns_of(self.histograms.count_table, self.count_sets, combiner.count_sets)
             return self.histograms._replace(count_table=table)
@@ -197,11 +195,11 @@ class OobDataset:
 
     def answer(self, combiner: Combiner[AnswerT]) -> AnswerT:
         """Return the combiner's answer for each row: arrays ``[rows ...]`` on the host."""
-        answer = _answers(combiner, self.data_for(combiner), float(self.n_trees))
+        answer = _answer(combiner, self.data_for(combiner), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
     def bind(self, combiner: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
-        """Bind a combiner to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
+        """Bind a combiner to ``forest``, as `jaxunc.bind` does."""
         return bind(self.forest, combiner, threads=threads)
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
@@ -210,12 +208,12 @@ class OobDataset:
         weight = jnp.asarray(padded, self.weight.dtype)
         return OobDataset(**{**vars(self), "weight": weight})
 
-    def as_groups(self, drawn: np.ndarray) -> np.ndarray:
-        """Return what was drawn for each row ``[n]``, such as its fold, made the same for all rows of a group."""
+    def as_groups(self, values: np.ndarray) -> np.ndarray:
+        """Return values ``[n]`` drawn for the rows, such as folds, where each row has that of its group's first."""
         if self.groups is None:
-            return drawn
+            return values
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
-        return np.concatenate([drawn[first[group]], drawn[self.n :]])
+        return np.concatenate([values[first[group]], values[self.n :]])
 
     def __len__(self) -> int:
         return self.n
@@ -230,19 +228,20 @@ class OobDataset:
 
 
 class Parameter(NamedTuple):
-    """An array of a combiner: where it stands, and what it may become. Static, hashable."""
+    """An array of a combiner: its path, and where its values may lie. Static, hashable."""
 
     name: str
     """Path of the array: names of fields, with dots between."""
     domain: str
     spread: float
+    """Standard deviation of the weak prior around the start, of the free number."""
     nearest: float
-    """Distance from a bound at which learning starts, for a value that lies on the bound."""
+    """Distance from a bound at which learning starts, for a value on the bound."""
     per_tree: bool
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
-    """Return the parameter of every array of a combiner, in the order of its leaves; None for what is not learned."""
+    """Return the parameter of each array of a combiner, in the order of its leaves; None for one that is fixed."""
     return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
@@ -268,18 +267,18 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
             node = node[key.idx] if isinstance(node, (list, tuple)) else node
     if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
         return None
-    # A single number of two classes' probabilities is that of class 1.
+    # A single number for the probabilities of two classes is that of class 1.
     domain = "unit" if domain == "simplex" and jnp.ndim(leaf) == 0 else domain
     return Parameter(".".join(names), domain, spread, nearest, per_tree)
 
 
 @jit
-def _merged(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+def _merged(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
     return data.merged(combiner, n_trees)
 
 
 @jit
-def _answers(combiner: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
+def _answer(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
     return combiner.finish(data.merged(combiner, n_trees))
 
 
@@ -358,12 +357,13 @@ def dataset_from_counts(
     weight = as_weights(sample_weight, n_rows)
     check_every_class(labels, position, weight)
     mask = as_mask(tree_mask, n_rows, n_trees)
-    if mask is not None and not (some := np.any(mask, axis=1)).all():
-        raise ValueError(f"tree_mask leaves row {int(np.argmin(some))} no tree; leave such rows out.")
+    if mask is not None and not (has_tree := np.any(mask, axis=1)).all():
+        raise ValueError(f"tree_mask leaves row {int(np.argmin(has_tree))} no tree; leave such rows out.")
     distinct, code = distinct_rows(table.reshape(-1, n_classes).astype(np.float64))
-    shown = histograms(distinct, np.asarray(code).reshape(n_rows, n_trees), None if mask is None else np.asarray(mask))
+    code = np.asarray(code).reshape(n_rows, n_trees)
+    shown = make_histograms(distinct, code, None if mask is None else np.asarray(mask))
     shares = np.bincount(position, weights=weight, minlength=n_classes)
-    return made_rows(
+    return make_rows(
         shown,
         position,
         weight,
@@ -389,31 +389,31 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
     return labels
 
 
-def made_rows(
-    shown: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **rest: Any
+def make_rows(
+    row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return rows with these histograms; what stands beside them is padded as they are, with weight 0."""
-    n_rows = len(shown.code)
+    """Make the data set of these histograms; labels and weights are padded to their number of rows."""
+    n_rows = len(row_histograms.code)
     return OobDataset(
-        histograms=shown,
+        histograms=row_histograms,
         y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
         weight=jnp.asarray(padded_rows(weight, n_rows), jnp.result_type(float)),
         n=len(y),
         routed=routed,
-        **rest,
+        **fields,
     )
 
 
 def check_every_class(labels: tuple[Any, ...], position: np.ndarray, weight: np.ndarray) -> None:
-    """Raise a ValueError unless every class has a row that counts."""
-    # A class without rows would have its bias learned from nothing, and drift to minus infinity.
+    """Raise a ValueError unless every class has a row of positive weight."""
+    # The bias of a class without rows would drift to minus infinity.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
     if absent:
         raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
 
 
 def check_rows(rows: Any) -> None:
-    """Raise a TypeError unless the rows are `OobDataset`, whose counts do not hold their labels."""
+    """Raise a TypeError unless rows are an `OobDataset`."""
     if not isinstance(rows, OobDataset):
         raise TypeError(
             f"rows is a {type(rows).__name__}; pass jaxunc.learning.oob_dataset(model, X, y). Counts by "
@@ -422,30 +422,30 @@ def check_rows(rows: Any) -> None:
         )
 
 
-def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return histograms of the codes ``[rows trees]`` where the mask is True."""
+def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
+    """Return the histogram of each row's codes ``[rows trees]``, of the trees where the mask is True."""
     parts = [
-        _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
+        _count_codes(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
     ]
     widest = max(part[0].shape[1] for part in parts)
-    slots = power_of_two(widest, 8)  # or three quarters: a short list of sizes, so that programs serve many forests
+    # Rounded sizes, so that folds and forests of like size share programs.
+    slots = power_of_two(widest, 8)
     slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
-    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
-    rows = _eighths(len(code), 256)
+    rows = _round_up(len(code), 256)
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
     start = 0
     for codes, times in parts:
         whole_code[start : start + len(codes), : codes.shape[1]] = codes
         whole_times[start : start + len(codes), : codes.shape[1]] = times
         start += len(codes)
-    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
+    table = np.zeros((_round_up(len(count_table), 1024), count_table.shape[1]))
     table[: len(count_table)] = count_table
     return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
 
 
-def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct codes of each row, and how often each stands there."""
+def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct codes of each row, in order, and the number of each; both padded with zeros."""
     # -1 sorts first, and is left out below.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
     first = np.empty(code.shape, bool)
@@ -461,5 +461,6 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
     return distinct, times.reshape(len(code), width).astype(np.float32)
 
 
-def _eighths(number: int, least: int) -> int:
-    return multiple_of(power_of_two(number, least) // 8, number)
+def _round_up(number: int, smallest: int) -> int:
+    """Round up to a multiple of an eighth of the next power of two, which is ``smallest`` or more."""
+    return multiple_of(power_of_two(number, smallest) // 8, number)

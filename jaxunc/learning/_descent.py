@@ -1,7 +1,7 @@
-"""Descent to a minimum of a loss: steps, on many rows in parts, when to stop, and reports of progress.
+"""Minimisation of a loss by gradient steps, with a stopping rule and reports of progress.
 
-`best_step` takes steps until nothing more is to be gained, and keeps the best of them. `descend` makes the steps of
-L-BFGS, `follow` those of any of optax's optimisers. `descend_in_parts` lets one part of many rows lead most of the way.
+`best_step` runs the steps, and returns the best one. `descend` yields the steps of L-BFGS, `follow` those of an
+optimiser of optax. `descend_in_parts` runs L-BFGS on a part of many rows first.
 """
 
 import sys
@@ -23,16 +23,16 @@ from ._dataset import RoutedRows
 
 MEMORY = 30
 """Number of steps that L-BFGS remembers."""
-SHORTEST = 2.0**-20
+SHORTEST_STEP = 2.0**-20
 """Shortest step that a search along a line tries."""
-ENOUGH = 1e-5
-"""Share of the objective below which a gain is small; three such steps in a row are the last."""
-ROWS = 4096
-"""Number of rows in a part: enough to start all rows close to the optimum of a few numbers."""
-ROUGH = 1e-4
-"""`ENOUGH` of the steps that all rows take from there: smaller gains are within the noise of the rows."""
-MEANS = ("log", "brier", "utility")
-"""Names of losses that are means over rows, so that parts of the rows have shares in them."""
+SMALL_GAIN = 1e-5
+"""Relative gain of a step that counts as small: three small gains in a row end a descent."""
+ROWS_PER_PART = 4096
+"""Largest number of rows in a part, whose optimum for a few numbers is close to that for all rows."""
+NOISY_GAIN = 1e-4
+"""`SMALL_GAIN` of a descent on all rows after one on a part: smaller gains are within sampling noise."""
+MEAN_LOSSES = ("log", "brier", "utility")
+"""Names of the losses that are means over rows, and so averages of means over parts."""
 
 
 class Step(NamedTuple):
@@ -41,15 +41,15 @@ class Step(NamedTuple):
     numbers: Any
     value: float
     steepest: float
-    """Largest slope in absolute value."""
+    """Largest absolute value in the gradient."""
     is_last: bool
-    """Whether nothing more is to be gained."""
+    """Whether the descent has converged."""
     curvature: tuple = ()
-    """Changes by the last steps: (differences of numbers, differences of slopes)."""
+    """Memory of L-BFGS: pairs (change of the numbers, change of the gradient) of the last steps."""
 
 
 class WeighedPart(NamedTuple):
-    """A part of the rows, and its share in the objective."""
+    """A part of the rows, and its share of their weight."""
 
     share: float
     problem: Any
@@ -63,7 +63,7 @@ def best_step(
     patience: int,
     report: Callable[[int, float], None],
 ) -> tuple[Step, str, dict[str, np.ndarray]]:
-    """Return the best step, by the objective or by ``validate``, with the status and the history since the start."""
+    """Return the step of the least ``validate``, or of the least objective without it, the status, and the losses."""
     best, best_value, best_number, status = None, np.inf, 0, "steps"
     values, validated = [], []
     for number, step in enumerate(steps):
@@ -82,7 +82,6 @@ def best_step(
         values.append(step.value)
         if validate is not None:
             validated.append(validate(step.numbers))
-        # By other rows, steps are kept only while these gain: the objective falls all the time.
         current = validated[-1] if validated else step.value
         if best is None or current < best_value:
             best, best_value, best_number = step, current, number
@@ -93,7 +92,7 @@ def best_step(
             status = "converged"
         if status != "steps" or number >= n_steps:
             break
-    # An optimiser of the user's own may climb without ever being infinite.
+    # An optimiser may climb without ever being infinite.
     if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
         status = "diverged"
         warn(
@@ -112,78 +111,76 @@ def descend(
     parts: Sequence[WeighedPart],
     *,
     curvature: tuple = (),
-    enough: float = ENOUGH,
+    small_gain: float = SMALL_GAIN,
 ) -> Iterator[Step]:
-    """Yield the steps of L-BFGS, each of a length that makes the objective fall enough (Armijo).
+    """Yield the steps of L-BFGS with a backtracking line search (Armijo's condition), the start first.
 
-    All but the objective and its slope runs on the host, in float64: one program is compiled, once, and serves all
-    parts of a size. ``curvature`` is what an earlier descent on nearly the same objective has found.
+    The objective and its gradient are one compiled program for all parts of a size; the rest runs on the host, in
+    float64. ``curvature`` is the memory of an earlier descent on nearly the same objective.
     """
-    layout, at = _layout(numbers)
-    dtype, evaluate = jnp.result_type(float), partial(_evaluated, objective, shape, layout, parts)
+    layout, point = _layout(numbers)
+    dtype, evaluate = jnp.result_type(float), partial(_evaluate, objective, shape, layout, parts)
 
-    def step(at, value: float, slope, is_last: bool) -> Step:
+    def step(point, value: float, slope, is_last: bool) -> Step:
         steepest = float(np.max(np.abs(slope)))
-        whole = _unravelled(layout, jnp.asarray(at, dtype))
-        return Step(whole, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
+        arrays = _unravel(layout, jnp.asarray(point, dtype))
+        return Step(arrays, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
 
     pairs = deque(curvature, MEMORY)
-    noise, few = 4 * float(jnp.finfo(dtype).eps), 0
-    value, slope = evaluate(at)
-    yield step(at, value, slope, False)
+    noise, n_small = 4 * float(jnp.finfo(dtype).eps), 0
+    value, slope = evaluate(point)
+    yield step(point, value, slope, False)
     while True:
-        direction = -_preconditioned(slope, pairs)
-        if not direction @ slope < 0:  # the remembered steps mislead: forget them
+        direction = -_precondition(slope, pairs)
+        if not direction @ slope < 0:  # no descent direction: the memory misleads
             pairs.clear()
-            direction = -_preconditioned(slope, pairs)
+            direction = -_precondition(slope, pairs)
         length, fall = 1.0, float(direction @ slope)
         while True:
-            there = at + length * direction
-            new_value, new_slope = evaluate(there)
-            # Values are those of the device's floats: without the noise term a step at the optimum would never be
-            # accepted.
-            if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST:
+            new_point = point + length * direction
+            new_value, new_slope = evaluate(new_point)
+            # Values are rounded to the device's floats: without the noise term no step would pass at the optimum.
+            if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST_STEP:
                 break
-            # The lowest point of the parabola through both values and the slope, but not so far back that a bad fit
-            # stalls.
+            # The minimum of the parabola through both values and the slope, within limits.
             excess = new_value - value - length * fall
             fit = -0.5 * fall * length / excess if np.isfinite(excess) and excess > 0 else 0.0
             length *= float(np.clip(fit, 0.1, 0.5))
-        # Even the shortest step does not fall: this is as low as these floats can show.
+        # Even the shortest step does not fall: the minimum, to rounding.
         if not new_value <= value + noise * abs(value):
-            yield step(at, value, slope, True)
+            yield step(point, value, slope, True)
             return
-        few = few + 1 if value - new_value < enough * max(abs(new_value), 1e-3) else 0
-        # Only pairs with positive curvature keep the matrix positive definite, and the direction downhill.
-        if (there - at) @ (new_slope - slope) > 0:
-            pairs.append((there - at, new_slope - slope))
-        at, value, slope = there, new_value, new_slope
-        yield step(at, value, slope, few >= 3)
+        n_small = n_small + 1 if value - new_value < small_gain * max(abs(new_value), 1e-3) else 0
+        # Pairs of positive curvature keep the matrix positive definite.
+        if (new_point - point) @ (new_slope - slope) > 0:
+            pairs.append((new_point - point, new_slope - slope))
+        point, value, slope = new_point, new_value, new_slope
+        yield step(point, value, slope, n_small >= 3)
 
 
-def _preconditioned(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the slope times the inverse curvature by the pairs (Nocedal and Wright 2006, algorithm 7.4)."""
-    left, shares = slope, []
+def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Multiply the gradient by L-BFGS's inverse Hessian (Nocedal and Wright 2006, algorithm 7.4)."""
+    direction, shares = slope, []
     for moved, change in reversed(pairs):
-        shares.append(moved @ left / (moved @ change))
-        left = left - shares[-1] * change
+        shares.append(moved @ direction / (moved @ change))
+        direction = direction - shares[-1] * change
     if pairs:
         moved, change = pairs[-1]
-        left = left * (moved @ change / (change @ change))
+        direction = direction * (moved @ change / (change @ change))
     else:  # the first step is of length 1 at most
-        left = left * min(1.0, 1 / max(float(np.linalg.norm(left)), 1e-30))
+        direction = direction * min(1.0, 1 / max(float(np.linalg.norm(direction)), 1e-30))
     for (moved, change), share in zip(pairs, reversed(shares), strict=True):
-        left = left + (share - change @ left / (moved @ change)) * moved
-    return left
+        direction = direction + (share - change @ direction / (moved @ change)) * moved
+    return direction
 
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    return jax.value_and_grad(lambda at: objective(shape, _unravelled(layout, at), problem))(flat)
+    return jax.value_and_grad(lambda at: objective(shape, _unravel(layout, at), problem))(flat)
 
 
-def _unravelled(layout: tuple, flat):
-    """Return the arrays that stand in a vector one after the other."""
+def _unravel(layout: tuple, flat):
+    """Return the pytree of arrays that `_layout` has put into a vector."""
     structure, shapes = layout
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     return jax.tree.unflatten(
@@ -193,25 +190,25 @@ def _unravelled(layout: tuple, flat):
 
 
 def _layout(numbers) -> tuple[tuple, np.ndarray]:
-    """Return what `_unravelled` needs, and the vector."""
+    """Return (structure, shapes) of a pytree of arrays, and all their values as a vector of float64."""
     leaves, structure = jax.tree.flatten(numbers)
     flat = np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in leaves])
     return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
-def _evaluated(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
+def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
     flat = jnp.asarray(at, jnp.result_type(float))
-    found = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
-    # All parts are dispatched before the first is read: their programs run while the host waits.
+    results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
+    # All parts are dispatched before the first result is read.
     shares = np.array([part.share for part in parts])
-    values, slopes = (np.stack([np.asarray(one, float) for one in each]) for each in zip(*found, strict=True))
+    values, slopes = (np.stack([np.asarray(array, float) for array in each]) for each in zip(*results, strict=True))
     return float(shares @ values), shares @ slopes
 
 
 def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
-    """Return the objective, by the program that `descend` runs."""
+    """Return the objective at these numbers, by the program that `descend` runs."""
     layout, flat = _layout(numbers)
-    return _evaluated(objective, shape, layout, parts, flat)[0]
+    return _evaluate(objective, shape, layout, parts, flat)[0]
 
 
 @jit(static_argnums=(0, 1, 2))
@@ -225,7 +222,7 @@ def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, sta
 
 
 def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
-    """Yield the steps of any of optax's optimisers."""
+    """Yield the steps of an optimiser of optax, the start first."""
     state = optimizer.init(numbers)
     while True:
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
@@ -233,34 +230,34 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
         numbers = after
 
 
-def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
-    """Split the rows that weigh, in random order, into parts of the same size; few rows are a single part.
+def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
+    """Split the rows of positive weight at random into parts of at most `ROWS_PER_PART`, in one shape.
 
-    So it is where rows are routed, and of losses that need not be means over rows.
+    The problem stays one part where rows are routed, and for losses outside `MEAN_LOSSES`.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
-    if len(rows) <= ROWS or loss not in MEANS or isinstance(problem.data, RoutedRows):
+    if len(rows) <= ROWS_PER_PART or loss not in MEAN_LOSSES or isinstance(problem.data, RoutedRows):
         return [WeighedPart(1.0, problem)]
     rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
-    n_parts = ceil_div(len(rows), ROWS)
-    # All parts have one shape, so that one program serves them; padding rows weigh 0.
+    n_parts = ceil_div(len(rows), ROWS_PER_PART)
+    # One shape, so that one program serves all parts; padding rows weigh 0.
     size = multiple_of(256, ceil_div(len(rows), n_parts))
-    found = []
-    for own in np.array_split(rows, n_parts):
-        padded = padded_rows(own, size)
-        own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
+    parts = []
+    for part_rows in np.array_split(rows, n_parts):
+        padded = padded_rows(part_rows, size)
+        part_weight = np.where(np.arange(size) < len(part_rows), weight[padded], 0)
         part = problem._replace(
-            data=problem.data.at(padded), y=jnp.asarray(np.asarray(problem.y)[padded]), weight=jnp.asarray(own_weight)
+            data=problem.data.at(padded), y=jnp.asarray(np.asarray(problem.y)[padded]), weight=jnp.asarray(part_weight)
         )
-        found.append(WeighedPart(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
-    return found
+        parts.append(WeighedPart(float(weight[part_rows].sum(dtype=float) / weight.sum(dtype=float)), part))
+    return parts
 
 
 def descend_in_parts(
-    objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart], most: int, report: "StepReports"
+    objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Yield the steps of `descend` on all parts, from where the first part alone leads in so many steps at most."""
+    """Yield the steps of `descend` on all parts, started at the optimum for the first part, or after ``n_steps``."""
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
     first, curvature = parts[0]._replace(share=1.0), ()
@@ -270,10 +267,9 @@ def descend_in_parts(
             break
         numbers, curvature = step.numbers, step.curvature
         report(number, step.value, n_rows)
-        if step.is_last or number >= most:
+        if step.is_last or number >= n_steps:
             break
-    # From near the optimum, with the curvature that the first part has shown: few steps over all rows are left.
-    return descend(objective, shape, numbers, parts, curvature=curvature, enough=ROUGH)
+    return descend(objective, shape, numbers, parts, curvature=curvature, small_gain=NOISY_GAIN)
 
 
 class FitProgress(NamedTuple):
@@ -286,21 +282,21 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since learning began."""
     loss: float
-    """Loss so far, with the weak prior's part."""
+    """Objective now: the loss and the weak prior's share of it."""
     start_loss: float
-    """That of the numbers that learning started from."""
+    """Objective at the start."""
     n_rows: int
-    """Number of rows that the loss is of: a part of them at first, where there are many."""
+    """Number of rows that the loss is of: a part of many rows at first."""
     what: str = ""
-    """Name of what is learned, where several combiners are."""
+    """Name of the combiner that learns, or of a candidate and its fold."""
 
     def __str__(self) -> str:
-        said = f"step {self.done}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
-        return f"{self.what + ', ' if self.what else ''}{said} ({self.seconds:.1f} s)"
+        line = f"step {self.done}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
+        return f"{self.what + ', ' if self.what else ''}{line} ({self.seconds:.1f} s)"
 
 
 FitProgressLike = bool | Callable[[FitProgress], None] | None
-"""Receiver of progress. True: a line on standard error that is written anew; a function: it is called."""
+"""Receiver of progress: True for a line on standard error, which each report overwrites; or a function of it."""
 
 
 def check_fit_progress(progress: Any) -> None:
@@ -308,8 +304,8 @@ def check_fit_progress(progress: Any) -> None:
         raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
 
 
-def named_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return the receiver for one of several things that are learned, under its name."""
+def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
+    """Return a receiver that sets `FitProgress.what` before it passes progress on."""
     if not progress:
         return None
     receive = progress if callable(progress) else _print
@@ -321,23 +317,23 @@ def _print(now: FitProgress) -> None:
 
 
 def end_line(progress: FitProgressLike) -> None:
-    """End the line after the last step, where a line was written."""
+    """End the line on standard error, where progress was written to it."""
     if progress is True:
         print(file=sys.stderr, flush=True)
 
 
 class StepReports:
-    """Reports of steps to a receiver, with the seconds since it was made."""
+    """Reports of steps to a receiver of progress, with the seconds since its construction."""
 
     def __init__(self, progress: FitProgressLike, what: str, n_rows: int, n_steps: int):
         self._progress, self._what, self._n_rows, self._n_steps = progress, what, n_rows, n_steps
-        self._began, self._first = time.perf_counter(), np.nan
+        self._start_time, self._start_loss = time.perf_counter(), np.nan
 
     def __call__(self, number: int, value: float, n_rows: int | None = None) -> None:
-        """Report a step by its number and its loss: on all rows, or on so many."""
+        """Report a step's number and its loss on ``n_rows``; default: on all of them."""
         if not self._progress:
             return
-        self._first = value if np.isnan(self._first) else self._first
-        seconds, n_rows = time.perf_counter() - self._began, self._n_rows if n_rows is None else n_rows
-        now = FitProgress(number, self._n_steps, seconds, value, self._first, n_rows, self._what)
+        self._start_loss = value if np.isnan(self._start_loss) else self._start_loss
+        seconds, n_rows = time.perf_counter() - self._start_time, self._n_rows if n_rows is None else n_rows
+        now = FitProgress(number, self._n_steps, seconds, value, self._start_loss, n_rows, self._what)
         (self._progress if callable(self._progress) else _print)(now)

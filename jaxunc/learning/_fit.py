@@ -1,8 +1,7 @@
-"""Fitting of a combiner's numbers to out-of-sample rows, and the standard errors of what was learned.
+"""Fitting of a combiner's numbers to out-of-sample rows, and their standard errors.
 
-`fit_combiner` moves the learned numbers of a combiner down the slope of `objective`: a loss and a weak prior around the
-start. They move as real numbers without bounds ("free"): `split` makes these, `join` leads back. Losses are weighted
-means over rows, `as_loss` makes them by their names.
+`fit_combiner` minimises `objective`: a loss, and a weak prior around the start. Numbers with bounds are moved as real
+numbers without any ("free"), which `split` makes and `join` turns back. `as_loss` makes a loss by its name.
 """
 
 from collections.abc import Callable
@@ -35,20 +34,20 @@ from ._descent import (
     descend_in_parts,
     end_line,
     follow,
-    parts_of,
+    split_rows,
     value_at,
 )
 
 MOST_NUMBERS = 500
-"""Largest number of learned numbers for which a matrix of second derivatives is made."""
+"""Largest number of learned numbers for which `standard_errors` makes the matrix of second derivatives."""
 
 CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combiner)
-"""The kind of the combiner that learned."""
+"""Type of the combiner that learns."""
 
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
 class FitResult(Generic[CombinerT]):
-    """Result of `fit_combiner`, which says what each field is."""
+    """Result of `fit_combiner`, whose docstring explains the fields."""
 
     combiner: CombinerT
     loss: float
@@ -59,7 +58,7 @@ class FitResult(Generic[CombinerT]):
 
 
 class _Problem(NamedTuple):
-    """The constant part of a problem, beside the numbers that move."""
+    """Constants of a minimisation: the rows, the loss, and the combiner around the free numbers."""
 
     leaves: list
     start: list[Array]
@@ -69,7 +68,7 @@ class _Problem(NamedTuple):
     n_trees: Array
     loss: Any
     effective: Array
-    """Weight of all rows: the prior of the numbers weighs 1."""
+    """Sum of the rows' weights, against which the prior of the numbers weighs 1."""
 
 
 def fit_combiner(
@@ -153,34 +152,34 @@ def fit_combiner(
     _check(combiner, rows, n_steps, patience, optimizer)
     check_fit_progress(progress)
     key = checked_key(key)
-    for_rows, for_draws = jax.random.split(key)
-    train, held_out = _with_validation(rows, validation, for_rows)
-    spec = learnable(combiner, freeze)
+    row_key, draw_key = jax.random.split(key)
+    train, validation_rows = _split_validation(rows, validation, row_key)
+    spec = choose_parameters(combiner, freeze)
     centre, leaves, structure = split(combiner, spec)
-    free = centre if start is None else _start(start, spec, structure, leaves)
-    # The same draws for training and validation: the losses are then comparable.
-    made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))
-    problem, other = made(train), None if held_out is None else made(held_out)
-    shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
-    report = StepReports(progress, type(combiner).__name__, train.n, most)
+    free = centre if start is None else _split_start(start, spec, structure, leaves)
+    # The same draws for training and validation, so that their losses are comparable.
+    problem_on = lambda subset: problem_of(subset, combiner, leaves, centre, loss, jax.random.clone(draw_key))
+    problem, validation_problem = problem_on(train), None if validation_rows is None else problem_on(validation_rows)
+    shape, max_steps = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
+    report = StepReports(progress, type(combiner).__name__, train.n, max_steps)
     if optimizer is None:
-        parts = parts_of(problem, loss, jax.random.clone(for_draws))
-        steps = descend_in_parts(objective, shape, free, parts, most, report)
+        parts = split_rows(problem, loss, jax.random.clone(draw_key))
+        steps = descend_in_parts(objective, shape, free, parts, max_steps, report)
     else:
         parts = [WeighedPart(1.0, problem)]
         steps = follow(objective, shape, free, problem, optimizer)
-    validate = None if other is None else lambda numbers: float(_loss(shape, numbers, other))
-    best, status, history = best_step(steps, validate, n_steps=most, patience=patience, report=report)
+    validate = None if validation_problem is None else lambda numbers: float(_loss(shape, numbers, validation_problem))
+    best, status, history = best_step(steps, validate, n_steps=max_steps, patience=patience, report=report)
     end_line(progress)
-    if validate is None:  # no further program: the objective less the prior's part, which is none at the start
-        held = float(penalty(spec, best.numbers, centre) / problem.effective)
-        found, first = best.value - held, value_at(objective, shape, centre, parts)
+    if validate is None:  # the objective less the prior's share, which is 0 at the start: no further program
+        prior_loss = float(penalty(spec, best.numbers, centre) / problem.effective)
+        best_loss, start_loss = best.value - prior_loss, value_at(objective, shape, centre, parts)
     else:
-        found, first = validate(best.numbers), validate(centre)
+        best_loss, start_loss = validate(best.numbers), validate(centre)
     return FitResult(
         combiner=cast(CombinerT, join(spec, best.numbers, leaves, structure)),
-        loss=found,
-        start_loss=first,
+        loss=best_loss,
+        start_loss=start_loss,
         n_steps=len(history["loss"]) - 1,
         status=status,
         history=history,
@@ -197,17 +196,17 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
         raise TypeError(f"optimizer={optimizer!r:.60} must be one of optax, such as optax.adam(0.1), or None.")
 
 
-def _start(start, spec, structure, leaves: list) -> list[Array]:
-    found = jax.tree.leaves(start)
+def _split_start(start, spec, structure, leaves: list) -> list[Array]:
+    values = jax.tree.leaves(start)
     same = jax.tree.structure(start) == structure
-    if not same or any(np.shape(a) != np.shape(b) for a, b in zip(found, leaves, strict=True)):
+    if not same or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
         raise ValueError(
             f"start={start!r:.60} differs; pass a combiner of the same kind, options and shapes as combiner."
         )
     return split(start, spec)[0]
 
 
-def _with_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
+def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
     if validation is None:
         return rows, None
     if isinstance(validation, OobDataset):
@@ -215,27 +214,27 @@ def _with_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oob
             raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
         return rows, validation
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
-    # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
+    # Rows of the other side weigh 0: both keep their shape, and share programs.
     weight = np.asarray(rows.weight)[: rows.n]
-    apart, weighing = np.zeros(rows.n, bool), np.flatnonzero(weight)
-    apart[weighing] = np.asarray(jax.random.uniform(key, (len(weighing),))) < validation
-    apart = rows.as_groups(apart)
-    if not weight[apart].any() or not weight[~apart].any():
+    in_validation, weighing = np.zeros(rows.n, bool), np.flatnonzero(weight)
+    in_validation[weighing] = np.asarray(jax.random.uniform(key, (len(weighing),))) < validation
+    in_validation = rows.as_groups(in_validation)
+    if not weight[in_validation].any() or not weight[~in_validation].any():
         raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
-    return rows.with_weight(np.where(apart, 0, weight)), rows.with_weight(np.where(apart, weight, 0))
+    return rows.with_weight(np.where(in_validation, 0, weight)), rows.with_weight(np.where(in_validation, weight, 0))
 
 
 def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """Return the problem of minimising the loss of a combiner on these rows."""
+    """Return the constants of minimising a combiner's loss on these rows."""
     weight = rows.weight
-    made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
+    loss_function = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
     effective = jnp.sum(weight)  # weights are repeats
     n_trees = jnp.asarray(float(rows.n_trees))
-    return _Problem(leaves, start, rows.data_for(combiner), rows.y, weight, n_trees, made, effective)
+    return _Problem(leaves, start, rows.data_for(combiner), rows.y, weight, n_trees, loss_function, effective)
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of these numbers, without the prior."""
+    """Return the loss of the combiner with these free numbers, without the prior."""
     combiner = join(shape[0], free, problem.leaves, shape[1])
     answer = combiner.finish(problem.data.merged(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
@@ -245,27 +244,28 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of these numbers, and the prior's part."""
+    """Return the loss of the combiner with these free numbers, and the prior's share."""
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
 
 
 def loss_on(
     combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
-    """Return the loss of a combiner as it is on out-of-sample rows, without a prior; arguments as of `fit_combiner`."""
+    """Return the loss of a combiner on out-of-sample rows, without the prior; the arguments are `fit_combiner`'s."""
     check_is_combiner(combiner)
     check_rows(rows)
-    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
-    return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
+    loss_function = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
+    data, n_trees = rows.data_for(combiner), float(rows.n_trees)
+    return float(_evaluate_loss(combiner, data, rows.y, rows.weight, n_trees, loss_function))
 
 
 @jit
-def _loss_as_it_is(combiner: Combiner, data, y, weight, n_trees, loss) -> Array:
+def _evaluate_loss(combiner: Combiner, data, y, weight, n_trees, loss) -> Array:
     return loss(combiner.finish(data.merged(combiner, n_trees)), y, weight)
 
 
 class Estimate(NamedTuple):
-    """A number, or an array of them, and the standard error of each."""
+    """Learned numbers of a field, and the standard error of each."""
 
     value: np.ndarray
     error: np.ndarray
@@ -283,8 +283,8 @@ def standard_errors(
 
     .. math:: \Sigma = \Big(n \nabla^2 L(u) + \operatorname{diag}(\sigma^{-2})\Big)^{-1}
 
-    u are the learned numbers as `fit_combiner` moves them (logarithms of positive ones, and so on), L the mean loss, σ
-    the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
+    u are the learned numbers as `fit_combiner` moves them: logarithms of positive ones, and so on. L is the mean loss,
+    σ the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def standard_errors(
     """
     check_is_combiner(combiner)
     check_rows(rows)
-    spec = learnable(combiner, freeze)
+    spec = choose_parameters(combiner, freeze)
     free, leaves, structure = split(combiner, spec)
     flat, unravel = ravel_pytree(free)
     if len(flat) > MOST_NUMBERS:
@@ -327,21 +327,21 @@ def standard_errors(
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
         covariance = np.full_like(curvature, np.nan)
-    found, start = {}, 0
+    errors, start = {}, 0
     for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
-        own = slice(start, start := start + part.size)
+        block = slice(start, start := start + part.size)
         to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()
-        # From free numbers to the combiner's own by the delta method.
+        # The delta method, from free numbers to those of the combiner.
         slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
-        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
-        found[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)
-    return found
+        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[block, block], slope)).reshape(part.shape)
+        errors[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)
+    return errors
 
 
 def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, "..."]:
-    """Return a value as real numbers; one at a bound as if it were ``nearest`` away from it."""
+    """Return a value of a domain as free real numbers; a value on a bound is moved inside by ``nearest``."""
     if domain == "positive":
-        # At 0 the logarithm has no slope to leave by, so learning starts a little inside.
+        # At 0 the logarithm has no slope.
         return jnp.log(jnp.where(value > 0, value, nearest))
     if domain == "unit":
         inside = jnp.where(value <= 0, nearest, jnp.where(value >= 1, 1 - nearest, value))
@@ -357,7 +357,7 @@ def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, ".
 
 
 def from_free(domain: str, free: Array) -> Array:
-    """Return the value that real numbers stand for."""
+    """Return the value of a domain that free real numbers stand for: the inverse of `to_free`."""
     if domain == "positive":
         return jnp.exp(free)
     if domain == "unit":
@@ -372,38 +372,38 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
-    # A softmax does not see a common shift; centred, the penalty does not either.
+    # A softmax ignores a common shift, and so should the penalty.
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
-def learnable(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """Return `parameters_of`, without those that are to stay as they are.
+def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
+    """Return `parameters_of` the combiner, with None for those that ``freeze`` names.
 
-    Raises a ValueError if a name in ``freeze`` is none, or nothing is left to learn.
+    Raises a ValueError if a name in ``freeze`` matches no parameter, or no parameter is left.
     """
     check_collection("freeze", freeze, "names of fields, such as ('bias',)")
-    found = parameters_of(combiner)
-    names = [p.name for p in found if p is not None]
+    parameters = parameters_of(combiner)
+    names = [p.name for p in parameters if p is not None]
     for name in freeze:
-        if not any(_matches(name, known) for known in names):
+        if not any(_matches(name, path) for path in names):
             raise ValueError(f"freeze names {name!r}, but {type(combiner).__name__} can learn {sorted(names)}.")
-    left = tuple(None if p is None or any(_matches(name, p.name) for name in freeze) else p for p in found)
-    if not any(left):
+    spec = tuple(None if p is None or any(_matches(name, p.name) for name in freeze) else p for p in parameters)
+    if not any(spec):
         raise ValueError(
             f"{type(combiner).__name__} has nothing to learn"
             + (f" beside {sorted(names)}, which freeze names." if names else ": no field of it holds real numbers. ")
             + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any combiner with probabilities ")
             + ("" if names else "that does not keep what every tree says, as medians and mixtures do.")
         )
-    return left
+    return spec
 
 
-def _matches(name: str, known: str) -> bool:
-    return known == name or known.startswith(name + ".") or known.endswith("." + name)
+def _matches(name: str, path: str) -> bool:
+    return path == name or path.startswith(name + ".") or path.endswith("." + name)
 
 
 def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Split a combiner into the free numbers of what is learned, its leaves, and its structure."""
+    """Split a combiner into the free numbers of its parameters, all its leaves, and its structure."""
     leaves, structure = jax.tree.flatten(combiner)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
@@ -414,17 +414,17 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner with these numbers."""
-    rest = iter(free)
+    """Return the combiner of these leaves and this structure, with the free numbers in place of its parameters."""
+    numbers = iter(free)
     leaves = [
-        leaf if p is None else from_free(p.domain, next(rest)).astype(jnp.result_type(leaf))
+        leaf if p is None else from_free(p.domain, next(numbers)).astype(jnp.result_type(leaf))
         for p, leaf in zip(spec, leaves, strict=True)
     ]
     return jax.tree.unflatten(structure, leaves)
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared differences from the start, in spreads: less a Gaussian log density, per instance."""
+    """Return half the squared distance from the start, in spreads: minus the log density of a Gaussian prior."""
     spreads = [p.spread for p in spec if p is not None]
     parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))
@@ -435,14 +435,14 @@ LOSSES = ("log", "brier", "auc", "utility")
 
 def log_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Return the logarithmic loss -log P(y) of a combiner's answer: the mean over rows by weights ≥ 0; the default."""
-    log_share = _of_answer(answer, "log_probability")
+    log_share = _read_out(answer, "log_probability")
     _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Return the Brier loss Σ_c (P(c) - [y = c])² of a combiner's answer: the mean over rows by weights ≥ 0."""
-    share = _of_answer(answer, "probability")
+    share = _read_out(answer, "probability")
     _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
 
@@ -454,11 +454,11 @@ class AucLoss(eqx.Module):
     """
 
     first: Int32[Array, "pairs"]
-    """Place of the row of the class."""
+    """Index of the row of the class."""
     second: Int32[Array, "pairs"]
-    """Place of the row of another class."""
+    """Index of the row of another class."""
     of_class: Int32[Array, "pairs"]
-    """The class that the pair is about."""
+    """The class that is compared with the rest."""
     temperature: Float[Array, ""]
     """τ > 0: the smaller, the closer to 1 - AUC."""
 
@@ -477,17 +477,17 @@ class AucLoss(eqx.Module):
         n_pairs: int = 2**16,
         temperature: float = 1.0,
     ) -> "AucLoss":
-        """Draw pairs of a row of a class and a row of another one."""
+        """Draw pairs of a row of a class and a row of another, with probabilities in proportion to weights."""
         y, weight = np.asarray(y), np.asarray(weight, float)
-        # NumPy draws with weights far faster; its seed is taken from JAX's key.
+        # NumPy is far faster at draws with weights; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
         for c in classes:
-            for rows, out in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
-                which = np.flatnonzero(rows)
-                share = weight[which] / weight[which].sum()
-                out.append(rng.choice(which, n_pairs // len(classes), p=share))
+            for rows, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
+                candidates = np.flatnonzero(rows)
+                share = weight[candidates] / weight[candidates].sum()
+                draws.append(rng.choice(candidates, n_pairs // len(classes), p=share))
             of_class.append(np.full(n_pairs // len(classes), c))
         as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)
         return cls(
@@ -495,8 +495,8 @@ class AucLoss(eqx.Module):
         )
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the mean over pairs."""
-        # Only differences between classes say anything: a number added to all scores of a row must not rank it.
+        """Return the mean over pairs; labels and weights were read when the pairs were drawn."""
+        # Only differences between classes count: a number added to all scores of a row must not rank it.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
         return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)
@@ -527,8 +527,8 @@ class UtilityLoss(eqx.Module):
     def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
         """Return the weighted mean over rows."""
         if isinstance(answer, Preference):
-            return _mean(1 - self._of_memberships(answer, y), weight)
-        share = _of_answer(answer, "probability")
+            return _mean(1 - self._expect_utility(answer, y), weight)
+        share = _read_out(answer, "probability")
         by_size = self.by_size.astype(share.dtype)
         temperature = self.temperature.astype(share.dtype)
         falling = -jnp.sort(-share, axis=1)
@@ -539,26 +539,26 @@ class UtilityLoss(eqx.Module):
         holds = jnp.concatenate([inside, jnp.ones_like(share[:, :1])], axis=1)
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
-    def _of_memberships(self, answer: Preference, y) -> Float[Array, "rows"]:
+    def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
         mass = jnp.asarray(answer.mass)
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
         beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
         n_classes = mass.shape[-1]
         beaten = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beaten), beaten)
         inside = jnp.prod(1 - beaten, axis=-2)
-        own = jnp.take_along_axis(inside, y[:, None], axis=1)[:, 0]
-        # How many of the others are inside: one class after the other.
-        others = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(inside), inside)
-        number = jnp.zeros_like(inside).at[:, 0].set(1)
+        true_class = jnp.take_along_axis(inside, y[:, None], axis=1)[:, 0]
+        # The distribution of the number of wrong classes in the set, class by class.
+        wrong_classes = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(inside), inside)
+        size_probability = jnp.zeros_like(inside).at[:, 0].set(1)
         for c in range(n_classes):
-            p = others[:, c : c + 1]
-            more = jnp.concatenate([jnp.zeros_like(p), number[:, :-1]], axis=1)
-            number = number * (1 - p) + more * p
-        return own * jnp.sum(number * self.by_size.astype(mass.dtype), axis=1)
+            p = wrong_classes[:, c : c + 1]
+            more = jnp.concatenate([jnp.zeros_like(p), size_probability[:, :-1]], axis=1)
+            size_probability = size_probability * (1 - p) + more * p
+        return true_class * jnp.sum(size_probability * self.by_size.astype(mass.dtype), axis=1)
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
-    """Return a loss by its name, or a function of (answer, y, weight) of the user's own, as a pytree."""
+    """Return the loss of a name, or the user's function of (answer, y, weight), as a pytree."""
     if not isinstance(loss, str):
         if not callable(loss):
             raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
@@ -576,7 +576,7 @@ def _check_rows_of(y, weight, n: int) -> None:
     check_within("weight", weight, "[0, inf)", shape=(n,))
 
 
-def _of_answer(answer: PyTree, readout: str) -> Array:
+def _read_out(answer: PyTree, readout: str) -> Array:
     if not isinstance(answer, Answer):
         raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
@@ -586,7 +586,7 @@ def _of_answer(answer: PyTree, readout: str) -> Array:
 
 
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    # Padding weighs nothing; nor may its values be NaN in the gradient.
-    kept = jnp.where(weight > 0, values, jnp.zeros_like(values))
+    # Padding rows weigh nothing, and must not make the gradient NaN.
+    weighed = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)
-    return jnp.sum(kept * weight) / jnp.sum(weight)
+    return jnp.sum(weighed * weight) / jnp.sum(weight)

@@ -1,8 +1,8 @@
-"""Rows to learn from whose counts do not hold their own labels, made of a model and its data.
+"""Rows to learn from whose counts do not hold their own labels, made from a model and its data.
 
-`oob_dataset` checks the data and asks one of four sources. `out_of_bag`: the trees that leave a row out of their bag.
-`cross_fitted`: forests grown on other folds. `held_out_rows`: rows that no tree was grown on. `left_out`: counts less
-the row's own label. Each returns the `ShownCounts`, of which `_made` makes the dataset.
+`oob_dataset` checks the data and asks one of four sources. `show_out_of_bag`: the trees that have a row out of bag.
+`show_cross_fitted`: forests grown on the other folds. `show_held_out`: all trees, for rows that none was grown on.
+`show_left_out`: all trees, less the row's own label. `_make_dataset` turns their `ShownCounts` into the data set.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
-from jaxunc._numerics import distinct_rows, less_own, padded_rows
+from jaxunc._numerics import distinct_rows, padded_rows, subtract_counts
 from jaxunc.counting import (
-    OwnCounts,
+    GroupCounts,
     advise_on_trees,
     as_many_trees,
     check_unseen,
@@ -23,11 +23,11 @@ from jaxunc.counting import (
     first_of_each,
     first_of_equals,
     has_bags,
-    mask_of_each,
+    mask_by_group,
     of_classes,
     oob_mask,
     rows_together,
-    together,
+    ungrouped_mask,
 )
 from jaxunc.forest import OWN, Forest
 from jaxunc.inference import as_mask, leaf_index, on_tested
@@ -50,17 +50,16 @@ from jaxunc.tables import (
     plain_table,
 )
 
-from ._dataset import OobDataset, RoutedRows, check_every_class, histograms, made_rows
-from ._leaks import Given, fit_leaves, how_known, same_counts, warn_of_seen
+from ._dataset import OobDataset, RoutedRows, check_every_class, make_histograms, make_rows
+from ._leaks import RowLeaves, counts_agree, find_leak_in_forest, find_leak_in_sizes, warn_of_seen
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
 FEW_TREES = 50
-"""Number of trees below which the third that was grown without a row is another forest than all of them."""
+"""Number of trees below which the third that has a row out of bag answers otherwise than the whole forest."""
 
 BOTH = (OWN, "oob")
-"""Names of the counts of the sample that grew the trees, and of those out of bag."""
-
+"""Names of the in-bag counts and the out-of-bag counts."""
 
 COUNT_OTHERS = (
     "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
@@ -69,11 +68,11 @@ COUNT_OTHERS = (
 
 
 class KnownRowsError(ValueError):
-    """Rows that are given as held out are those that a forest was grown on."""
+    """Rows passed as held out seem to be those that the forest was grown on."""
 
 
 class LabelledData(NamedTuple):
-    """The data as given, checked."""
+    """Rows with labels and weights, checked."""
 
     X: Any
     y: np.ndarray
@@ -82,13 +81,17 @@ class LabelledData(NamedTuple):
     weight: np.ndarray
     weighted: bool
     rows: np.ndarray
-    """Positions of the rows that are learned from."""
+    """Positions of the rows to learn from."""
     groups: np.ndarray | None = None
-    """A number for each row, the same for those that are out of bag, and left out, only together; None for none."""
+    """Group of each row, as a number; None if each row is a group."""
+
+    def all_rows(self) -> "LabelledData":
+        """Return the data with every row to learn from."""
+        return self._replace(rows=np.arange(len(self.y)))
 
     @property
-    def alone(self) -> np.ndarray:
-        """A number for each row, the same within a group: so that copies are not looked for again."""
+    def group_numbers(self) -> np.ndarray:
+        """Group of each row, as a number, even without groups: so that no copies are looked for."""
         return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property
@@ -98,20 +101,20 @@ class LabelledData(NamedTuple):
 
 
 class ShownCounts(NamedTuple):
-    """The count vectors that each row's trees show, as rows of a table."""
+    """Count vectors of each row's leaves, as rows of a table."""
 
     forest: Forest
     count_sets: tuple[str, ...]
-    """Names of the counts that the table holds, side by side."""
+    """Names of the counts in the table, side by side."""
     table: np.ndarray
     code: np.ndarray
     """Row of the table for each row and tree, ``[rows trees]``."""
     mask: np.ndarray | None = None
     """Whether a tree counts for a row; None if all do."""
     X: np.ndarray | None = None
-    """Values of the rows, where routing them through the forest again leads to the same."""
+    """Values of the rows, where the forest routes them to these leaves; else None."""
     groups: np.ndarray | None = None
-    """A number for each row, the same within a group."""
+    """Group of each row, as a number; None if each row is a group."""
 
 
 def oob_dataset(
@@ -256,12 +259,12 @@ def rows_of(
     allow_leaks: bool = False,
     groups: LabelsLike | None = None,
 ) -> OobDataset:
-    """Make `oob_dataset` where the model is imported already."""
+    """Make the data set as `oob_dataset` does, with ``forest`` the model's import."""
     check_integer("max_rows", max_rows, 1)
     check_integer("n_folds", n_folds, 2)
     check_seed(random_state)
     check_bool("allow_leaks", allow_leaks)
-    source = _source(model, source, forest.n_trees)
+    source = _choose_source(model, source, forest.n_trees)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
     table: Any = X if is_sparse(X) else plain_table(X)
@@ -278,24 +281,24 @@ def rows_of(
     rows = np.flatnonzero(weight > 0)
     if len(rows) > max_rows:
         rows = rows[np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])]
-    together = None
+    group_numbers = None
     if source != "held_out":  # whose labels no leaf counts
-        # Values that scikit-learn would refuse are refused here, with the name of their column.
-        together = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
-    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, together)
+        # Encoding refuses what scikit-learn would refuse, with the name of the column.
+        group_numbers = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
+    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, group_numbers)
     if source == "cross_fit":
-        shown = cross_fitted(model, forest, data, counts, n_folds, random_state)
+        shown = show_cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
-        shown = out_of_bag(model, forest, data, counts)
+        shown = show_out_of_bag(model, forest, data, counts)
     elif source == "held_out":
-        shown = held_out_rows(model, forest, data, counts, allow_leaks)
+        shown = show_held_out(model, forest, data, counts, allow_leaks)
     else:
-        shown = left_out(model, data, counts, tree_mask)
-    shown = shown._replace(groups=None if together is None else together[rows])
-    return _made(shown, source, position[rows], weight[rows])
+        shown = show_left_out(model, data, counts, tree_mask)
+    shown = shown._replace(groups=None if group_numbers is None else group_numbers[rows])
+    return _make_dataset(shown, source, position[rows], weight[rows])
 
 
-def _source(model: Any, source: Source, n_trees: int) -> Source:
+def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -310,7 +313,6 @@ def _source(model: Any, source: Source, n_trees: int) -> Source:
         )
     bags = has_bags(model)
     if source == "auto":
-        # With few trees a third of them is another forest than all: growing it again on folds shows more.
         return "oob" if bags and n_trees >= FEW_TREES else "cross_fit"
     if source == "oob" and not bags:
         raise ValueError(
@@ -320,24 +322,23 @@ def _source(model: Any, source: Source, n_trees: int) -> Source:
     return source
 
 
-def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
-    """Make rows of those that see a tree at least, as padded histograms."""
+def _make_dataset(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
+    """Make the data set of the rows for which a tree counts, with histograms padded."""
     code, mask, X, groups = shown.code, shown.mask, shown.X, shown.groups
-    if mask is not None and not (kept := np.any(mask, axis=1)).all():
-        if not kept.any():
+    if mask is not None and not (rows := np.any(mask, axis=1)).all():
+        if not rows.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
-            f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{of_classes(kept, y, shown.forest.class_labels)}. {advise_on_trees(kept, groups)}"
+            f"{np.sum(~rows)} of {len(y)} rows are in every tree's bag and are left out"
+            f"{of_classes(rows, y, shown.forest.class_labels)}. {advise_on_trees(rows, groups)}"
         )
-        code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
-        groups = None if groups is None else groups[kept]
-    found = histograms(shown.table, code, mask)
-    # The histograms are padded to a rounded number of rows; everything beside them gets as many.
-    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))
+        code, mask, X, y, weight = code[rows], mask[rows], None if X is None else X[rows], y[rows], weight[rows]
+        groups = None if groups is None else groups[rows]
+    row_histograms = make_histograms(shown.table, code, mask)
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
     forest = shown.forest
-    return made_rows(
-        found,
+    return make_rows(
+        row_histograms,
         y,
         weight,
         n_trees=forest.n_trees,
@@ -351,31 +352,32 @@ def _made(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) ->
     )
 
 
-def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> ShownCounts:
-    """Show each row the trees that were grown without it."""
-    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
-    alone = mask_of_each(model, len(data.y), data.X, data.y)
-    check_unseen(mask, alone, data.position, forest.class_labels, data.weight)
-    own_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
+def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> ShownCounts:
+    """Return each row's counts in the trees that have it out of bag."""
+    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
+    ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
+    check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
+    row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
-        return ShownCounts(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
-    # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
-    every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
-    counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
-    leaves = every if len(data.rows) == len(every) else every[data.rows]
-    forest = forest.with_count_set("oob", counted.forest)
-    weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)
-    shown = ShownCounts(forest, BOTH, *_codes(forest.reading(BOTH), leaves), own_mask)
+        codes = _look_up_codes(forest, _find_leaves(forest, data))
+        return ShownCounts(forest, (OWN,), *codes, row_mask, _values_to_route(forest, data))
+    # Out-of-bag counts need the leaves of all rows, whichever are learned from.
+    all_leaves = _find_leaves(forest, data.all_rows())
+    oob_counts = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
+    leaves = all_leaves if len(data.rows) == len(all_leaves) else all_leaves[data.rows]
+    forest = forest.with_count_set("oob", oob_counts.forest)
+    weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
+    shown = ShownCounts(forest, BOTH, *_look_up_codes(forest.reading(BOTH), leaves), row_mask)
     if data.groups is not None:
-        return _without_group(shown, data, every, weight, forest.n_classes, mask)
+        return _subtract_group(shown, data, all_leaves, weight, forest.n_classes, mask)
     weight = None if weight is None else weight[data.rows]
-    return _without_own(shown, data.position[data.rows], weight, forest.n_classes)
+    return _subtract_label(shown, data.position[data.rows], weight, forest.n_classes)
 
 
-def cross_fitted(
+def show_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
 ) -> ShownCounts:
-    """Show each row a forest like the model that is grown on the other folds."""
+    """Return each row's counts in a forest that is grown on the other folds with the model's parameters."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -385,50 +387,49 @@ def cross_fitted(
         )
     if (n_rows := int(np.sum(data.weight > 0))) < n_folds:
         raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
-    X, count_sets = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
-    apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
-    apart = apart[data.weight[apart] > 0]
-    if len(apart) < n_folds:
+    X, count_sets = _row_taker(data.X), BOTH if counts == "both" else (OWN,)
+    first_rows = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
+    first_rows = first_rows[data.weight[first_rows] > 0]
+    if len(first_rows) < n_folds:
         raise ValueError(
-            f"{n_rows} rows in {len(apart)} groups do not make {n_folds} folds, since rows of one group (of "
+            f"{n_rows} rows in {len(first_rows)} groups do not make {n_folds} folds, since rows of one group (of "
             "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
             "of groups, and two groups at least."
         )
-    # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
-    smallest = np.bincount(data.position[apart]).min()
+    # Stratified only where every class has a row for each fold: else scikit-learn warns.
+    smallest = np.bincount(data.position[first_rows]).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
     tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
-    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(apart)), data.position[apart])):
-        inside, held_out = apart[inside], apart[held_out]
+    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(first_rows)), data.position[first_rows])):
+        inside, held_out = first_rows[inside], first_rows[held_out]
         if data.groups is not None:
-            inside, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[one])) for one in (inside, held_out))
+            inside, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[side])) for side in (inside, held_out))
         weights = None if data.weights is None else data.weights[inside]
-        again: Any = clone(model)
-        # A fixed seed for each fold: the same call learns the same numbers.
-        if again.get_params().get("random_state", 0) is None:
-            again.set_params(random_state=k)
-        again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
-        other = from_sklearn(again)
-        if other.class_labels != forest.class_labels:
+        fold_model: Any = clone(model)
+        # A fixed seed: the same call learns the same numbers.
+        if fold_model.get_params().get("random_state", 0) is None:
+            fold_model.set_params(random_state=k)
+        fold_model.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
+        fold_forest = from_sklearn(fold_model)
+        if fold_forest.class_labels != forest.class_labels:
             raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
         if counts == "both":
-            how = {"groups": data.alone[inside]}
-            counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights, **how)
-            other = other.with_count_set("oob", counted.forest)
-        leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
-        table, code = _codes(other.reading(count_sets), leaves)
-        # Each fold has a table of its own; its codes are moved behind those of the folds before.
+            settings = {"groups": data.group_numbers[inside]}
+            oob_counts = counted_forest(fold_forest, fold_model, "oob", X(inside), data.y[inside], weights, **settings)
+            fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
+        leaves = _find_leaves(fold_forest, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
+        table, code = _look_up_codes(fold_forest.reading(count_sets), leaves)
         codes[held_out] = code + start
         tables.append(table)
         start += len(table)
-    rows, place = distinct_rows(np.concatenate(tables))
+    rows, position = distinct_rows(np.concatenate(tables))
     if counts == "both":
-        counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.alone)
-        forest = forest.with_count_set("oob", counted.forest)
-    return ShownCounts(forest, count_sets, rows, np.asarray(place)[codes[data.rows]])
+        oob_counts = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.group_numbers)
+        forest = forest.with_count_set("oob", oob_counts.forest)
+    return ShownCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
 
 
-def _by_rows(X):
+def _row_taker(X):
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]
@@ -438,172 +439,173 @@ def _by_rows(X):
     return lambda rows: values[rows]
 
 
-def held_out_rows(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
-    """Show rows that the forest was not grown on all trees."""
+def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
+    """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on the rows."""
     count_sets = BOTH if counts == "both" else (OWN,)
-    leaves = _leaves(forest, data)
-    table, code = _codes(forest.reading(count_sets), leaves)
-    if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
+    leaves = _find_leaves(forest, data)
+    table, code = _look_up_codes(forest.reading(count_sets), leaves)
+    if not allow_leaks and (reason := _find_leak(model, forest, data, table, code, leaves)):
         raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
             "hold their labels, and a combiner learned from them would take the forest to be always right. Pass rows "
             "that were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
             "learns from these rows nevertheless.)"
         )
-    return ShownCounts(forest, count_sets, table, code, X=_routable(forest, data) if count_sets == (OWN,) else None)
+    values = _values_to_route(forest, data) if count_sets == (OWN,) else None
+    return ShownCounts(forest, count_sets, table, code, X=values)
 
 
 def check_held_out(
     model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None, *, advice: str = COUNT_OTHERS
 ) -> None:
-    """Raise a ValueError, which ends in ``advice``, if rows look like those that grew a forest, whose counts it holds.
+    """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    Rows of which its leaves' sizes tell only that many are among those are warned of.
+    Warns where only the sizes or labels of leaves suggest it.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     position = class_positions(forest.class_labels, y)
     data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
-    leaves = _leaves(forest, data)
-    if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
+    leaves = _find_leaves(forest, data)
+    if reason := _find_leak(model, forest, data, *_look_up_codes(forest, leaves), leaves):
         raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. {advice}"
         )
 
 
-def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return why the forest seems to have been grown on these rows; None if nothing says so."""
-    own, values = table[code, data.position[data.rows][:, None]], _values(forest, data)
-    # Rows that come more than once say no more than one of them, and would look like values that repeat.
-    once = first_of_equals(values, data.position[data.rows])
+def _find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
+    """Return evidence that the forest was grown on these rows; None without any. Warns where it is weak."""
+    class_counts, values = table[code, data.position[data.rows][:, None]], _encode(forest, data)
+    # Copies are no further evidence, and would look like values that repeat.
+    first = first_of_equals(values, data.position[data.rows])
     if not forest.further:
-        every = Encoded(_values(forest, data._replace(rows=np.arange(len(data.y)))), missing=True)
-        again = count_leaves(forest, every, data.y, sample_weight=data.weights)
+        all_rows = Encoded(_encode(forest, data.all_rows()), missing=True)
+        recounted = count_leaves(forest, all_rows, data.y, sample_weight=data.weights)
         each_once = None
-        if len(once) < len(data.rows) == len(data.y):
-            each_once = count_leaves(forest, Encoded(values[once], missing=True), data.y[once])
-        # Rows that give every leaf just its counts are the sample, in whatever order.
-        if any(same_counts(forest, other) for other in (again, each_once) if other is not None):
+        if len(first) < len(data.rows) == len(data.y):
+            each_once = count_leaves(forest, Encoded(values[first], missing=True), data.y[first])
+        if any(counts_agree(forest, counted) for counted in (recounted, each_once) if counted is not None):
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
         size = table[:, : forest.n_classes].sum(axis=1)[code]
-        right = own / np.maximum(size, np.finfo(float).tiny)
+        right = class_counts / np.maximum(size, np.finfo(float).tiny)
         outside = oob_mask(model, len(data.y))[data.rows]
-        # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
+        # For new rows, or in another order, trees in and out of bag answer equally well.
         gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
         if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
             return "the trees whose bags hold them answer them best"
-    if said := fit_leaves(model, values[once], data.position[data.rows][once]):
-        return said
-    trees, tested = on_tested(forest.trees, values[once])
+    if leak := find_leak_in_sizes(model, values[first], data.position[data.rows][first]):
+        return leak
+    trees, tested = on_tested(forest.trees, values[first])
     forest = dataclasses.replace(forest, trees=trees)
-    if said := how_known(model if bags else None, forest, Given(tested, leaves[once], own[once])):
-        return said
-    warn_of_seen(model, values[once], data.position[data.rows][once])
+    rows = RowLeaves(tested, leaves[first], class_counts[first])
+    if leak := find_leak_in_forest(model if bags else None, forest, rows):
+        return leak
+    warn_of_seen(model, values[first], data.position[data.rows][first])
     return None
 
 
-def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:
-    """Show each row all trees that count it, less its own label."""
+def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:
+    """Return each row's counts in all trees that count it, less its own label."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
-    leaves = _leaves(forest, data)
+    leaves = _find_leaves(forest, data)
     mask = as_mask(tree_mask, len(data.y), forest.n_trees)
-    whole = None if mask is None else np.asarray(mask)
-    mask = None if whole is None else together(whole, data.groups)[data.rows]
+    full_mask = None if mask is None else np.asarray(mask)
+    mask = None if full_mask is None else mask_by_group(full_mask, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
-    shown, own = ShownCounts(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
-    # A row's own label must be in every count that it sees, else taking it out would make counts negative.
-    sizes, least = shown.table[shown.code, own[:, None]], data.weight[data.rows][:, None]
-    if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
+    shown, classes = ShownCounts(forest, (OWN,), *_look_up_codes(forest, leaves), mask), data.position[data.rows]
+    # Else subtracting a row's label would make counts negative.
+    sizes, weights = shown.table[shown.code, classes[:, None]], data.weight[data.rows][:, None]
+    if np.any((sizes < weights * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
             "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
     if data.groups is not None:
-        every = leaves if len(data.rows) == len(data.y) else _leaves(forest, data._replace(rows=np.arange(len(data.y))))
-        return _without_group(shown, data, every, data.weights, 0, whole)
-    return _without_own(shown, own, data.weight[data.rows] if data.weighted else None, 0)
+        all_leaves = leaves if len(data.rows) == len(data.y) else _find_leaves(forest, data.all_rows())
+        return _subtract_group(shown, data, all_leaves, data.weights, 0, full_mask)
+    return _subtract_label(shown, classes, data.weight[data.rows] if data.weighted else None, 0)
 
 
-def _without_own(shown: ShownCounts, own: np.ndarray, weight: np.ndarray | None, first: int) -> ShownCounts:
-    """Return the counts less one instance (or its weight) of each row's own class, in the columns from ``first`` on."""
+def _subtract_label(shown: ShownCounts, classes: np.ndarray, weight: np.ndarray | None, first: int) -> ShownCounts:
+    """Subtract each row (1, or its weight) from the counts of its class, in the columns from ``first`` on."""
     n_classes = shown.table.shape[1] - first
-    weights, which = np.ones(1), np.zeros(len(own), np.int64)
+    weights, which = np.ones(1), np.zeros(len(classes), np.int64)
     if weight is not None:
         weights, which = np.unique(weight, return_inverse=True)
-    kinds = n_classes * len(weights)
-    # (count vector, class, weight) as one integer: each combination is reduced once, however many rows show it.
-    number = shown.code.astype(np.int64) * kinds + (own * len(weights) + which)[:, None]
-    live = number.ravel() if shown.mask is None else number[shown.mask]
-    if len(shown.table) * kinds <= 2**24:  # a table of numbers costs less than sorting them
-        present = np.zeros(len(shown.table) * kinds, bool)
-        present[live] = True
-        kept, place = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[number]
+    n_keys = n_classes * len(weights)
+    # (count vector, class, weight) as one integer: each combination is subtracted once.
+    key = shown.code.astype(np.int64) * n_keys + (classes * len(weights) + which)[:, None]
+    shown_keys = key.ravel() if shown.mask is None else key[shown.mask]
+    if len(shown.table) * n_keys <= 2**24:  # a table of numbers costs less than sorting them
+        present = np.zeros(len(shown.table) * n_keys, bool)
+        present[shown_keys] = True
+        keys, position = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[key]
     else:
-        kept = np.unique(live)
-        place = np.minimum(np.searchsorted(kept, number), len(kept) - 1)
-    rows = shown.table[kept // kinds]
-    column, less = first + kept % kinds // len(weights), weights[kept % len(weights)]
-    every = np.arange(len(rows))
-    rows[every, column] = less_own(rows[every, column], less)
-    rows, again = distinct_rows(rows)
-    return shown._replace(table=rows, code=np.asarray(again)[place])
+        keys = np.unique(shown_keys)
+        position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    rows = shown.table[keys // n_keys]
+    column, less = first + keys % n_keys // len(weights), weights[keys % len(weights)]
+    index = np.arange(len(rows))
+    rows[index, column] = subtract_counts(rows[index, column], less)
+    rows, code = distinct_rows(rows)
+    return shown._replace(table=rows, code=np.asarray(code)[position])
 
 
-def _without_group(
+def _subtract_group(
     shown: ShownCounts,
     data: LabelledData,
-    every: np.ndarray,
+    leaves: np.ndarray,
     weight: np.ndarray | None,
     first: int,
-    counted: np.ndarray | None,
+    mask: np.ndarray | None,
 ) -> ShownCounts:
-    """Return the counts less what the rows of each row's group count, in the columns from ``first`` on.
+    """Subtract the rows of each row's group from its counts, in the columns from ``first`` on.
 
-    ``every`` are the leaves of all rows, ``weight`` what they count, and ``counted`` the trees that count them.
+    ``leaves`` and ``weight`` are those of all rows, ``mask`` says which trees count them.
     """
     n_classes = shown.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
-    own = OwnCounts.of(data.groups, every, data.position, weight, n_classes, counted)
+    group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
     tables, codes, start = [], np.empty(shown.code.shape, np.int64), 0
     for t in range(shown.code.shape[1]):
         rows = shown.table[shown.code[:, t]]
-        rows[:, first:] = less_own(rows[:, first:], own.table[own.code[data.rows, t]])
-        distinct, place = distinct_rows(rows)
+        rows[:, first:] = subtract_counts(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
+        distinct, position = distinct_rows(rows)
         tables.append(np.asarray(distinct))
-        codes[:, t] = np.asarray(place) + start
+        codes[:, t] = np.asarray(position) + start
         start += len(tables[-1])
-    table, place = distinct_rows(np.concatenate(tables))
-    return shown._replace(table=table, code=np.asarray(place)[codes])
+    table, position = distinct_rows(np.concatenate(tables))
+    return shown._replace(table=table, code=np.asarray(position)[codes])
 
 
-def _values(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
+def _encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
     values = encode_rows(data.X, forest.trees.columns).values
     return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
 
 
-def _routable(forest: Forest, data: LabelledData) -> np.ndarray | None:
-    """Return the values to route rows by at every step; none of sparse ones, which would all have to be dense."""
-    values = _values(forest, data)
+def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
+    """Return the rows' values, to be routed at every step; None for sparse ones, which would have to be dense."""
+    values = _encode(forest, data)
     return None if isinstance(values, SparseRows) else values
 
 
-def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
+def _find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
     """Return the leaf of each row in each tree."""
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
             "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
         )
-    return np.asarray(leaf_index(forest, Encoded(_values(forest, data), missing=True)))  # looked up already
+    return np.asarray(leaf_index(forest, Encoded(_encode(forest, data), missing=True)))  # looked up already
 
 
-def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the count vectors, and the row of them for each leaf."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

@@ -1,4 +1,4 @@
-"""Selection of one of several combiners, or their average (stacking), by rows that they were not learned from."""
+"""Selection among combiners, and their average (stacking), by cross-validation over the rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from jaxunc._checks import check_integer, checked_key
 from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean, Stack
 
 from ._dataset import OobDataset, check_rows
-from ._descent import FitProgressLike, check_fit_progress, end_line, named_progress
+from ._descent import FitProgressLike, check_fit_progress, end_line, name_progress
 from ._fit import CombinerT, FitResult, fit_combiner, loss_on
 
 CLIPS = (1e-2, 1e-3, 1e-5)
-"""Candidate clips of calibrated means: which is best differs from set to set."""
+"""Clips that the calibrated means of `default_candidates` have: which is best differs between data sets."""
 
 MANY_ROWS = 5000
-"""Number of rows from which on two folds are enough to compare combiners."""
+"""Number of rows from which two folds, not five, are the default."""
 
 PRIOR_ROWS = 1.0
-"""Prior weight of each candidate, in rows, before any row is seen."""
+"""Prior weight of each candidate in a stack, in rows."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class StackResult(NamedTuple):
     """Log loss of the average."""
 
 
-class Crossed(NamedTuple):
-    """Candidates learned from all rows, and from all but one fold of them."""
+class FoldFits(NamedTuple):
+    """Candidates learned from all rows, and for each fold from the rows of the others."""
 
     fits: dict[str, FitResult]
     combiners: dict[str, list[Combiner]]
-    """Combiners of each candidate by fold, learned from the other folds."""
+    """Combiners by candidate, one for each fold, learned from the other folds."""
     fold: np.ndarray
     """Fold of each row."""
 
@@ -97,16 +97,16 @@ def select_combiner(
     ValueError, TypeError
         As `fit_combiner` does; or without candidates, or if there are fewer rows than folds.
     """
-    crossed = cross_fits(candidates, rows, loss, n_folds, key, progress)
+    crossed = fit_by_folds(candidates, rows, loss, n_folds, key, progress)
     weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
-    of_loss = checked_key(key)
+    loss_key = checked_key(key)
     for name, combiners in crossed.combiners.items():
-        held_out = [np.where(crossed.fold == k, weight, 0) for k in range(len(combiners))]
-        lost = [
-            loss_on(combiner, rows.with_weight(part), loss=loss, key=jax.random.clone(of_loss)) * part.sum()
-            for combiner, part in zip(combiners, held_out, strict=True)
+        in_folds = [np.where(crossed.fold == k, weight, 0) for k in range(len(combiners))]
+        fold_losses = [
+            loss_on(combiner, rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
+            for combiner, fold in zip(combiners, in_folds, strict=True)
         ]
-        losses[name] = sum(lost) / weight.sum()
+        losses[name] = sum(fold_losses) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
     return SelectionResult(best, cast(FitResult[CombinerT], crossed.fits[best]), losses)
 
@@ -145,59 +145,58 @@ def stack_combiners(
     -----
     Costs a fit of every candidate for all rows, and one per fold. The combiner reads both counts if any candidate does.
     """
-    crossed = cross_fits(candidates, rows, "log", n_folds, key, progress)
+    crossed = fit_by_folds(candidates, rows, "log", n_folds, key, progress)
     y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
-    own = np.zeros((len(candidates), rows.n))
-    for place, combiners in zip(own, crossed.combiners.values(), strict=True):
+    log_shares = np.zeros((len(candidates), rows.n))
+    for log_share, combiners in zip(log_shares, crossed.combiners.values(), strict=True):
         for k, combiner in enumerate(combiners):
-            here = crossed.fold == k
-            # What each candidate says of a row's class, learned without the row's fold.
-            place[here] = np.asarray(rows.answer(combiner).log_probability, float)[here, y[here]]
-    shares = _weights(own, weight)
-    mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
+            in_fold = crossed.fold == k
+            log_share[in_fold] = np.asarray(rows.answer(combiner).log_probability, float)[in_fold, y[in_fold]]
+    candidate_weights = _find_weights(log_shares, weight)
+    mixed = np.logaddexp.reduce(log_shares + np.log(candidate_weights)[:, None], axis=0)
     mean = lambda logs: float(-(weight @ logs) / weight.sum())
     names = list(crossed.fits)
     return StackResult(
-        combiner=Stack({name: crossed.fits[name].combiner for name in names}, shares),
-        weights=dict(zip(names, shares.tolist(), strict=True)),
-        losses={name: mean(logs) for name, logs in zip(names, own, strict=True)},
+        combiner=Stack({name: crossed.fits[name].combiner for name in names}, candidate_weights),
+        weights=dict(zip(names, candidate_weights.tolist(), strict=True)),
+        losses={name: mean(logs) for name, logs in zip(names, log_shares, strict=True)},
         loss=mean(mixed),
     )
 
 
-def _weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the best weights of the candidates' probabilities for each row's class, by expectation maximisation."""
-    found = np.full(len(log_shares), 1 / len(log_shares))
-    # The objective is concave in the weights, so expectation and maximisation cannot end in a wrong place.
+def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the weights that maximise `stack_combiners`' objective; ``log_shares`` is log P, ``[candidates rows]``."""
+    weights = np.full(len(log_shares), 1 / len(log_shares))
+    # The objective is concave in the weights, so expectation maximisation has one limit.
     for _ in range(200):
-        parts = log_shares + np.log(found)[:, None]
-        expected = np.exp(parts - np.logaddexp.reduce(parts, axis=0)) @ weight + PRIOR_ROWS
-        found = expected / expected.sum()
-    return found
+        log_terms = log_shares + np.log(weights)[:, None]
+        expected = np.exp(log_terms - np.logaddexp.reduce(log_terms, axis=0)) @ weight + PRIOR_ROWS
+        weights = expected / expected.sum()
+    return weights
 
 
 def default_candidates(rows: OobDataset) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
-    """Return the learned pool and the calibrated means it has to beat: for `stack_combiners` and `select_combiner`."""
+    """Return the candidates for `stack_combiners` and `select_combiner`: the learned pool, and calibrated means."""
     check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
-    one = jnp.ones(n_classes)
+    slopes = jnp.ones(n_classes)
     # One slope for all classes, one for each, and with more than two classes also each class against the rest.
-    kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
+    scales = [(slopes[0], False), (slopes, False)] + [(slopes, True)] * (n_classes > 2)
     return {
         "pool": (LearnedPool(prior, reads=rows.count_sets),),
         "calibrated mean": tuple(
-            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip, one_vs_rest=one_vs_rest)
-            for scale, one_vs_rest in kinds
+            Calibrated(Mean(), scale=scale, bias=0 * slopes, clip=clip, one_vs_rest=one_vs_rest)
+            for scale, one_vs_rest in scales
             for clip in CLIPS
         ),
     }
 
 
-def cross_fits(
+def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
-) -> Crossed:
-    """Learn every candidate from all rows and, starting near there, without each fold."""
+) -> FoldFits:
+    """Learn each candidate from all rows; from there, learn it for each fold from the rows of the others."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -206,7 +205,7 @@ def cross_fits(
             "candidates is empty; pass combiners by name, such as those of jaxunc.learning.default_candidates(rows)."
         )
     check_fit_progress(progress)
-    of_folds, of_fits = jax.random.split(checked_key(key))
+    fold_key, fit_key = jax.random.split(checked_key(key))
     weight = np.asarray(rows.weight, float)[: rows.n]
     weighing = np.flatnonzero(weight)
     n_folds = (5 if len(weighing) < MANY_ROWS else 2) if n_folds is None else n_folds
@@ -214,38 +213,38 @@ def cross_fits(
     if n_folds > len(weighing):
         raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighing)}; pass fewer folds.")
     fold = np.zeros(rows.n, int)
-    fold[weighing] = _folds(np.asarray(rows.y)[weighing], n_folds, of_folds)
+    fold[weighing] = _draw_folds(np.asarray(rows.y)[weighing], n_folds, fold_key)
     fold = rows.as_groups(fold)
 
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        receiver = named_progress(progress, what)
+        receiver = name_progress(progress, what)
         return [
-            fit_combiner(combiner, part, loss=loss, key=jax.random.clone(of_fits), start=start, progress=receiver)
+            fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
             for combiner, start in zip(family, starts, strict=True)
         ]
 
     fits, combiners = {}, {}
     for name, combiner in candidates.items():
         family = (combiner,) if isinstance(combiner, Combiner) else tuple(combiner)
-        whole = learn(family, rows, [None] * len(family), name)
-        # Folds start from what all rows have learned: near their optimum already, and a few steps away.
-        starts, fits[name], combiners[name] = [fitted.combiner for fitted in whole], _best(whole), []
+        full_fits = learn(family, rows, [None] * len(family), name)
+        # Folds start at the optimum for all rows, which is a few steps from their own.
+        starts, fits[name], combiners[name] = [fit.combiner for fit in full_fits], _best(full_fits), []
         for k in range(n_folds):
-            inside = rows.with_weight(np.where(fold == k, 0, weight))
-            combiners[name].append(_best(learn(family, inside, starts, f"{name}, fold {k + 1} of {n_folds}")).combiner)
+            train = rows.with_weight(np.where(fold == k, 0, weight))
+            combiners[name].append(_best(learn(family, train, starts, f"{name}, fold {k + 1} of {n_folds}")).combiner)
     end_line(progress)
-    return Crossed(fits, combiners, fold)
+    return FoldFits(fits, combiners, fold)
 
 
 def _best(fits: list[FitResult]) -> FitResult:
-    # Within a family by the loss on the rows that were learned from; families are compared on the other folds.
+    # By the loss on the rows that were learned from; candidates are compared on the other folds.
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """Return a fold for each row, classes spread evenly."""
+def _draw_folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
+    """Draw a fold for each row, stratified by class."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
     # Rows in random order within their class go to the folds in turn: each gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]

@@ -169,14 +169,14 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
-    place = jnp.cumsum(first, dtype=jnp.int32) - 1
+    index = jnp.cumsum(first, dtype=jnp.int32) - 1
     lower, upper = sorted_ends = tuple(end[order] for end in interval)
-    ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), place, n, indices_are_sorted=True)
-    zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), place, n, indices_are_sorted=True)
+    ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), index, n, indices_are_sorted=True)
+    zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), index, n, indices_are_sorted=True)
     here = ones + zeros > 0
     # Of the leaf: its instances have the same ends.
-    lower, upper = (jnp.zeros(n, end.dtype).at[place].set(end, indices_are_sorted=True) for end in sorted_ends)
-    shared = jnp.all((lower[place] == sorted_ends[0]) & (upper[place] == sorted_ends[1]))
+    lower, upper = (jnp.zeros(n, end.dtype).at[index].set(end, indices_are_sorted=True) for end in sorted_ends)
+    shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
     def of(p):
@@ -318,12 +318,12 @@ def _checked_leaf(leaf, interval: Interval):
     if not is_concrete(leaf):
         return jnp.asarray(leaf)
     # Numbered anew: JAX would cut indices of 64 bits to 32, and leaves would merge.
-    _, first, place = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
+    _, first, index = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
     if is_concrete(interval):
         for end in map(np.asarray, interval):
-            if (end != end[first][place]).any():
+            if (end != end[first][index]).any():
                 raise ValueError(
                     "instances of one leaf have different intervals; a leaf has one. Leave leaf out to choose each "
                     "instance's probability by itself."
                 )
-    return jnp.asarray(place, jnp.int32)
+    return jnp.asarray(index, jnp.int32)

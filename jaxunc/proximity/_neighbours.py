@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of
-from jaxunc.counting import rows_together, together
+from jaxunc.counting import mask_by_group, rows_together
 from jaxunc.inference import leaf_index
 from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
 
@@ -113,8 +113,8 @@ class NeighbourIndex:
         self._row_leaves = leaves
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
-            apart = rows_together(encoded.values, position, groups, weight=sample_weight)
-            self._row_leaves = np.where(together(counts.out_of_bag(), apart), leaves, -1)
+            group_numbers = rows_together(encoded.values, position, groups, weight=sample_weight)
+            self._row_leaves = np.where(mask_by_group(counts.out_of_bag(), group_numbers), leaves, -1)
 
     def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
         """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""
@@ -229,7 +229,7 @@ class NeighbourIndex:
         index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         total, squares = np.zeros((2, len(leaves)))
         few = DENSE * self._pairs(leaves) < self.n_rows
-        places = np.flatnonzero(few).tolist()
+        positions = np.flatnonzero(few).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
             total[i], squares[i] = value.sum(), value @ value
@@ -238,7 +238,7 @@ class NeighbourIndex:
 
         for part, block in self._blocks(leaves[few]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
-                take(places[part.start + i], block.data[start:stop], block.indices[start:stop])
+                take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~few).tolist():
             take(i, self._of_all(leaves[i]), None)
         total[(leaves < 0).all(axis=1)] = np.nan

@@ -1,5 +1,5 @@
-"""`grow_random_trees`: a sample encoded (`_sample.py`), blocks of trees grown (`_step.py`), their arrays joined
-(`_assemble.py`). Blocks are grown side by side, one on each core."""
+"""Growth of random decision trees: `grow_random_trees` encodes a sample (`_sample.py`), grows blocks of trees
+(`_step.py`), one on each core, and joins them to a forest (`_assemble.py`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,22 +13,22 @@ from jaxunc._numerics import ceil_div, cores, default_platform, own_settings, po
 from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
-from ._assemble import GrownPart, join_parts, read_block
+from ._assemble import TreeBlock, join_blocks, read_block
 from ._sample import EncodedSample, encode
 from ._state import Limits, Shape
 from ._step import grow_block, tree_keys
 
 BLOCK_LANES, LARGEST_BLOCK = 2**19, 256
-"""Number of instances × trees, and of trees, that are grown at a time."""
+"""Largest number of instances × trees, and of trees, in a block."""
 
 SMALLEST_BLOCK = 2**16
-"""Number of instances × trees that is worth a thread."""
+"""Smallest number of instances × trees that is worth a thread."""
 
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
-"""Sizes of the chunks worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
+"""Sizes of chunks on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
 
 MOST_CELLS = 2**28
-"""Number of nodes × values that may be counted in one step."""
+"""Largest number of nodes × values that are counted in one step."""
 
 NO_LIMIT = 2**30
 
@@ -80,8 +80,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. An instance with a value that was absent from a node ends in an
-        empty leaf, and gets the sum of the counts that it reaches through the leaf's siblings: see
+        Grown-out trees without further limits. An instance with a value that was absent from a node ends in an empty
+        leaf. It gets the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
@@ -142,38 +142,38 @@ def grow_random_trees(
     limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
     # Blocks fill their arrays, which are powers of two, and are of like size.
     n_blocks = ceil_div(n_trees, max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
-    n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
+    n_blocks = max(n_blocks, min(_count_threads(), n_trees * n // SMALLEST_BLOCK))
     block = ceil_div(n_trees, n_blocks)
     make_shape = partial(
-        _shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
+        _choose_shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
     )
     # Where nominal features have many values, fewer trees at a time.
-    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), ceil_div(n_trees, block)):
+    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_count_threads(), ceil_div(n_trees, block)):
         block = ceil_div(block, 2)
     shape = make_shape(block)
     _check_cells(shape, sample)
     present = jnp.asarray(sample.present)
 
-    def grow(first: int) -> GrownPart:
+    def grow(first: int) -> TreeBlock:
         live = min(block, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
         with own_settings():
-            grown, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
-        return read_block(shape, grown, leaves, live, sample)
+            nodes, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
+        return read_block(shape, nodes, leaves, live, sample)
 
     firsts = range(0, n_trees, block)
-    threads = min(_threads(), len(firsts), MOST_CELLS // max(shape.n_cells, 1))
+    threads = min(_count_threads(), len(firsts), MOST_CELLS // max(shape.n_cells, 1))
     if threads == 1:
-        return join_parts([grow(first) for first in firsts], sample)
+        return join_blocks([grow(first) for first in firsts], sample)
     with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
-        return join_parts(list(pool.map(grow, firsts)), sample)
+        return join_blocks(list(pool.map(grow, firsts)), sample)
 
 
-def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
+def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
     """Return the sizes of a block's arrays."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
-    # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
+    # No smaller node is open, except for the parts of a multi-way test.
     smallest = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
@@ -203,6 +203,6 @@ def _check_cells(shape: Shape, sample: EncodedSample) -> None:
         )
 
 
-def _threads() -> int:
-    """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
+def _count_threads() -> int:
+    """Return the number of blocks to grow at a time: one per core, since a loop of a program runs on one core."""
     return cores() if default_platform() == "cpu" else 1

@@ -21,11 +21,11 @@ from jaxunc.tables import (
 from ._state import EncodedData
 
 SMALLEST = 256
-"""Least length of arrays, so that all small sets share their programs."""
+"""Smallest length of padded arrays, so that all small sets share their programs."""
 
 
 class EncodedSample(NamedTuple):
-    """A training set, in the form that trees are grown on."""
+    """A training set, encoded for growing trees."""
 
     data: EncodedData
     n_present: int
@@ -33,7 +33,7 @@ class EncodedSample(NamedTuple):
     present: np.ndarray
     """Positions of the instances with a positive weight, padded."""
     order: np.ndarray
-    """Feature in each place: numeric ones first."""
+    """Features in the order of ``data``: numeric ones first."""
     boundaries: np.ndarray
     """Order key of the largest number of each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
@@ -57,27 +57,26 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
         raise ValueError("sample_weight is 0 for every instance; there is nothing to grow on.")
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
-    kinds = columns.is_nominal
-    _check_known(values, kinds, missing)
+    is_nominal = columns.is_nominal
+    _check_missing(values, is_nominal, missing)
     warn_of_merged_values(X, columns)
-    # Numeric features first: then a feature's place alone tells its kind to the compiled program.
-    order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
+    # Numeric features first: the compiled program tells a nominal one by its index.
+    order = np.concatenate([np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)])
     # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
     # numbers of features tell what is real.
     stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
-    for place, feature in enumerate(order):
+    for index, feature in enumerate(order):
         column = values[:, feature]
-        if kinds[feature]:
-            # A value of no instance that counts is unseen.
+        if is_nominal[feature]:
             column, edges = _ranks(column, present, int(feature))
-            n_ranks[place] = len(edges)
+            n_ranks[index] = len(edges)
             boundaries.append(edges)
         else:
-            missing_here = np.isnan(column)
-            known = jnp.asarray(np.where(missing_here, np.float32(0), column))
-            column = np.where(missing_here, NAN_LAST, np.asarray(order_key(known)))
-        stored[place * n : (place + 1) * n] = column
+            is_missing = np.isnan(column)
+            numbers = jnp.asarray(np.where(is_missing, np.float32(0), column))
+            column = np.where(is_missing, NAN_LAST, np.asarray(order_key(numbers)))
+        stored[index * n : (index + 1) * n] = column
     # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = EncodedData(
@@ -86,7 +85,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
         label=jnp.asarray(_padded(label.astype(np.int32))),
         weight=jnp.asarray(_padded(weight), jnp.int32) if whole else None,
         n_features=jnp.int32(n_features),
-        n_numeric=jnp.int32((~kinds).sum()),
+        n_numeric=jnp.int32((~is_nominal).sum()),
         n_ranks=jnp.asarray(_padded(n_ranks, 32)),
     )
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
@@ -102,7 +101,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """Return the columns as `fit_columns` does; but bools say of columns of numbers that they hold codes."""
+    """Return the columns as `fit_columns` does, but columns of numbers that bools name hold codes."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -110,15 +109,15 @@ def _columns(X, nominal) -> Columns:
     return dataclasses.replace(columns, nominal=tuple(mask.tolist())) if mask.any() else columns
 
 
-def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
-    unknown = np.isnan(values)
+def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> None:
+    is_missing = np.isnan(values)
     if missing == "random":
-        unknown &= kinds
-    if np.any(unknown):
-        row, column = map(int, np.argwhere(unknown)[0])
+        is_missing &= is_nominal
+    if np.any(is_missing):
+        row, column = map(int, np.argwhere(is_missing)[0])
         remedy = (
             "in a nominal feature give missing values a code of their own"
-            if kinds[column]
+            if is_nominal[column]
             else "impute it, or pass missing='random'"
         )
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
@@ -127,13 +126,13 @@ def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rank of each value, and the order key of the largest number of each rank.
 
-    Gaps have ranks of their own: below the least value, between two that are no neighbours, and above the largest.
+    Gaps have ranks, too: below the smallest value, between two that are not neighbours, and above the largest.
     """
     codes = np.unique(column[present])
     if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:
-        found = codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()
+        examples = codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()
         raise ValueError(
-            f"nominal feature {feature} holds {found}; "
+            f"nominal feature {feature} holds {examples}; "
             f"encode its values as integers of at most {LARGEST_CODE}, or name the feature by its position: nominal="
             f"[{feature}]."
         )

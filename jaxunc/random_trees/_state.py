@@ -1,4 +1,4 @@
-"""State of a growing block of trees, carried from step to step: how it begins, how it is read and written.
+"""State of a growing block of trees, carried from step to step, and the functions that read and write it.
 
 Words of this room:
 
@@ -7,7 +7,7 @@ Words of this room:
 | lane | one instance in one tree: the unit that is moved from node to node |
 | slot | one node in one tree: tree · nodes of a tree + node |
 | open node | a node that may still be split; it has tries left |
-| rank | of a nominal feature: the place of a value, or of a gap between values, in their order |
+| rank | position of a value of a nominal feature, or of a gap between values, in their order |
 | multi-way test | a test of a nominal feature with a child for each value, made as binary cuts of its ranks |
 """
 
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
     """Whether numeric features may be missing, and nodes draw a side for them."""
     lane_chunk: int
     node_chunk: int
-    """Numbers of lanes, and of nodes, that are worked on at a time: on a CPU as many as stay in the cache, else all."""
+    """Numbers of lanes, and of nodes, in a chunk: on a CPU as many as stay in the cache, else all."""
 
 
 class EncodedData(NamedTuple):
@@ -93,16 +93,16 @@ class Open(NamedTuple):
 
     slot: Int32[Array, "open"]
     first: Int32[Array, "open"]
-    """Place of the node's first lane."""
+    """Index of the node's first lane."""
     size: Int32[Array, "open"]
-    tried: Int32[Array, "open"]
+    tries: Int32[Array, "open"]
     depth: Int32[Array, "open"]
     """Number of tests above the node, a multi-way test counting once."""
     cuts: OpenCuts | None
     """State within multi-way tests; None if no feature is nominal."""
 
 
-class Grown(NamedTuple):
+class BlockNodes(NamedTuple):
     """The nodes of a block of trees, by slot."""
 
     feature: Int32[Array, "slots"]
@@ -129,7 +129,7 @@ class Scratch(NamedTuple):
     before: Int32[Array, "lanes"]
     """Number of lanes before each that go right, doubled, and 1 more if the lane goes right itself."""
     move: Complex64[Array, "2*open"]
-    """Target of the lanes of open nodes, left sides before right ones: where they go, and to which node."""
+    """Target of the lanes of open nodes, left sides before right ones: a packed shift, and the node."""
     values: Int32[Array, "open"]
     """Start of the cells in which a multi-way test's values are counted, by node.
 
@@ -143,7 +143,7 @@ class Scratch(NamedTuple):
 
 
 class State(NamedTuple):
-    """The whole state between two steps."""
+    """State between two steps."""
 
     n_open: Int32[Array, ""]
     n_lanes: Int32[Array, ""]
@@ -152,14 +152,14 @@ class State(NamedTuple):
     """Number of lanes that have reached leaves."""
     follow: Open
     """Followers of the last step's nodes: the left side of each, and from the middle on the right ones."""
-    place: Int32[Array, "open"]
-    """Places of the open nodes among the followers."""
+    open_index: Int32[Array, "open"]
+    """Indices of the open nodes among the followers."""
     lanes: Complex64[Array, "2*lanes"]
-    """Lanes of open nodes, node after node: pairs of the instance and its node's place among the open nodes.
+    """Lanes of open nodes, node after node: pairs of the instance and its node's index among the open nodes.
 
     In the second half, lanes that have reached leaves: pairs of the instance and the leaf's slot.
     """
-    grown: Grown
+    nodes: BlockNodes
     scratch: Scratch
 
 
@@ -174,7 +174,7 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
         slot=jnp.where(live, tree * shape.n_nodes, 0),
         first=jnp.where(live, tree * n_instances, 0),
         size=jnp.where(live, n_instances, 0),
-        tried=none,
+        tries=none,
         depth=none,
         cuts=OpenCuts(none, none - 1, none, none, none, used) if shape.n_words else None,
     )
@@ -185,7 +185,7 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
     slots = shape.n_trees * shape.n_nodes
     # Where no feature is nominal nothing reads these pairs.
     nominal_slots = slots if shape.n_words else 1
-    grown = Grown(
+    nodes = BlockNodes(
         feature=jnp.zeros(slots, jnp.int32),
         test=pair_words(jnp.full(slots, NAN_LAST, jnp.int32), jnp.full(slots, -1, jnp.int32)),
         member=pair_words(jnp.full(nominal_slots, -1, jnp.int32), jnp.zeros(nominal_slots, jnp.int32)),
@@ -203,7 +203,7 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
         frequent=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
         n_cells=jnp.int32(0),
     )
-    return State(n_live, n_live * n_instances, jnp.int32(0), roots, tree[: shape.n_open], lanes, grown, scratch)
+    return State(n_live, n_live * n_instances, jnp.int32(0), roots, tree[: shape.n_open], lanes, nodes, scratch)
 
 
 def count_leaves(
@@ -213,7 +213,7 @@ def count_leaves(
 
     def count(start, counts):
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
-        pairs = piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
+        pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
         instance = jnp.where(done, instance, 0)
         # Counted once, at the end, from the lanes in leaves: nodes on the way need no counts.
@@ -221,7 +221,7 @@ def count_leaves(
         return counts.at[cell].add(weight[instance], mode="drop")
 
     counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, jnp.int32)
-    return over_chunks(state.n_done, shape.lane_chunk, count, counts)
+    return loop_chunks(state.n_done, shape.lane_chunk, count, counts)
 
 
 def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
@@ -230,38 +230,38 @@ def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32
     return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)
 
 
-def over_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
-    """Run ``body(start, carry)`` for the pieces of ``size`` that hold the first n entries of long arrays.
+def loop_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
+    """Run ``body(start, carry)`` for each chunk of ``size`` among the first n entries of long arrays.
 
-    What one piece needs stays in the cache of a core.
+    A chunk stays in the cache of a core.
     """
-    # A traced number of pieces: a step costs what is open, not what there is room for.
+    # A traced number of chunks: a step costs what is open, not what there is room for.
     return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)
 
 
-def piece(array: Array, start, size: int) -> Array:
+def read_piece(array: Array, start, size: int) -> Array:
     """Return ``array[start : start + size]``."""
     return lax.dynamic_slice(array, (start,), (size,))
 
 
-def with_piece(array: Array, start, values: Array) -> Array:
-    """Return the array with values from ``start`` on."""
+def write_piece(array: Array, start, values: Array) -> Array:
+    """Write values from ``start`` on."""
     return lax.dynamic_update_slice(array, values, (start,))
 
 
-def at(array: Array, index: Int32[Array, "..."]) -> Array:
+def gather(array: Array, index: Int32[Array, "..."]) -> Array:
     """Return ``array[index]``, the index being within bounds."""
     return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def pair_at(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
-    """Return both numbers of pairs, by one gather of 8-byte elements."""
-    return split_words(at(pairs, index), jnp.int32, jnp.int32)
+def gather_pairs(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
+    """Return both numbers of the pairs at an index, by one gather of 8-byte elements."""
+    return split_words(gather(pairs, index), jnp.int32, jnp.int32)
 
 
-def put(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
-    """Return the array with values at different places, where they are to be kept."""
-    # What is not kept goes beyond the end, and is dropped: no branch, and no read of the old value.
+def scatter(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
+    """Write values at distinct indices where ``keep`` is True."""
+    # Other values go beyond the end, and are dropped: no branch, and no read of the old value.
     return array.at[jnp.where(keep, index, array.shape[0])].set(
         values, mode="drop", unique_indices=True, wrap_negative_indices=False
     )

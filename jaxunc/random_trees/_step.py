@@ -8,7 +8,7 @@ different depths and tries advance together, and the number of steps is that of 
 | `draw_tests` | open nodes | a test, from the tree's key, the node's number and the try |
 | `find_sides` | lanes | on which side of its node's test each lane lies |
 | `decide` | open nodes | what is split, what is open next, and how far the lanes of each side have to go |
-| `move_lanes` | lanes | the lanes at their new places |
+| `move_lanes` | lanes | the lanes at their new indices |
 
 The lanes of an open node lie side by side, node after node, tree after tree:
 
@@ -33,23 +33,23 @@ from jaxtyping import Array, Bool, Complex64, Int32, PyTree, UInt32
 from jaxunc._numerics import NAN_LAST, count_before, jit, pair_words, split_words, sum_before
 
 from ._state import (
+    BlockNodes,
     EncodedData,
-    Grown,
     Limits,
     Open,
     OpenCuts,
     Scratch,
     Shape,
     State,
-    at,
     count_leaves,
     first_state,
+    gather,
+    gather_pairs,
     leaf_lanes,
-    over_chunks,
-    pair_at,
-    piece,
-    put,
-    with_piece,
+    loop_chunks,
+    read_piece,
+    scatter,
+    write_piece,
 )
 
 _FEATURE = np.int32(2**24 - 1)
@@ -71,18 +71,17 @@ def grow_block(
     sample: Int32[Array, "instances"],
     n_instances: Int32[Array, ""],
     n_live: Int32[Array, ""],
-) -> tuple[Grown, PyTree[Int32[Array, "..."]]]:
+) -> tuple[BlockNodes, PyTree[Int32[Array, "..."]]]:
     """Grow the first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``.
 
-    Also returns the class counts of their leaves; where weights are fractions, `leaf_lanes`. Trees whose root cannot be
-    split have none.
+    Also returns the class counts of their leaves, or `leaf_lanes` where weights are fractions; none for trees whose
+    root cannot be split.
     """
     root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = first_state(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
-    # One loop for all trees and depths, whose length nobody knows before: each step works on what is still open.
     state = lax.while_loop(lambda state: state.n_open > 0, partial(_step, shape, data, limits, words), state)
     weight = data.weight
-    return state.grown, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
+    return state.nodes, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
 
 
 def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
@@ -108,7 +107,7 @@ class DrawnTests(NamedTuple):
     missing_right: Bool[Array, "open"]
     """Whether a missing value goes right."""
 
-    def packed(self) -> Complex64[Array, "open"]:
+    def pack(self) -> Complex64[Array, "open"]:
         """Tests packed as pairs of 32-bit words."""
         flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
         flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
@@ -118,81 +117,80 @@ class DrawnTests(NamedTuple):
         return pair_words(word, self.threshold)
 
     @classmethod
-    def unpacked(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
+    def unpack(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
         """Unpack tests from the two words of their pairs."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
 
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
-    """Write a test for every open node to ``scratch.test``, and make room to look at the values of multi-way ones.
+    """Write a test for every open node to ``scratch.test``, and reserve cells to count the values of multi-way tests.
 
-    The nodes themselves are gathered to ``scratch.open`` from the places that the last step left them in.
+    The nodes are gathered to ``scratch.open`` from the followers of the last step.
     """
 
     def draw(start, carry):
         scratch, n_cells = carry
-        place = piece(state.place, start, shape.node_chunk)
-        # Followers were written where their parents were tried; gathered here they lie tree by tree, as all passes need
-        # them.
-        opened = jax.tree.map(lambda field: at(field, place), state.follow)
-        test = _draw(shape, data, words, state, opened)
+        index = read_piece(state.open_index, start, shape.node_chunk)
+        # Followers lie where their parents were; gathered they lie tree by tree, as all passes need them.
+        nodes = jax.tree.map(lambda field: gather(field, index), state.follow)
+        test = _draw(shape, data, words, state, nodes)
         scratch = scratch._replace(
-            open=jax.tree.map(lambda field, some: with_piece(field, start, some), scratch.open, opened),
-            test=with_piece(scratch.test, start, test.packed()),
+            open=jax.tree.map(lambda field, some: write_piece(field, start, some), scratch.open, nodes),
+            test=write_piece(scratch.test, start, test.pack()),
         )
         if shape.n_cells:
             live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
-            needed = jnp.where(test.multiway & live, at(data.n_ranks, test.feature), 0)
+            needed = jnp.where(test.multiway & live, gather(data.n_ranks, test.feature), 0)
             # A node with a multi-way test gets as many cells as its feature has ranks, one node after the other.
             cell = jnp.cumsum(needed, dtype=jnp.int32) - needed + n_cells
-            scratch = scratch._replace(values=with_piece(scratch.values, start, cell))
+            scratch = scratch._replace(values=write_piece(scratch.values, start, cell))
             n_cells = cell[-1] + needed[-1]
         elif shape.n_words:
-            scratch = scratch._replace(values=with_piece(scratch.values, start, jnp.zeros_like(test.feature)))
+            scratch = scratch._replace(values=write_piece(scratch.values, start, jnp.zeros_like(test.feature)))
         return scratch, n_cells
 
-    scratch, n_cells = over_chunks(state.n_open, shape.node_chunk, draw, (state.scratch, jnp.int32(0)))
+    scratch, n_cells = loop_chunks(state.n_open, shape.node_chunk, draw, (state.scratch, jnp.int32(0)))
     return state._replace(scratch=scratch._replace(n_cells=n_cells))
 
 
-def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) -> DrawnTests:
-    """Return the tests that open nodes draw."""
-    tree = opened.slot // shape.n_nodes
-    node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
-    tree_key = (at(words[:, 0], tree), at(words[:, 1], tree))
-    a, b = threefry(tree_key, (node, opened.tried.astype(jnp.uint32)))
+def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> DrawnTests:
+    """Return a random test for each open node."""
+    tree = nodes.slot // shape.n_nodes
+    node = (nodes.slot - tree * shape.n_nodes).astype(jnp.uint32)
+    tree_key = (gather(words[:, 0], tree), gather(words[:, 1], tree))
+    a, b = threefry(tree_key, (node, nodes.tries.astype(jnp.uint32)))
     # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred.
     strict = (b & np.uint32(1)).astype(jnp.int32)
     none = jnp.zeros(tree.shape, bool)
     side = (b & np.uint32(2)) > 0 if shape.missing else ~none
-    row = opened.first + below(b, opened.size)
-    if opened.cuts is None:
-        feature = below(a, jnp.broadcast_to(data.n_features, tree.shape))
-        value = _value(shape, data, state, feature, row)
+    row = nodes.first + draw_below(b, nodes.size)
+    if nodes.cuts is None:
+        feature = draw_below(a, jnp.broadcast_to(data.n_features, tree.shape))
+        value = _read_value(shape, data, state, feature, row)
         return DrawnTests(feature, value - strict, none, none, none, value == NAN_LAST, side)
     n_nominal = data.n_features - data.n_numeric
     # Nominal features that the path has not used, as bits; the drawn number counts numeric ones first, then these.
-    free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.cuts.used)]
+    free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(nodes.cuts.used)]
     n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
-    drawn = below(a, jnp.broadcast_to(n_free, tree.shape))
-    feature = jnp.where(drawn < data.n_numeric, drawn, data.n_numeric + unset_bit(drawn - data.n_numeric, free))
-    cut = opened.cuts.cutting >= 0
+    number = draw_below(a, jnp.broadcast_to(n_free, tree.shape))
+    feature = jnp.where(number < data.n_numeric, number, data.n_numeric + find_bit(number - data.n_numeric, free))
+    cut = nodes.cuts.cutting >= 0
     exhausted = (n_free == 0) & ~cut
-    feature = jnp.where(cut, opened.cuts.cutting, jnp.where(exhausted, 0, feature))
+    feature = jnp.where(cut, nodes.cuts.cutting, jnp.where(exhausted, 0, feature))
     multiway = (feature >= data.n_numeric) & ~cut & ~exhausted
     # Ranks are cut at that of the instance in the middle: frequent ones are told apart first.
-    row = jnp.where(cut | multiway, opened.first + opened.size // 2, row)
-    value = _value(shape, data, state, feature, row)
-    low = jnp.where(cut, opened.cuts.low, 0)
+    row = jnp.where(cut | multiway, nodes.first + nodes.size // 2, row)
+    value = _read_value(shape, data, state, feature, row)
+    low = jnp.where(cut, nodes.cuts.low, 0)
     strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
     return DrawnTests(feature, value - strict, multiway, cut, exhausted, value == NAN_LAST, side | multiway | cut)
 
 
-def _value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
+def _read_value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
     """Return the key of the instance in a lane."""
-    instance, _ = pair_at(state.lanes, row)
-    return at(data.keys, feature * data.stride + instance)
+    instance, _ = gather_pairs(state.lanes, row)
+    return gather(data.keys, feature * data.stride + instance)
 
 
 def _first_bits(n) -> Array:
@@ -202,44 +200,44 @@ def _first_bits(n) -> Array:
 
 
 def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) -> State:
-    """Write to ``scratch.before`` which lanes go right, and what is to be known of the values of multi-way tests.
+    """Write to ``scratch.before`` which lanes go right, and count the values of multi-way tests.
 
-    The lanes themselves are copied to ``scratch.lanes``.
+    The lanes are copied to ``scratch.lanes``.
     """
     scratch = state.scratch
     if shape.n_cells:
         zeros = jnp.zeros(shape.lane_chunk, jnp.int32)
-        clear = lambda start, cells: with_piece(cells, start, zeros)
-        scratch = scratch._replace(cells=over_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
+        clear = lambda start, cells: write_piece(cells, start, zeros)
+        scratch = scratch._replace(cells=loop_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def look(start, carry):
         scratch, n_right = carry
         _, used, instance, node = lane_piece(shape, state, state.lanes, start)
-        test = DrawnTests.unpacked(*pair_at(scratch.test, node))
-        # Keys lie feature by feature: the lanes of a node read the same feature, at places close to each other.
-        key = at(data.keys, test.feature * data.stride + instance)
+        test = DrawnTests.unpack(*gather_pairs(scratch.test, node))
+        # Keys lie feature by feature: the lanes of a node read the same feature, at indices close to each other.
+        key = gather(data.keys, test.feature * data.stride + instance)
         right = key > test.threshold
         if shape.missing:
             right = jnp.where(key == NAN_LAST, test.missing_right, right)
         right &= used
         before = count_before(right) + n_right
         scratch = scratch._replace(
-            lanes=with_piece(scratch.lanes, start, pair_words(instance, node)),
+            lanes=write_piece(scratch.lanes, start, pair_words(instance, node)),
             # Doubled, with the lane's own side as the lowest bit: `move_lanes` needs both, and reads them at once.
-            before=with_piece(scratch.before, start, 2 * before + right.astype(jnp.int32)),
+            before=write_piece(scratch.before, start, 2 * before + right.astype(jnp.int32)),
         )
         if shape.n_cells:
             # An index beyond the cells is dropped: lanes of other tests are counted nowhere.
-            cell = jnp.where(used & test.multiway, at(scratch.values, node) + key, shape.n_cells)
+            cell = jnp.where(used & test.multiway, gather(scratch.values, node) + key, shape.n_cells)
             scratch = scratch._replace(cells=scratch.cells.at[cell].add(1, mode="drop"))
         elif shape.n_words:  # the first cut lies just below a value
             above = (used & (key > test.threshold + 1)).astype(jnp.int32)
             scratch = scratch._replace(values=scratch.values.at[node].max(above, mode="promise_in_bounds"))
         return scratch, before[-1] + right[-1].astype(jnp.int32)
 
-    scratch, _ = over_chunks(state.n_lanes, shape.lane_chunk, look, (scratch, jnp.int32(0)))
+    scratch, _ = loop_chunks(state.n_lanes, shape.lane_chunk, look, (scratch, jnp.int32(0)))
     if shape.n_cells:
-        scratch = scratch._replace(frequent=_frequent_before(shape, limits, scratch))
+        scratch = scratch._replace(frequent=_count_frequent(shape, limits, scratch))
     return state._replace(scratch=scratch)
 
 
@@ -247,31 +245,31 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
     """Return a chunk of lanes: their numbers, which of them are in use, their instances and their open nodes."""
     lane = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32)
     used = lane < state.n_lanes
-    instance, node = split_words(piece(lanes, start, shape.lane_chunk), jnp.int32, jnp.int32)
+    instance, node = split_words(read_piece(lanes, start, shape.lane_chunk), jnp.int32, jnp.int32)
     return lane, used, jnp.where(used, instance, 0), jnp.where(used, node, 0)
 
 
-def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
+def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
     """Return `Scratch.frequent`."""
 
     def count(start, carry):
-        counted, n_frequent = carry
-        frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
-        before, here = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
-        return with_piece(counted, start, 2 * before + here), before[-1] + here[-1]
+        counts, n_frequent = carry
+        frequent = read_piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
+        before, is_frequent = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
+        return write_piece(counts, start, 2 * before + is_frequent), before[-1] + is_frequent[-1]
 
-    counted, _ = over_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.frequent, jnp.int32(0)))
-    return counted
+    counts, _ = loop_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.frequent, jnp.int32(0)))
+    return counts
 
 
 def count_in(before: Array, first: Array, size: Array) -> Array:
-    """Return how many of ``size`` entries from ``first`` on are set, from doubled counts before each entry."""
+    """Return the number of set entries among ``size`` from ``first`` on, by the doubled counts before each entry."""
     # Counts before the last entry, and the last one's own bit: an entry behind the array is never read.
-    last = at(before, first + jnp.maximum(size, 1) - 1)
-    return jnp.where(size > 0, (last >> 1) + (last & 1) - (at(before, first) >> 1), 0)
+    last = gather(before, first + jnp.maximum(size, 1) - 1)
+    return jnp.where(size > 0, (last >> 1) + (last & 1) - (gather(before, first) >> 1), 0)
 
 
-class Tried(NamedTuple):
+class TestedNodes(NamedTuple):
     """Open nodes, and the outcome of their tests."""
 
     nodes: Open
@@ -285,11 +283,11 @@ class Tried(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Left or right children of open nodes. A node that was not accepted is its own left child."""
+    """Left or right children of open nodes. A node whose test failed is its own left child."""
 
     nodes: Open
-    """Nodes on this side, whose ``first`` is not yet known."""
-    kept: Bool[Array, "open"]
+    """Nodes on this side; ``first`` is yet to be set."""
+    is_open: Bool[Array, "open"]
     """Whether each of them is open."""
     closed: Bool[Array, "open"] | None
     """Whether each is a child or an empty leaf of a multi-way test."""
@@ -309,62 +307,62 @@ class _Totals(NamedTuple):
 
 
 def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
-    """Write the nodes that are split, those that are open next, and to ``scratch.move`` where lanes go.
+    """Split nodes, write those that are open next, and to ``scratch.move`` where lanes go.
 
-    Also returns how many nodes are open next, and how many lanes they have.
+    Also returns the number of nodes that are open next, and of their lanes.
     """
-    # ``grown`` is written chunk by chunk, but all chunks number their children from these counts.
-    n_nodes = state.grown.n_nodes
+    # Nodes are written chunk by chunk, but all chunks number their children from these counts.
+    n_nodes = state.nodes.n_nodes
 
-    def some(start, carry):
-        followers, places, grown, move, totals = carry
-        opened = jax.tree.map(lambda field: piece(field, start, shape.node_chunk), state.scratch.open)
-        test = DrawnTests.unpacked(
-            *split_words(piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32)
+    def decide_chunk(start, carry):
+        followers, indices, trees, move, totals = carry
+        nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
+        test = DrawnTests.unpack(
+            *split_words(read_piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32)
         )
         # The last chunk reaches beyond the open nodes, into what earlier steps left there.
         live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
-        n_right = jnp.where(live, count_in(state.scratch.before, opened.first, opened.size), 0)
-        n_left = opened.size - n_right
+        n_right = jnp.where(live, count_in(state.scratch.before, nodes.first, nodes.size), 0)
+        n_left = nodes.size - n_right
         fits = _fits(shape, data, limits, state, start, test, n_left, n_right)
         accepted = live & fits & ~test.exhausted
-        retry = live & ~accepted & ~test.exhausted & (opened.tried + 1 < data.n_features)
+        retry = live & ~accepted & ~test.exhausted & (nodes.tries + 1 < data.n_features)
 
         # Children get the next two numbers of their tree. The rank counts accepted nodes over all trees; the offset,
         # set where a tree's first open node comes by, takes those of the earlier trees off. A tree may go on in the
         # next chunk, which then finds its offset in the carry.
-        tree = opened.slot // shape.n_nodes
+        tree = nodes.slot // shape.n_nodes
         rank = count_before(accepted) + totals.n_accepted
         new_tree = live & (tree != jnp.concatenate([totals.last_tree[None], tree[:-1]]))
-        offset = put(totals.offset, tree, new_tree, at(n_nodes, tree) - 2 * rank)
-        child = at(offset, tree) + 2 * rank
-        tried = Tried(opened, test, accepted, retry, child, n_left)
-        left, right = (follow(shape, data, limits, tried, side) for side in (False, True))
+        offset = scatter(totals.offset, tree, new_tree, gather(n_nodes, tree) - 2 * rank)
+        child = gather(offset, tree) + 2 * rank
+        tested = TestedNodes(nodes, test, accepted, retry, child, n_left)
+        left, right = (follow(shape, data, limits, tested, side) for side in (False, True))
 
         # Open nodes follow each other as left, right, left, right, …, and so do their lanes: a tree's nodes stay
         # together, as the numbering above needs them. Lanes that reach leaves go to the second half.
-        size_left, size_right = (jnp.where(side.kept, side.nodes.size, 0) for side in (left, right))
+        size_left, size_right = (jnp.where(side.is_open, side.nodes.size, 0) for side in (left, right))
         first_left = sum_before(size_left + size_right, shape.n_lanes) + totals.n_lanes
-        place_left = count_before(left.kept) + count_before(right.kept) + totals.n_open
-        first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept.astype(jnp.int32))
-        move = _with_moves(shape, state, move, start, tried, (left, right), first, place)
-        for half, (side, f, p) in enumerate(zip((left, right), first, place, strict=True)):
+        index_left = count_before(left.is_open) + count_before(right.is_open) + totals.n_open
+        first, index = (first_left, first_left + size_left), (index_left, index_left + left.is_open.astype(jnp.int32))
+        move = _write_moves(shape, state, move, start, tested, (left, right), first, index)
+        for half, (side, f, p) in enumerate(zip((left, right), first, index, strict=True)):
             begin = half * shape.n_open + start
-            # All sides are written, open or not; ``places`` says which of them the next step takes.
-            nodes = side.nodes._replace(first=f)
-            followers = jax.tree.map(lambda old, new, begin=begin: with_piece(old, begin, new), followers, nodes)
-            places = put(places, p, side.kept, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
-        grown = _split(grown, tried, tree, (left, right))
-        n_open = place[1][-1] + right.kept[-1].astype(jnp.int32)
+            # All sides are written, open or not; ``indices`` says which of them are open next.
+            side_nodes = side.nodes._replace(first=f)
+            followers = jax.tree.map(lambda old, new, begin=begin: write_piece(old, begin, new), followers, side_nodes)
+            indices = scatter(indices, p, side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
+        trees = _split(trees, tested, tree, (left, right))
+        n_open = index[1][-1] + right.is_open[-1].astype(jnp.int32)
         # Counts before each node, and the last node's own: the counts before the next chunk.
         last = rank[-1] + accepted[-1].astype(jnp.int32), n_open, first[1][-1] + size_right[-1], tree[-1]
-        return followers, places, grown, move, _Totals(*last, offset)
+        return followers, indices, trees, move, _Totals(*last, offset)
 
     zero = jnp.int32(0)
     totals = _Totals(zero, zero, zero, jnp.int32(-1), jnp.zeros(shape.n_trees, jnp.int32))
-    carry = state.follow, state.place, state.grown, state.scratch.move, totals
-    followers, places, grown, move, totals = over_chunks(state.n_open, shape.node_chunk, some, carry)
-    state = state._replace(follow=followers, place=places, grown=grown, scratch=state.scratch._replace(move=move))
+    carry = state.follow, state.open_index, state.nodes, state.scratch.move, totals
+    followers, indices, trees, move, totals = loop_chunks(state.n_open, shape.node_chunk, decide_chunk, carry)
+    state = state._replace(follow=followers, open_index=indices, nodes=trees, scratch=state.scratch._replace(move=move))
     return state, totals.n_open, totals.n_lanes
 
 
@@ -377,100 +375,100 @@ def _fits(
         return fits
     # A multi-way test needs two children that are large enough: counted in cells, or, where one instance is enough, by
     # a value on either side of the first cut.
-    values = piece(state.scratch.values, start, shape.node_chunk)
+    values = read_piece(state.scratch.values, start, shape.node_chunk)
     if shape.n_cells:
-        several = count_in(state.scratch.frequent, values, at(data.n_ranks, test.feature)) >= 2
+        several = count_in(state.scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
     else:
         several = (n_left > 0) | (values > 0)
     # Further cuts only carry out a multi-way test that was accepted: they may leave a side empty.
     return jnp.where(test.multiway, several, fits) | test.cut
 
 
-def follow(shape: Shape, data: EncodedData, limits: Limits, tried: Tried, right: bool) -> Side:
+def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Side:
     """Return the children on one side, or the node itself where its test failed."""
-    opened, test, split = tried.nodes, tried.test, tried.accepted
-    tree_start = opened.slot // shape.n_nodes * shape.n_nodes
-    slot = jnp.where(split, tree_start + tried.child + int(right), opened.slot)
-    size = opened.size - tried.n_left if right else tried.n_left
+    nodes, test, split = tested.nodes, tested.test, tested.accepted
+    tree_start = nodes.slot // shape.n_nodes * shape.n_nodes
+    slot = jnp.where(split, tree_start + tested.child + int(right), nodes.slot)
+    size = nodes.size - tested.n_left if right else tested.n_left
     # A node that is not split goes on as its own left side, and its right side is empty: one rule for both cases.
-    size = jnp.where(split, size, 0 if right else opened.size)
-    n_tried = jnp.where(split, 0, opened.tried + 1)
-    depth = opened.depth + split.astype(jnp.int32)
-    if opened.cuts is None:
-        kept = split & (size >= limits.min_split) & (depth < limits.max_depth)
-        return Side(Open(slot, size, size, n_tried, depth, None), kept if right else kept | tried.retry, None)
-    cuts = opened.cuts
+    size = jnp.where(split, size, 0 if right else nodes.size)
+    n_tried = jnp.where(split, 0, nodes.tries + 1)
+    depth = nodes.depth + split.astype(jnp.int32)
+    if nodes.cuts is None:
+        is_open = split & (size >= limits.min_split) & (depth < limits.max_depth)
+        return Side(Open(slot, size, size, n_tried, depth, None), is_open if right else is_open | tested.retry, None)
+    cuts = nodes.cuts
     if right:
         # The ranks above the cut; a new multi-way test reaches up to the feature's last rank.
-        low, high = test.threshold + 1, jnp.where(test.cut, cuts.high, at(data.n_ranks, test.feature) - 1)
+        low, high = test.threshold + 1, jnp.where(test.cut, cuts.high, gather(data.n_ranks, test.feature) - 1)
     else:
         low, high = jnp.where(test.cut, cuts.low, 0), test.threshold
     nominal = split & (test.multiway | test.cut)
     # A part of several ranks is cut again, one of a single rank is a child, one without instances an empty leaf.
-    partial = nominal & (low < high)
-    closed = nominal & ~((low < high) & (size > 0))
+    is_part = nominal & (low < high)
+    is_closed = nominal & ~((low < high) & (size > 0))
     # The path's depth grows with the first cut, and a part of several ranks is at the depth of the children to be.
-    depth = jnp.where(test.cut, opened.depth, depth)
+    depth = jnp.where(test.cut, nodes.depth, depth)
     large = (size >= limits.min_split) & (depth < limits.max_depth)
     # Parts of several ranks stay open however small and deep: a multi-way test is always carried to its end.
-    kept = jnp.where(partial, size > 0, split & large)
+    is_open = jnp.where(is_part, size > 0, split & large)
     bit = jnp.where(test.multiway, test.feature - data.n_numeric, -1)
     cuts = OpenCuts(
         n_cuts=cuts.n_cuts + split.astype(jnp.int32),
-        cutting=jnp.where(partial, test.feature, -1),
+        cutting=jnp.where(is_part, test.feature, -1),
         low=low,
         high=high,
-        group=jnp.where(test.cut, cuts.group, opened.slot % shape.n_nodes),
+        group=jnp.where(test.cut, cuts.group, nodes.slot % shape.n_nodes),
         used=tuple(
             word | jnp.where(bit // 32 == i, np.uint32(1) << (bit % 32).astype(jnp.uint32), np.uint32(0))
             for i, word in enumerate(cuts.used)
         ),
     )
-    return Side(Open(slot, size, size, n_tried, depth, cuts), kept if right else kept | tried.retry, closed)
+    return Side(Open(slot, size, size, n_tried, depth, cuts), is_open if right else is_open | tested.retry, is_closed)
 
 
-def _with_moves(shape: Shape, state: State, move: Array, start, tried: Tried, sides, first, place) -> Array:
-    """Return ``move`` with where the lanes of both sides go; ``first`` and ``place`` belong to sides that stay open."""
-    opened, accepted = tried.nodes, tried.accepted
-    begin = opened.first, opened.first + sides[0].nodes.size
+def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:
+    """Write to ``move`` where the lanes of both sides go; ``first`` and ``index`` are those of sides that stay open."""
+    nodes, accepted = tested.nodes, tested.accepted
+    begin = nodes.first, nodes.first + sides[0].nodes.size
     # Lanes that go left, and that go right, before the node's first lane, over all nodes: as `move_lanes` counts them.
-    right_before = at(state.scratch.before, opened.first) >> 1
-    counted = opened.first - right_before, right_before
+    right_before = gather(state.scratch.before, nodes.first) >> 1
+    sides_before = nodes.first - right_before, right_before
     # ``first`` counts the lanes that stay, so the start of a side less its ``first`` is how many lanes before it are
     # done.
     done = shape.n_lanes + state.n_done
     goals = [
-        (jnp.where(side.kept, f, done + b - f), jnp.where(side.kept, p, side.nodes.slot))
-        for side, f, b, p in zip(sides, first, begin, place, strict=True)
+        (jnp.where(side.is_open, f, done + b - f), jnp.where(side.is_open, p, side.nodes.slot))
+        for side, f, b, p in zip(sides, first, begin, index, strict=True)
     ]
     # The lanes of a node that was not accepted stay together: both its entries are those of its left side, itself.
     for i in range(2):
         target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
-        # A shift is added to a lane's place among those of its side if the node is split, else to the lane's number.
+        # A shift is added to a lane's position among those of its side if the node is split, else to its number.
         # The lowest bit tells which: a third array would be another gather for every lane.
-        shift = target - jnp.where(accepted, counted[i], opened.first)
-        move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), goal))
+        shift = target - jnp.where(accepted, sides_before[i], nodes.first)
+        move = write_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), goal))
     return move
 
 
-def _split(grown: Grown, tried: Tried, tree: Array, sides: tuple[Side, Side]) -> Grown:
-    """Write the accepted tests."""
-    nodes, test, accepted = tried.nodes, tried.test, tried.accepted
+def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Side, Side]) -> BlockNodes:
+    """Write the accepted tests, and the children of multi-way ones, to the nodes of the trees."""
+    nodes, test, accepted = tested.nodes, tested.test, tested.accepted
     depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
     feature = test.feature + jnp.where(test.missing_right, 0, MISSING_LEFT)
     # A slot is written once a step. A tree is met at each of its nodes, so its number of nodes and its depth are added
     # and compared by the scatter itself; nodes that are not accepted add 0.
-    grown = grown._replace(
-        feature=put(grown.feature, nodes.slot, accepted, feature),
-        test=put(grown.test, nodes.slot, accepted, pair_words(test.threshold, tried.child)),
-        n_nodes=grown.n_nodes.at[tree].add(2 * accepted.astype(jnp.int32), mode="promise_in_bounds"),
-        depth=grown.depth.at[tree].max(jnp.where(accepted, depth, 0), mode="promise_in_bounds"),
+    trees = trees._replace(
+        feature=scatter(trees.feature, nodes.slot, accepted, feature),
+        test=scatter(trees.test, nodes.slot, accepted, pair_words(test.threshold, tested.child)),
+        n_nodes=trees.n_nodes.at[tree].add(2 * accepted.astype(jnp.int32), mode="promise_in_bounds"),
+        depth=trees.depth.at[tree].max(jnp.where(accepted, depth, 0), mode="promise_in_bounds"),
     )
     for side in sides:
         if side.closed is not None and side.nodes.cuts is not None:
             member = pair_words(side.nodes.cuts.group, side.nodes.size)
-            grown = grown._replace(member=put(grown.member, side.nodes.slot, side.closed, member))
-    return grown
+            trees = trees._replace(member=scatter(trees.member, side.nodes.slot, side.closed, member))
+    return trees
 
 
 def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> State:
@@ -478,22 +476,21 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
 
     def move(start, lanes):
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
-        before = piece(state.scratch.before, start, shape.lane_chunk)
+        before = read_piece(state.scratch.before, start, shape.lane_chunk)
         before, right = before >> 1, before & 1
-        # A lane's new place is a shift of its node's side plus its place among the lanes of that side, or its own
-        # number: so the order within a node never changes, and the next step draws the same instances whatever the
-        # chunks are.
-        shift, goal = pair_at(state.scratch.move, right * shape.n_open + node)
-        counted = jnp.where(shift & 1 == 0, lane, jnp.where(right == 1, before, lane - before))
-        return put(lanes, (shift >> 1) + counted, used, pair_words(instance, goal))
+        # A lane's new index is a shift of its node's side plus its position among the lanes of that side, or its
+        # number: the order within a node never changes, and the next step draws the same instances for any chunks.
+        shift, goal = gather_pairs(state.scratch.move, right * shape.n_open + node)
+        position = jnp.where(shift & 1 == 0, lane, jnp.where(right == 1, before, lane - before))
+        return scatter(lanes, (shift >> 1) + position, used, pair_words(instance, goal))
 
-    lanes = over_chunks(state.n_lanes, shape.lane_chunk, move, state.lanes)
+    lanes = loop_chunks(state.n_lanes, shape.lane_chunk, move, state.lanes)
     n_done = state.n_done + state.n_lanes - n_lanes
     return state._replace(n_open=n_open, n_lanes=n_lanes, n_done=n_done, lanes=lanes)
 
 
 def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 2"]:
-    """Return two words for each of the trees ``first … first + n_trees``; they depend on a tree's number alone."""
+    """Return two random words for each of ``n_trees`` trees from ``first`` on, by the key and the tree's number."""
     trees = jnp.arange(first, first + n_trees, dtype=jnp.uint32)
     return _tree_keys(key, trees)
 
@@ -519,7 +516,7 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     return a, b
 
 
-def below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, "..."]:
+def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, "..."]:
     """Return a number uniform on 0 … n - 1 from 32 random bits: the high word of bits · n.
 
     Off uniform by less than n / 2³²: a hundredth of a per cent for a million instances.
@@ -533,16 +530,16 @@ def below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, ".
     return (high * n_high + (middle >> 16) + (carry >> 16)).astype(jnp.int32)
 
 
-def unset_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:
-    """Return the place of the rank-th bit (from 0) that is set in ``free``, words of 32 one after the other."""
-    place = jnp.zeros_like(rank)
+def find_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:
+    """Return the position of the rank-th bit (from 0) that is set in ``free``, words of 32 bits in a row."""
+    position = jnp.zeros_like(rank)
     word = jnp.zeros(rank.shape, jnp.uint32)
     for i, bits in enumerate(free):
         count = lax.population_count(bits).astype(jnp.int32)
-        here = (rank >= 0) & (rank < count)
-        word, place = jnp.where(here, bits, word), jnp.where(here, 32 * i, place)
+        in_word = (rank >= 0) & (rank < count)
+        word, position = jnp.where(in_word, bits, word), jnp.where(in_word, 32 * i, position)
         # Once found the rank becomes negative in a way that keeps it: -1 - rank.
-        rank = jnp.where(rank < 0, rank, jnp.where(here, -1 - rank, rank - count))
+        rank = jnp.where(rank < 0, rank, jnp.where(in_word, -1 - rank, rank - count))
     rank = -1 - rank
     # Within the word by halving: five steps for any rank, without a branch.
     for width in (16, 8, 4, 2, 1):
@@ -551,5 +548,5 @@ def unset_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> In
         upper = rank >= count
         rank = jnp.where(upper, rank - count, rank)
         word = jnp.where(upper, word >> np.uint32(width), low)
-        place = place + jnp.where(upper, width, 0)
-    return place
+        position = position + jnp.where(upper, width, 0)
+    return position

@@ -79,12 +79,12 @@ class TargetBins(NamedTuple):
             has, up_to = (xp.take_along_axis(each, bin_, axis=-1)[..., 0] for each in (shares, above))
             mass = has / xp.sum(shares, axis=-1)
             within = (level - (up_to - mass)) / xp.where(mass > 0, mass, 1)
-            place = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
-            at = xp.minimum(xp.floor(place), POINTS - 2)
+            position = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
+            at = xp.minimum(xp.floor(position), POINTS - 2)
             first = bin_[..., 0] * POINTS + at.astype(np.int64)
             low, high = (xp.take(xp.asarray(self.table.ravel()), first + more, mode="clip") for more in (0, 1))
             # One product, and none where both are equal: an atom's quantile is its value to the bit.
-            quantiles.append(low + (high - low) * (place - at))
+            quantiles.append(low + (high - low) * (position - at))
         return quantiles
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
@@ -96,7 +96,7 @@ class TargetBins(NamedTuple):
         # Up to the last of equal points, as a distribution function is continuous from the right.
         last = np.sum(points <= target[:, None], axis=1) - 1
         at = np.clip(last, 0, POINTS - 2)
-        low, high = (np.take_along_axis(points, place[:, None], axis=1)[:, 0] for place in (at, at + 1))
+        low, high = (np.take_along_axis(points, position[:, None], axis=1)[:, 0] for position in (at, at + 1))
         part = np.clip((target - low) / np.where(high > low, high - low, 1), 0, 1)
         share = np.where(last < 0, 0, np.where(last == POINTS - 1, 1, (at + part) / (POINTS - 1)))
         below = np.cumsum(shares, axis=1) - shares
@@ -252,8 +252,8 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     share = times.sum() / n_bins
     is_atom = times >= max(share / 2, 2 * one_row(weight)) * (1 - TIED)
     starts = []
-    for atom, places in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
-        run = np.array(list(places))
+    for atom, members in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
+        run = np.array(list(members))
         starts.append(run[0])
         if atom < 0:  # cut where equal parts of the rows end, by values
             rows = np.cumsum(times[run])

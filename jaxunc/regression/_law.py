@@ -186,11 +186,11 @@ class BoundLaw:
         """The bound forests of the moments and of the bins, where these are read: for `to_onnx`."""
         return (*self.moments.parts, *((self.own,) if self.own is not None and self.law.weight < 1 else ()))
 
-    def over(self, place: Callable[[Any], Any]) -> "BoundLaw":
-        """Return the same of the bound forests that ``place`` makes of these."""
+    def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
+        """Return the law with ``transform`` applied to its bound forests."""
         law = object.__new__(BoundLaw)
-        bin_shares = None if self.own is None else place(self.own)
-        vars(law).update(vars(self) | {"moments": self.moments.over(place), "own": bin_shares})
+        bin_shares = None if self.own is None else transform(self.own)
+        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "own": bin_shares})
         return law
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
@@ -253,10 +253,10 @@ def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
     unit, up_to = one_row(weights), np.cumsum(weights)
     total = up_to[-1] if n else 0.0
     if upper:
-        place = int(np.searchsorted(up_to, (total + unit) * level * (1 - SHARE)))
+        index = int(np.searchsorted(up_to, (total + unit) * level * (1 - SHARE)))
     else:
-        place = int(np.searchsorted(up_to - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
-    if not 0 <= place < n:
+        index = int(np.searchsorted(up_to - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
+    if not 0 <= index < n:
         tail = 1 - level if upper else level
         needed = (
             "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
@@ -266,7 +266,7 @@ def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
             f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}"
             f"{weigh}; pass more of them, or ask for less coverage."
         )
-    return float(residuals[place])
+    return float(residuals[index])
 
 
 def fit_law(

@@ -302,10 +302,10 @@ class LeafMoments:
         """The bound forest, for `to_onnx` and `shard`."""
         return (self.bound,)
 
-    def over(self, place: Callable[[Any], Any]) -> "LeafMoments":
-        """Return the same of the bound forest that ``place`` makes of this one."""
+    def over(self, transform: Callable[[Any], Any]) -> "LeafMoments":
+        """Return the moments with ``transform`` applied to the bound forest."""
         made = object.__new__(LeafMoments)
-        vars(made).update(vars(self) | {"bound": place(self.bound)})
+        vars(made).update(vars(self) | {"bound": transform(self.bound)})
         return made
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
@@ -438,9 +438,9 @@ def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) ->
     if len(numbers) != n:
         raise ValueError(f"{name} has {len(numbers)} numbers for {n} instances; pass one for each.")
     if not np.isfinite(numbers).all():
-        place = int(np.argmin(np.isfinite(numbers)))
+        index = int(np.argmin(np.isfinite(numbers)))
         raise ValueError(
-            f"{name} holds {numbers[place]} at position {place}; leave out rows whose target is not known."
+            f"{name} holds {numbers[index]} at position {index}; leave out rows whose target is not known."
         )
     largest = np.abs(numbers).max(initial=0)
     if squared and not (largest == 0 or SMALLEST <= largest <= 1 / SMALLEST):

@@ -87,7 +87,7 @@ def _losing_root(leaf: DegreeLeaf, steps):
     """(log z, s) where z₀ ≤ 0: iterate on log z, since z may be far below the smallest float."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
-    def place(log_z):
+    def locate(log_z):
         z = jnp.exp(log_z)
         return z, (z - z0) / reach
 
@@ -99,13 +99,13 @@ def _losing_root(leaf: DegreeLeaf, steps):
     start = jnp.minimum(start, -jnp.finfo(z0.dtype).eps)
 
     def newton(_, log_z):
-        z, s = place(log_z)
+        z, s = locate(log_z)
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
         # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
-    return log_z, place(log_z)[1]
+    return log_z, locate(log_z)[1]
 
 
 def _winning_root(leaf: DegreeLeaf, steps):

@@ -173,8 +173,8 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct leaves of a tree with integer counts, and how often each occurs; others as they are."""
     if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
         return counts, np.ones(len(counts))
-    rows, place = distinct_rows(counts.astype(np.int64))
-    return rows.astype(np.float64), np.bincount(place, minlength=len(rows)).astype(np.float64)
+    rows, index = distinct_rows(counts.astype(np.int64))
+    return rows.astype(np.float64), np.bincount(index, minlength=len(rows)).astype(np.float64)
 
 
 def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):

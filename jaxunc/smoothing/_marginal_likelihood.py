@@ -57,8 +57,8 @@ class Tally(NamedTuple):
 
 def _together(values, times):
     """Return the distinct values, and how often each occurs."""
-    distinct, place = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(place, times)
+    distinct, position = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(position, times)
 
 
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
@@ -247,9 +247,9 @@ class Crossings(NamedTuple):
 
 def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
     """Find all crossings; where ``falls``, the likelihood falls towards κ = ∞, so that there is one in any case."""
-    place = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
+    position = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
-    t = ends[0] + place * step
+    t = ends[0] + position * step
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
@@ -261,10 +261,10 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     # For large κ the sum tends to 0 and its sign to that of rounding errors.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
-    last_sign = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, place, -1.0))
+    last_sign = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, position, -1.0))
     # An excess too small to have a sign takes that of its predecessor; the first is positive by theory.
     there = xp.maximum(last_sign, 0).astype("int32")
-    above = (last_sign < 0) | (xp.take_along_axis(above.astype(place.dtype), there, axis=0) > 0)
+    above = (last_sign < 0) | (xp.take_along_axis(above.astype(position.dtype), there, axis=0) > 0)
     before, after = excess[:-1], excess[1:]
     between = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
     present, begin = above[:-1] & ~above[1:], t[:-1] + between * step

@@ -1,6 +1,6 @@
 """`Columns`, facts about the columns of the data that trees test, and `fit_columns`, which finds them in data.
 
-Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its place among them. A
+Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its position there. A
 column that is compared as float64 has cuts, its thresholds: a value's code is how many of them lie below it.
 """
 
@@ -127,11 +127,11 @@ class Columns:
         is_known = not self.spaces_are_underlines or name in (self.names or ())
         return name if is_known else name.replace(" ", "_")
 
-    def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
-        """Return the columns at these places."""
+    def at(self, positions: Int[np.ndarray, " positions"]) -> "Columns":
+        """Return the columns at these positions."""
         by_column = {name: getattr(self, name) for name in ("names", "nominal", "levels", "boolean", "cuts")}
-        parts = {name: entries and tuple(entries[j] for j in places.tolist()) for name, entries in by_column.items()}
-        return dataclasses.replace(self, number=len(places), **parts)
+        parts = {name: entries and tuple(entries[j] for j in positions.tolist()) for name, entries in by_column.items()}
+        return dataclasses.replace(self, number=len(positions), **parts)
 
     @property
     def looks_up(self) -> bool:
@@ -147,8 +147,8 @@ class Columns:
         """Levels and cuts made ready for looking up values; made when first asked for."""
         levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
         return tuple(
-            CutLookup(own_cuts) if own_cuts is not None else None if own is None else Lookup(own)
-            for own, own_cuts in zip(levels, cuts, strict=True)
+            CutLookup(edges) if edges is not None else None if words is None else Lookup(words)
+            for words, edges in zip(levels, cuts, strict=True)
         )
 
     @property
@@ -174,10 +174,10 @@ class Columns:
         if self.nominal is not None:
             parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(own.values) + own.has_missing for j, own in enumerate(self.levels) if own is not None}
+            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
             parts.append(f"levels by column: {sizes}")
         if self.cuts is not None:
-            parts.append(f"cuts by column: {[0 if own is None else len(own) for own in self.cuts]}")
+            parts.append(f"cuts by column: {[0 if each is None else len(each) for each in self.cuts]}")
         return f"Columns({', '.join(parts)})"
 
 
@@ -258,7 +258,7 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
 
 
 BLOCK = 2**12
-"""Values that are placed among cuts together: their places stay in the cache."""
+"""Number of values that are searched among cuts at a time: they stay in the cache."""
 
 CELLS = 2**11
 """Equal parts of a column's range, each with the number of cuts below it."""
@@ -303,8 +303,8 @@ class CutLookup:
         if not self._last:
             return np.zeros(len(values), np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
-            place = (values - self._low) * self._scale
-        return np.fmax(np.fmin(place, self._last), 0).astype(np.int64)  # any cell for NaN
+            position = (values - self._low) * self._scale
+        return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)  # any cell for NaN
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
         if values.dtype == jnp.float64:

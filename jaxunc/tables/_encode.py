@@ -241,7 +241,7 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts_of_codes = []
     for part in parts:
-        words, place = part.dictionary.to_pylist(), part.indices
+        words, index = part.dictionary.to_pylist(), part.indices
         if missing_words is not None:
             words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
         with_null = np.empty(len(words) + 1, object)
@@ -250,8 +250,8 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
             codes = lookup.codes(with_null)
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
-        place = place.fill_null(len(words)) if place.null_count else place
-        parts_of_codes.append(codes[_on_host(place).astype(np.int64)])
+        index = index.fill_null(len(words)) if index.null_count else index
+        parts_of_codes.append(codes[_on_host(index).astype(np.int64)])
     return np.concatenate(parts_of_codes) if parts_of_codes else np.zeros(0)
 
 

@@ -455,11 +455,11 @@ def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndar
     labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
-    place = {label: i for i, label in enumerate(class_labels)}
+    position = {label: i for i, label in enumerate(class_labels)}
     distinct, inverse = distinct_labels(labels)
-    unknown = [label for label in distinct.tolist() if label not in place]
+    unknown = [label for label in distinct.tolist() if label not in position]
     if unknown:
         raise ValueError(
             f"y holds labels that the forest does not know: {unknown[:5]}; its classes are {list(class_labels)[:10]}."
         )
-    return np.array([place[label] for label in distinct.tolist()], dtype=np.int64)[inverse]
+    return np.array([position[label] for label in distinct.tolist()], dtype=np.int64)[inverse]

@@ -68,7 +68,7 @@ class Entries(NamedTuple):
 
     values: np.ndarray | list[str]
     """Numbers or strings; not all need be distinct."""
-    place: Int[np.ndarray, " instances"]
+    index: Int[np.ndarray, " instances"]
     """The position of each instance's value, -1 where it is missing."""
 
 
@@ -77,9 +77,9 @@ def fit_levels(column: Any) -> Levels:
 
     Whole floats among words are written as integers, as before a value was missing. Unused categories are no levels.
     """
-    values, place = read_entries(column)
+    values, index = read_entries(column)
     distinct = _distinct_words(values) if isinstance(values, list) else np.unique(values).tolist()
-    return Levels(tuple(distinct), bool(np.any(place < 0)))
+    return Levels(tuple(distinct), bool(np.any(index < 0)))
 
 
 def _distinct_words(values: list[str]) -> list[str]:
@@ -120,7 +120,7 @@ class Lookup:
         of_categories = self._kept.get((categories,), None, lambda: self._codes(*read_entries(categories)))
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
-    def _codes(self, values: np.ndarray | list[str], place: Int[np.ndarray, " instances"]) -> np.ndarray:
+    def _codes(self, values: np.ndarray | list[str], index: Int[np.ndarray, " instances"]) -> np.ndarray:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
@@ -135,7 +135,7 @@ class Lookup:
                 codes = np.where(is_bool, [true if word == "True" else false for word in words], codes)
         else:
             codes = self._among_numbers(values)
-        return np.append(codes, self._missing)[place]
+        return np.append(codes, self._missing)[index]
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
         """Read a cell of a text file: a level, whatever else it could mean, another word, or None if it is missing.
@@ -194,8 +194,8 @@ class Lookup:
         if not len(levels):
             return np.full(len(values), UNSEEN)
         # By bisection among sorted levels: no Python object is made of a value.
-        place = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
-        return np.where(levels[place] == values, order[place], UNSEEN)
+        index = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
+        return np.where(levels[index] == values, order[index], UNSEEN)
 
 
 def read_entries(column: Any) -> Entries:
@@ -204,8 +204,8 @@ def read_entries(column: Any) -> Entries:
         return _of_categories(column)
     kind = getattr(column.dtype, "kind", "O")
     if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # texts of pandas, and no objects
-        place, words = column.factorize()
-        return Entries(words.tolist(), place)
+        index, words = column.factorize()
+        return Entries(words.tolist(), index)
     if kind not in NUMBERS:
         # NumPy's dates as a list may be bare integers.
         return _of_objects(list(column) if kind in QUANTITIES else np.asarray(column).tolist())
@@ -226,8 +226,8 @@ def _of_categories(column: Any) -> Entries:
     present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
     position = np.full(len(categories) + 1, -1)  # the last one for code -1
     position[present] = np.arange(len(present))
-    values, place = read_entries(categories[present])
-    return Entries(values, np.append(place, -1)[position[codes]])
+    values, index = read_entries(categories[present])
+    return Entries(values, np.append(index, -1)[position[codes]])
 
 
 _ALIKE = {str, int, float, bytes, type(None)}
@@ -255,7 +255,7 @@ def _of_objects(values: list) -> Entries:
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
         # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
-        place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
+        position = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
     else:
         if several := {kind.__name__ for kind in set(map(type, values)) if kind_of_type(kind) == "several"}:
@@ -263,11 +263,11 @@ def _of_objects(values: list) -> Entries:
                 f"a nominal column holds a {sorted(several)[0]} in a cell; give each of its entries a column of its "
                 "own, or make it one text."
             )
-        place = np.arange(len(values))
+        position = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     present = itertools.compress(values, (~missing).tolist())
     words = [value if type(value) is str else _word_of(value) for value in present]
-    return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
+    return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[position])
 
 
 def _as_written_whole(cell: str) -> str:

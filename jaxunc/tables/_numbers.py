@@ -49,12 +49,12 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
     return values
 
 
-def _check_codes(frame: Any, places: list[int], name: str) -> None:
+def _check_codes(frame: Any, positions: list[int], name: str) -> None:
     """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
-    dtypes = list(dtypes_of(frame)) if places else []
+    dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
     is_code = lambda categories: list(categories) == list(range(len(categories)))
-    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
+    if odd := [names[j] for j in positions if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
             f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
@@ -62,14 +62,14 @@ def _check_codes(frame: Any, places: list[int], name: str) -> None:
         )
 
 
-def _plain_numbers(frame: Any, places: list[int], name: str) -> np.ndarray:
+def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
     """Return columns of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
     if not isinstance(frame, Frame):
-        whole = frame if len(places) == frame.shape[1] else frame.iloc[:, places]
+        whole = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
         if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
             return whole.to_numpy(dtype=np.float64, na_value=np.nan)
     names = frame_names(frame)
-    return _converted(frame, places, [names[j] for j in places], name)
+    return _converted(frame, positions, [names[j] for j in positions], name)
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
@@ -111,13 +111,13 @@ def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
 
 def array_of(table: Any, name: str) -> np.ndarray:
     """Return a frame or an array of objects as float64 if of numbers alone, else as objects; a TypeError for dates."""
-    places = list(range(table.shape[1]))
-    if any(is_named(table, j) for j in places):
+    positions = list(range(table.shape[1]))
+    if any(is_named(table, j) for j in positions):
         values = np.empty(table.shape, object)
-        for j in places:
+        for j in positions:
             values[:, j] = column_of(table, j)
         return values
-    return _converted(table, places, list(frame_names(table)) if is_frame(table) else places, name)
+    return _converted(table, positions, list(frame_names(table)) if is_frame(table) else positions, name)
 
 
 def plain_pandas(frame: Any) -> Any:
@@ -130,10 +130,10 @@ def plain_pandas(frame: Any) -> Any:
     return frame
 
 
-def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndarray:
+def _converted(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
     """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
-    values, refused, cause = np.empty((table.shape[0], len(places)), np.float64), [], None
-    for i, j in enumerate(places):
+    values, refused, cause = np.empty((table.shape[0], len(positions)), np.float64), [], None
+    for i, j in enumerate(positions):
         try:
             values[:, i] = as_floats(column_of(table, j))
         except (TypeError, ValueError) as error:
@@ -155,14 +155,14 @@ class SparseRows:
     are rows again, which share memory; ``numpy.asarray`` makes them dense.
     """
 
-    __slots__ = ("_data", "_indices", "_indptr", "_kept", "_place", "columns")
+    __slots__ = ("_data", "_indices", "_indptr", "_kept", "_position", "columns")
 
     def __init__(self, indptr: Any, indices: Any, data: Any, columns: Columns):
         self._indptr, self._indices, self._data = indptr, indices, data
         self.columns: Columns = columns
         self._kept: np.ndarray | None = None
         """The columns of the matrix that are these, if not all; and where each column of the matrix is, or -1."""
-        self._place: np.ndarray | None = None
+        self._position: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -188,13 +188,13 @@ class SparseRows:
         return self._with(indptr, self._indices[stored], self._data[stored])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
-        """Return the same rows with the columns at these places alone, which ``columns`` describes; None: with all."""
+        """Return the rows with the columns at these positions only, which ``columns`` describes; None: with all."""
         if kept is None:
             return self
         rows = self._with(self._indptr, self._indices, self._data)
         rows._kept = kept if self._kept is None else self._kept[kept]
-        rows._place = np.full(self.columns.number if self._place is None else len(self._place), -1, np.int32)
-        rows._place[rows._kept] = np.arange(len(kept))
+        rows._position = np.full(self.columns.number if self._position is None else len(self._position), -1, np.int32)
+        rows._position[rows._kept] = np.arange(len(kept))
         rows.columns = columns
         return rows
 
@@ -203,8 +203,8 @@ class SparseRows:
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
         column, value = self._indices[start:stop], self._data[start:stop]
         row = np.repeat(np.arange(len(self)), np.diff(self._indptr))
-        if self._place is not None:
-            column = self._place[column]
+        if self._position is not None:
+            column = self._position[column]
             here = np.flatnonzero(column >= 0)
             row, column, value = row[here], column[here], value[here]
         if self.columns.absent_is_missing:
@@ -226,7 +226,7 @@ class SparseRows:
     def _with(self, indptr: Any, indices: Any, data: Any) -> "SparseRows":
         rows = object.__new__(SparseRows)
         rows._indptr, rows._indices, rows._data = indptr, indices, data
-        rows.columns, rows._kept, rows._place = self.columns, self._kept, self._place
+        rows.columns, rows._kept, rows._position = self.columns, self._kept, self._position
         return rows
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

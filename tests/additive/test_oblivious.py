@@ -78,7 +78,7 @@ def test_numbers_are_as_wide_as_they_have_to_be(depths, borders, codes, monkeypa
     X[::7, 1] = borders[:43]
     bound = made._bound()[0]
     assert isinstance(bound, _oblivious.ObliviousSums)
-    assert bound._levels.place.dtype == codes
+    assert bound._levels.rank.dtype == codes
     found = np.asarray(made.raw(X))
     np.testing.assert_array_equal(found, walked(made, monkeypatch).raw(X))
 
@@ -124,4 +124,4 @@ def test_other_trees_are_walked():
     assert _oblivious.levels_of(made.trees, jnp.zeros((2, made.trees.n_nodes, 33))) is None
     levels = _oblivious.levels_of(model((0, 1)).trees, model((0, 1)).values)
     assert levels is not None
-    assert levels.place[0, 0, 0] == 255, "no code is above"
+    assert levels.rank[0, 0, 0] == 255, "no code is above"

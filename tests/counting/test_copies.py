@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, oob_mask, together
+from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, mask_by_group, oob_mask
 from jaxunc.counting._counts_modes import as_many_trees
 from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
@@ -138,10 +138,10 @@ def test_few_trees_without_a_row_have_their_cause_named():
     position, groups = np.arange(300) % 2, np.arange(300) // 4
     alone = rng.random((300, 100)) < 0.37
     with refuses(ValueError, r"groups=.*smaller groups.*more trees: about \d+0\.") as caught:
-        check_unseen(together(alone, groups), alone, position, ("no", "yes"))
+        check_unseen(mask_by_group(alone, groups), alone, position, ("no", "yes"))
     assert "weight" not in str(caught.value)
     with refuses(ValueError, "More trees would hardly"):
-        check_unseen(together(alone, groups // 25), alone, position, ("no", "yes"))
+        check_unseen(mask_by_group(alone, groups // 25), alone, position, ("no", "yes"))
     with refuses(ValueError, "out of 0 of 3 bags"):
         check_unseen(np.zeros((6, 3), bool), alone[:6, :3], position[:6], ("no", "yes"))
     drawn = rng.random((300, 100)) < np.where(position == 1, 0.01, 0.6)[:, None]

@@ -105,7 +105,7 @@ test_refusals = refusals(
     ("words", fit_shop(nominal=None), r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers", TypeError),
     (
         "an array",
-        lambda shop: fitted(shop)._encoded(np.zeros((1, 4))),
+        lambda shop: fitted(shop)._encode(np.zeros((1, 4))),
         "an array of numbers, but the levels of column 'grade' are words",
         TypeError,
     ),

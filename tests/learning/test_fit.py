@@ -77,7 +77,7 @@ def test_other_optimisers(rows):
 @pytest.mark.parametrize("name", ["pool", "calibrated"])
 def test_many_rows_learn_in_parts_what_they_learn_at_once(name, rows, monkeypatch):
     wanted = fit_combiner(LEARNERS[name](), rows)
-    monkeypatch.setattr(_descent, "ROWS", 64)
+    monkeypatch.setattr(_descent, "ROWS_PER_PART", 64)
     fitted, again = (fit_combiner(LEARNERS[name](), rows, key=jax.random.key(3)) for _ in range(2))
     assert fitted.loss == pytest.approx(wanted.loss, rel=2e-3)
     assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows), rel=1e-4)
@@ -87,11 +87,11 @@ def test_many_rows_learn_in_parts_what_they_learn_at_once(name, rows, monkeypatc
 
 @pytest.mark.exhaustive
 def test_rows_that_weigh_nothing_are_in_no_part(rows, monkeypatch):
-    monkeypatch.setattr(_descent, "ROWS", 64)
+    monkeypatch.setattr(_descent, "ROWS_PER_PART", 64)
     half = np.arange(rows.n) < 100
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows.with_weight(np.where(half, 2.0, 0.0)))
     problem = problem_of(rows.with_weight(half), ju.LearnedPool(PRIOR), [], [], "log", jax.random.key(0))
-    parts = _descent.parts_of(problem, "log", jax.random.key(0))
+    parts = _descent.split_rows(problem, "log", jax.random.key(0))
     assert sum(part.share for part in parts) == pytest.approx(1)
     assert sum(int((np.asarray(part.problem.weight) > 0).sum()) for part in parts) == 100
     assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows.with_weight(half)), rel=1e-4)
@@ -99,7 +99,7 @@ def test_rows_that_weigh_nothing_are_in_no_part(rows, monkeypatch):
 
 @pytest.mark.exhaustive
 def test_progress(rows, monkeypatch, capsys):
-    monkeypatch.setattr(_descent, "ROWS", 64)
+    monkeypatch.setattr(_descent, "ROWS_PER_PART", 64)
     heard = []
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, progress=heard.append)
     assert [p.done for p in heard if p.n_rows == rows.n] == list(range(fitted.n_steps + 1))

@@ -303,7 +303,7 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
     filled = some.toarray() + np.random.default_rng(0).random((300, 3))
     model = RandomForestClassifier(20, random_state=0).fit(filled, LABELS)
-    monkeypatch.setattr(_leaks, "MOST_DENSE", 900)
+    monkeypatch.setattr(_leaks, "DENSE_VALUES", 900)
     for data in (filled, type(SPARSE)(filled)):
         with refuses(ValueError, "the sample that the forest was grown on"):
             oob_dataset(model, data, LABELS, source="held_out")

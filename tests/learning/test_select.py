@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 
 import jaxunc as ju
 from jaxunc.learning import default_candidates, loss_on, select_combiner, stack_combiners
-from jaxunc.learning._select import _weights
+from jaxunc.learning._select import _find_weights
 from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
@@ -33,7 +33,7 @@ def test_weights_are_those_of_the_best_average(rng):
     logs, weight = np.log(rng.uniform(0.05, 1, (2, 50))), rng.uniform(0.5, 2, 50)
     lost = lambda v: -(weight @ np.log(v * np.exp(logs[0]) + (1 - v) * np.exp(logs[1])) + np.log(v * (1 - v)))
     wanted = minimize_scalar(lost, bounds=(1e-6, 1 - 1e-6), method="bounded").x
-    np.testing.assert_allclose(_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)
+    np.testing.assert_allclose(_find_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)
 
 
 test_refusals = refusals(

@@ -10,8 +10,8 @@ import pytest
 import jaxunc as ju
 from jaxunc.forest import OWN
 from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss_of, log_loss_of, loss_on
-from jaxunc.learning._dataset import histograms
-from jaxunc.learning._fit import _loss_as_it_is
+from jaxunc.learning._dataset import make_histograms
+from jaxunc.learning._fit import _evaluate_loss
 from tests._forests import forest_of_leaves
 from tests._rules import PRIORS
 from tests.many_rows._drawn import DISTINCT, SIZES, TREES, distinct_leaves, drawn
@@ -78,7 +78,7 @@ def oob_dataset(n_rows: int) -> OobDataset:
     rng = np.random.default_rng(n_rows)
     table = distinct_leaves(C).reshape(-1, C)
     code = np.arange(len(table), dtype=np.int32).reshape(DISTINCT, TREES)[drawn(n_rows)]
-    held = histograms(table, code, None)
+    held = make_histograms(table, code, None)
     forest, _ = forest_of_leaves(distinct_leaves(C), PRIOR)
     y, weight = np.zeros(len(held.code), np.int32), np.zeros(len(held.code), np.float32)
     y[:n_rows], weight[:n_rows] = rng.integers(0, C, n_rows), rng.integers(0, 4, n_rows) / 2
@@ -119,7 +119,7 @@ def test_losses_and_gradients(rule, loss, n_rows):
     np.testing.assert_allclose(loss_on(make(), rows, loss=loss), expected, rtol=1e-5)
     function = UtilityLoss.of(C) if function is None else jax.tree_util.Partial(function)
     data = rows.data_for(make())
-    gradient = jax.grad(_loss_as_it_is)(make(), data, rows.y, rows.weight, float(TREES), function)
+    gradient = jax.grad(_evaluate_loss)(make(), data, rows.y, rows.weight, float(TREES), function)
     for name in numbers:
         wanted = slope(scores, by_label, n_rows, numbers, name)
         np.testing.assert_allclose(getattr(gradient, name), wanted, rtol=2e-4, atol=2e-5, err_msg=name)

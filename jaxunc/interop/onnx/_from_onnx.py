@@ -243,13 +243,13 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
     values, outputs = [], []
     for t, tree in enumerate(read.trees):
         rows = order[ends[t] : ends[t + 1]]
-        which, place = np.unique(read.output[rows], return_inverse=True)
+        which, index = np.unique(read.output[rows], return_inverse=True)
         held = np.zeros((len(tree.left), len(which)))
         times = np.zeros(held.shape, np.int64)
-        np.add.at(times, (read.node[rows], place), 1)
+        np.add.at(times, (read.node[rows], index), 1)
         if times.max(initial=0) > 1 or (n_outputs == 1 and np.any(times[tree.left < 0].sum(axis=1) != 1)):
             raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
-        held[read.node[rows], place] = read.weight[rows]
+        held[read.node[rows], index] = read.weight[rows]
         values.append(held)
         outputs.append(which)
     return values, outputs

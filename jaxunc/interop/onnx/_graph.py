@@ -208,9 +208,9 @@ def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int
         for column_sets in ordered
     ]
     graph.properties[SETS] = json.dumps(documents)
-    is_set, place = nodes.of_set >= 0, np.argsort(order)
+    is_set, index = nodes.of_set >= 0, np.argsort(order)
     return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
-        feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),
+        feature=np.where(is_set, n_features + index[nodes.of_set], nodes.feature),
         value=np.where(is_set, 0.5, nodes.value),
         none_left=nodes.none_left & ~is_set,
     )

@@ -51,10 +51,10 @@ class Attributes:
     """The attributes of a node by name, each checked for its type where it is read."""
 
     def __init__(self, node: Any):
-        self._own = {attribute.name: attribute for attribute in node.attribute}
+        self._by_name = {attribute.name: attribute for attribute in node.attribute}
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        attribute = self._own.get(name)
+        attribute = self._by_name.get(name)
         if attribute is None:
             return default
         if attribute.type != getattr(attribute, kind):
@@ -244,8 +244,8 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     of_tree = rank[number]
     key_of = _Keys(of_tree, node_id)
     left, right = np.full(n_nodes, -1), np.full(n_nodes, -1)
-    left[inner] = key_of.place(of_tree[inner], true[inner])
-    right[inner] = key_of.place(of_tree[inner], false[inner])
+    left[inner] = key_of.index(of_tree[inner], true[inner])
+    right[inner] = key_of.index(of_tree[inner], false[inner])
     order = np.argsort(of_tree, kind="stable")
     ends = np.searchsorted(of_tree[order], np.arange(len(distinct) + 1))
     within = np.empty(n_nodes, np.int64)
@@ -253,7 +253,7 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     trees = []
     for a, b in pairwise(ends.tolist()):
         rows = order[a:b]
-        # A place of -1 is no child's.
+        # An index of -1 is no child's.
         to_left, to_right = (np.where(side[rows] < 0, -1, within[side[rows]]) for side in (left, right))
         tests = feature[rows], compare[rows], value[rows]
         trees.append(ComparingTree(*tests, to_left, to_right, missing_left[rows], {}, np.zeros((b - a, 1))))
@@ -263,14 +263,14 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
         raise ValueError(f"the ONNX trees have {len(weight)} weights of leaves, but ids of other lengths.")
     if not np.isin(target[0], distinct).all():
         raise ValueError("the ONNX trees have weights for trees that there are not.")
-    place = key_of.place(rank[np.searchsorted(distinct, target[0])], target[1])
-    at_leaf = ~inner[place]  # runtimes pass weights of other nodes by
-    place = place[at_leaf]
-    return OnnxTrees(trees, bool(tracks.any()), of_tree[place], within[place], target[2][at_leaf], weight[at_leaf])
+    index = key_of.index(rank[np.searchsorted(distinct, target[0])], target[1])
+    at_leaf = ~inner[index]  # runtimes pass weights of other nodes by
+    index = index[at_leaf]
+    return OnnxTrees(trees, bool(tracks.any()), of_tree[index], within[index], target[2][at_leaf], weight[at_leaf])
 
 
 class _Keys:
-    """The places of nodes by tree and number."""
+    """Indices of nodes by tree and number."""
 
     def __init__(self, of_tree: np.ndarray, node_id: np.ndarray):
         self._order = np.lexsort((node_id, of_tree))
@@ -279,16 +279,16 @@ class _Keys:
             raise ValueError("the ONNX trees have a node twice.")
         self._distinct = np.unique(node_id)
 
-    def place(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the places of nodes, or raise a ValueError if one is not there."""
+    def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the indices of nodes; a ValueError if there is no such node."""
         # A number for each pair, of the rank of the node's among all, so that no product is too large.
         n = len(self._distinct)
         keys = self._tree * n + np.searchsorted(self._distinct, self._node)
         wanted = np.minimum(np.searchsorted(self._distinct, node), n - 1)
-        places = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
-        if np.any(self._tree[places] != tree) or np.any(self._node[places] != node):
+        indices = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
+        if np.any(self._tree[indices] != tree) or np.any(self._node[indices] != node):
             raise ValueError("the ONNX trees name nodes that there are not.")
-        return self._order[places]
+        return self._order[indices]
 
 
 def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
@@ -351,7 +351,7 @@ def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, l
                 side.append(len(inner))
                 inner.append(int(child[node]))
         at += 1
-    left, right = ([len(inner) - 1 - place if place < 0 else place for place in side] for side in ends)
+    left, right = ([len(inner) - 1 - index if index < 0 else index for index in side] for side in ends)
     return inner, left, right, leaves
 
 
@@ -398,18 +398,18 @@ def _read_sets(document: str, n_features: int) -> list[PlainSet]:
 
 
 def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
-    places = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
-    number = tree.feature[places] - n_features
-    if np.any(number >= len(sets)) or np.any(tree.value[places] != 0.5) or np.any(tree.compare[places] != AT_MOST):
+    indices = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
+    number = tree.feature[indices] - n_features
+    if np.any(number >= len(sets)) or np.any(tree.value[indices] != 0.5) or np.any(tree.compare[indices] != AT_MOST):
         raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
     feature, compare, missing_left = (np.array(part) for part in (tree.feature, tree.compare, tree.missing_left))
     tested_sets = dict(tree.sets)
-    for place, k in zip(places.tolist(), number.tolist(), strict=True):
+    for index, k in zip(indices.tolist(), number.tolist(), strict=True):
         plain_set = sets[k]
-        feature[place], missing_left[place] = plain_set.feature, plain_set.missing_left
+        feature[index], missing_left[index] = plain_set.feature, plain_set.missing_left
         # The set is of the intervals that do not reach infinity.
         last_left = bool(plain_set.goes_left[-1])
-        compare[place] = NOT_IN_SET if last_left else IN_SET
+        compare[index] = NOT_IN_SET if last_left else IN_SET
         first, chosen = np.append(-np.inf, plain_set.behind)[:-1], plain_set.goes_left[:-1] != last_left
-        tested_sets[place] = first[chosen], plain_set.behind[chosen]
+        tested_sets[index] = first[chosen], plain_set.behind[chosen]
     return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=tested_sets)

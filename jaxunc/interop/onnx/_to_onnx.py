@@ -200,8 +200,8 @@ def _summed(
             continue
         names, shape = [], part.shape[2:] if kind != "collect" else (forest.n_trees, *part.shape[2:])
         for _ in cut[i]:
-            places = np.arange(at, at := at + math.prod(shape))
-            names.append(graph.node("Gather", sums, graph.constant(places), axis=1))
+            indices = np.arange(at, at := at + math.prod(shape))
+            names.append(graph.node("Gather", sums, graph.constant(indices), axis=1))
         made.append(_of_pieces(graph, names, kind, shape, dtype))
     stat = structure.unflatten([jax.tree.map(_shape, merged, is_leaf=_is_value) for merged in made])
     return stat, [value for merged in made for value in jax.tree.leaves(merged, is_leaf=_is_value)]
@@ -241,7 +241,7 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The outputs of an answer for one instance; "label" is the place of a class."""
+    """The outputs of an answer for one instance; "label" is the position of a class."""
     if isinstance(answer, dict):
         for name, part in answer.items():
             yield from _named(part, f"{prefix}{name}.")

@@ -123,11 +123,11 @@ def spread(graph: Graph, value: Value, instances: str) -> str:
     return graph.node("Expand", row, shape)
 
 
-def _pick(graph: Graph, name: str, places: np.ndarray, among: int = -1) -> str:
-    """Choose columns, unless it is all of them in order; places of two axes make a further one."""
-    if np.array_equal(places, np.arange(among)):
+def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
+    """Choose columns, unless it is all of them in order; indices of two axes make a further axis."""
+    if np.array_equal(indices, np.arange(among)):
         return name
-    return graph.node("Gather", name, graph.constant(places.astype(np.int64)), axis=1)
+    return graph.node("Gather", name, graph.constant(indices.astype(np.int64)), axis=1)
 
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
@@ -139,26 +139,26 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
     for i in which:
         numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
         number += operands[i].size
-    places = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
-    if any(picked.size and picked.min() < 0 for picked in places):  # what lies outside of the operand
+    indices = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
+    if any(picked.size and picked.min() < 0 for picked in indices):  # what lies outside of the operand
         return None
     first = next(operand for operand in moved if isinstance(operand, Rows))
     name = first.name
     if len(moved) > 1:
         name = graph.node("Concat", *(spread(graph, operand, first.name) for operand in moved), axis=1)
-    return [Rows(_pick(graph, name, picked.ravel(), number), picked.shape, first.dtype) for picked in places]
+    return [Rows(_pick(graph, name, picked.ravel(), number), picked.shape, first.dtype) for picked in indices]
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Entries of one axis at places that differ between instances. A gather's outside of it end the run."""
-    name, output, (operand, places) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
-    if name not in ("gather", "dynamic_slice") or not isinstance(places, Rows) or len(operand.shape) != 1:
+    """Return entries of one axis at indices that differ between instances; an index outside of it ends the run."""
+    name, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
+    if name not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
         return None
-    if name == "gather" and tuple(output.shape) == places.shape[:-1]:
-        at = places.name
+    if name == "gather" and tuple(output.shape) == indices.shape[:-1]:
+        at = indices.name
     elif name == "dynamic_slice" and tuple(output.shape) == (1,):
-        least, most = (graph.constant(np.full((1, 1), end, places.dtype)) for end in (0, operand.size - 1))
-        at = graph.node("Min", graph.node("Max", places.name, least), most)
+        least, most = (graph.constant(np.full((1, 1), end, indices.dtype)) for end in (0, operand.size - 1))
+        at = graph.node("Min", graph.node("Max", indices.name, least), most)
     else:
         return None
     at = graph.cast(at, np.int64)
@@ -190,15 +190,15 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
-    places = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
-    source = _pick(graph, operand.name, places)
+    indices = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
+    source = _pick(graph, operand.name, indices)
     if equation.primitive.name == "sort":
-        size = graph.constant(np.array([places.shape[1]]))
+        size = graph.constant(np.array([indices.shape[1]]))
         mixed = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
     else:
         mixed = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
-    flat = graph.node("Reshape", mixed, graph.constant(np.array([-1, places.size])))
-    return [operand._replace(name=_pick(graph, flat, np.argsort(places, axis=None)))]
+    flat = graph.node("Reshape", mixed, graph.constant(np.array([-1, indices.size])))
+    return [operand._replace(name=_pick(graph, flat, np.argsort(indices, axis=None)))]
 
 
 def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
