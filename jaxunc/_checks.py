@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,12 @@ def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
     by_lower = {str(each).lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """List the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 def check_numbers(name: str, value) -> None:

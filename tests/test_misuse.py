@@ -60,6 +60,7 @@ FORESTS = [
     (lambda g: ju.bind("forest", ju.Mean()), "forest is a str"),
     (lambda g: ju.bind(g.bound, ju.Mean()), "forest is a BoundForest. Pass its forest"),
     (lambda g: ju.bind(g.unfitted, ju.Mean()), "forest is a CombinedForestClassifier. Pass its forest_"),
+    (lambda g: ju.bind(ju.estimators.UncertainForestRegressor(), ju.Mean()), "It predicts a number.*its moments_"),
     (lambda g: ju.bind(g.forest, g.fitted), "combiner is a FitResult; .* its .combiner"),
     (lambda g: ju.bind(g.forest, g.model), "combiner is RandomForest.*pass a Combiner"),
     (lambda g: ju.bind(g.forest, "mean"), "combiner is 'mean'; pass a Combiner.*combiner_by_name"),

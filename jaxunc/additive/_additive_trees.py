@@ -27,7 +27,7 @@ from jaxunc._numerics import (
 )
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Forest, Trees, way_to_forest
 from jaxunc.inference import BoundForest, are_few, bind, fold, leaf_index
 from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
 
@@ -428,3 +428,12 @@ def virtual_ensemble(
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
     return -sum_in_order(jax.scipy.special.xlogy(shares, shares))
+
+
+@way_to_forest.register
+def _(model: AdditiveTrees) -> str:
+    boosted = "" if model.is_forest else ", and its trees correct each other"
+    return (
+        f"Its leaves hold values{boosted}: no combiner merges such trees. Ask its raw and predict; or count instances "
+        "that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). See docs/libraries.md."
+    )

@@ -1,6 +1,7 @@
 """The answer of most combiners: class scores, and the read-outs of them."""
 
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,10 @@ from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log, log_softmax
-from jaxunc._types import PyTree
+from jaxunc._types import AnswerT, PyTree
 
 Scores = TypeVar("Scores", Array, np.ndarray)
+Parameters = ParamSpec("Parameters")
 
 
 class Answer(NamedTuple):
@@ -99,7 +101,10 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
     """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
     if readout is None:
         return answer
-    is_answer = lambda node: isinstance(node, Answer)
+
+    def is_answer(node: Any) -> bool:
+        return isinstance(node, Answer)
+
     answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
     if readout != "class_scores" and not answers:
         raise ValueError(
@@ -120,3 +125,27 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
 def kind_of(answer: Any) -> str:
     """Return the kind of a combiner's answer in words; an array that is traced has a type of JAX's own."""
     return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__
+
+
+if TYPE_CHECKING:
+
+    class _Answering(Protocol[AnswerT]):
+        @property
+        def answer(self) -> Callable[..., AnswerT]: ...
+
+    class _ReadOut(Protocol[Parameters]):
+        @overload
+        def __get__(self, of: _Answering[Answer], kind: Any = None) -> Callable[Parameters, Array]: ...
+        @overload
+        def __get__(
+            self, of: _Answering[dict[str, Answer]], kind: Any = None
+        ) -> Callable[Parameters, dict[str, Array]]: ...
+        @overload
+        def __get__(self, of: _Answering[dict[str, Any]], kind: Any = None) -> Callable[Parameters, dict[str, Any]]: ...
+        @overload
+        def __get__(self, of: None, kind: Any = None) -> Callable[Concatenate[Any, Parameters], Any]: ...
+
+
+def typed_by_answer(method: Callable[Concatenate[Any, Parameters], Any]) -> "_ReadOut[Parameters]":
+    """Return a method as it is; type checkers have it of what answers with an `Answer`, or several by name, alone."""
+    return method  # pyright: ignore[reportReturnType]

@@ -16,7 +16,9 @@ from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, margin
-from ._combiner import MANY, Combiner, learned_field
+from ._combiner import Combiner
+from ._fields import learned_field
+from ._lift import MANY
 from ._shares import total_of_classes
 
 

@@ -14,7 +14,8 @@ from jaxunc._types import PyTree
 from jaxunc.intervals import differences, dominance, single_strength
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner, learned_field
+from ._combiner import Combiner
+from ._fields import learned_field
 from ._generalized_vote import Mass, check_mass, matrix, pairs, share_out, total_of, tree_mass
 from ._merge import Merging
 from ._shares import total_of_classes

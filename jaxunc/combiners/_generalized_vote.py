@@ -21,7 +21,8 @@ from jaxunc._types import PyTree
 from jaxunc.intervals import checked_strength, dominance, single_strength, undominated
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner, learned_field
+from ._combiner import Combiner
+from ._fields import learned_field
 
 Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
 """Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""

@@ -12,7 +12,9 @@ from jaxunc._numerics import copy_in, float_dtype, log_average, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
-from ._combiner import Combiner, learned_field, lift_each
+from ._combiner import Combiner
+from ._fields import learned_field
+from ._together import lift_each
 
 
 class Stack(Combiner[Answer]):

@@ -15,7 +15,8 @@ from jaxunc.intervals import Interval, idm_interval, single_strength
 from jaxunc.scorers import support
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner, learned_field
+from ._combiner import Combiner
+from ._fields import learned_field
 
 
 class AveragedIntervals(Combiner[Interval]):

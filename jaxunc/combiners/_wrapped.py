@@ -15,7 +15,8 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, kind_of
-from ._combiner import Combiner, check_is_combiner, learned_field, tree_field
+from ._combiner import Combiner, check_is_combiner
+from ._fields import learned_field, tree_field
 
 
 class Weighted(Combiner[AnswerT]):

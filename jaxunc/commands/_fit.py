@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxunc._checks import shown
 
@@ -16,17 +17,69 @@ DETAILS = (
     "save it for jaxunc predict; or take over a fitted forest of scikit-learn (of numbers, also XGBoost's and "
     "LightGBM's), or of classes a pipeline that ends in one."
 )
-ESTIMATORS = {
-    "combined": {"forest", "combiner", "counts", "trees", "leaf_size", "depth", "seed"},
-    "cautious": {"forest", "counts", "s", "trees", "leaf_size", "depth", "seed"},
-    "random-trees": {"combiner", "trees", "leaf_size", "depth", "seed"},
-    "transductive": {"leaf_size"},
-    "uncertain": {"forest", "counts", "law", "trees", "leaf_size", "depth", "seed"},
-}
-"""Options that each estimator takes."""
-TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}, "uncertain": {"law"}}
-"""Options that are left where the forest is fitted already; with DATA also ``counts``."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
+GROWN_ON_ALL = ("extra-trees", "single-tree")
+"""Forests without bags, whose trees are grown on all of the data."""
+
+
+class Option(NamedTuple):
+    """An option that some estimators alone read."""
+
+    keyword: str
+    """The keyword of estimators and forests that it sets; empty if it chooses their class."""
+    default: Any
+    """The keyword's value without the option; None leaves the keyword out."""
+    help: str
+    argument: dict[str, Any]
+    """What else `argparse` is told of it."""
+
+
+_NAME, _WHOLE = {"metavar": "NAME"}, {"type": integer_from(1), "metavar": "N"}
+_WHOSE = "whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit"
+_FOREST = "the forest, of combined, cautious and uncertain (default: random-forest)"
+_COMBINER = "the combiner of combined and random-trees (default: the estimator's own)"
+_SCATTER = "how numbers scatter: learned (the default), residuals, conformal, bins, neighbours"
+OPTIONS = {
+    "forest": Option("", None, _FOREST, choice(FORESTS)),
+    "combiner": Option("combiner", None, _COMBINER, _NAME),
+    "counts": Option("counts", None, _WHOSE, {"metavar": "WHOSE"}),
+    "law": Option("law", "learned", _SCATTER, _NAME),
+    "s": Option("s", 1.0, "how cautious a cautious forest is (default: 1)", {"type": number, "metavar": "S"}),
+    "trees": Option("n_estimators", 100, "trees in the forest (default: 100)", _WHOLE),
+    "leaf_size": Option("min_samples_leaf", 1, "least number of instances in a leaf (default: 1)", _WHOLE),
+    "depth": Option("max_depth", None, "depth of the trees at most (default: no limit)", _WHOLE),
+    "seed": Option("random_state", 0, "seed of the forest (default: 0)", {**_WHOLE, "type": integer_from(0)}),
+}
+
+
+class Estimator(NamedTuple):
+    """An estimator that the command fits."""
+
+    kind: str
+    """Its class in `jaxunc.estimators`."""
+    options: tuple[str, ...]
+    """Options that set keywords of its own."""
+    forest: str = ""
+    """The ending of the classes of scikit-learn's forests that it wraps; empty if it grows its own trees."""
+    fixed: Mapping[str, Any] = {}
+    """Further keywords, which no option sets."""
+
+    def readers(self, *, imports: bool, with_data: bool) -> set[str]:
+        """The options that it reads: of a forest that is fitted already, those that change what is made of it."""
+        if imports:
+            return {name for name in self.options if name != "seed" and (with_data or name != "counts")}
+        return {*self.options, *(("forest", *GROWING) if self.forest else ())}
+
+
+GROWING = ("trees", "leaf_size", "depth", "seed")
+"""Options that forests read."""
+ESTIMATORS = {
+    "combined": Estimator("CombinedForestClassifier", ("combiner", "counts"), "Classifier"),
+    "cautious": Estimator("CautiousForestClassifier", ("s", "counts"), "Classifier"),
+    "random-trees": Estimator("RandomDecisionTreesClassifier", ("combiner", *GROWING), fixed={"missing": "random"}),
+    "transductive": Estimator("TransductiveTreeClassifier", ("leaf_size",)),
+    "uncertain": Estimator("UncertainForestRegressor", ("law", "counts", "seed"), "Regressor"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     chosen = "combined; uncertain where the target holds fractions or many different numbers"
     add("--estimator", **choice(ESTIMATORS), help=f"the estimator (default: {chosen})")
-    add("--forest", **choice(FORESTS), help="the forest, of combined, cautious and uncertain (default: random-forest)")
-    add("--combiner", metavar="NAME", help="the combiner of combined and random-trees (default: the estimator's own)")
-    add(
-        "--counts",
-        metavar="WHOSE",
-        help="whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit",
-    )
-    laws = "learned (the default), residuals, conformal, bins, neighbours"
-    add("--law", metavar="NAME", help=f"how numbers scatter: {laws}")
-    add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
-    add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
-    add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
-    add("--depth", type=integer_from(1), metavar="N", help="depth of the trees at most (default: no limit)")
-    add("--seed", type=integer_from(0), metavar="N", help="seed of the forest (default: 0)")
+    for name, option in OPTIONS.items():
+        add(_flag(name), help=option.help, **option.argument)
     add(
         "--import",
         dest="pickled",
@@ -120,53 +161,75 @@ def _asked(args: argparse.Namespace) -> str | None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
-    imports, estimator_named = args.pickled is not None, _asked(args)
-    estimator = estimator_named or "combined"
-    with_data = args.data is not None and args.target is not None
-    if imports and (args.words or (not with_data and (args.data is not None or args.target is not None or args.drop))):
-        raise ValueError(
+    for is_refused, message in (*_without_input(args), *_without_reader(args)):
+        if is_refused:
+            raise ValueError(message)
+
+
+def _without_input(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
+    """Return what is wrong with the files that are read, each with whether it is the case."""
+    imports, has_data, has_target = args.pickled is not None, args.data is not None, args.target is not None
+    estimator = _asked(args) or "combined"
+    return (
+        (
+            imports and (bool(args.words) or has_data != has_target or bool(args.drop and not has_data)),
             "--import takes over what is fitted: without DATA it reads no --target or --drop, with DATA it needs "
             "--target COLUMN, to learn a combiner or a law from these rows, and it never needs --words. Leave these "
-            "out, or --import."
-        )
-    if not imports and (args.data is None or args.target is None):
-        raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
-    if args.data is None and (args.decimal is not None or args.thousands is not None):
-        raise ValueError("--decimal and --thousands change nothing without DATA; leave them out.")
-    if args.trust and not imports:
-        raise ValueError("--trust changes nothing without --import FILE; leave it out.")
-    if imports and estimator not in TAKEN_OVER:
-        raise ValueError(
+            "out, or --import.",
+        ),
+        (
+            not imports and not (has_data and has_target),
+            "fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).",
+        ),
+        (
+            not has_data and (args.decimal is not None or args.thousands is not None),
+            "--decimal and --thousands change nothing without DATA; leave them out.",
+        ),
+        (args.trust and not imports, "--trust changes nothing without --import FILE; leave it out."),
+        (
+            imports and not ESTIMATORS[estimator].forest,
             f"--import takes over scikit-learn's forests, and --estimator {estimator} has none; take combined, "
-            "cautious or uncertain."
-        )
-    if args.s is not None and estimator_named is None:
-        raise ValueError(
+            "cautious or uncertain.",
+        ),
+    )
+
+
+def _without_reader(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
+    """Return which options no estimator would read, or none with the others, each with whether it is given."""
+    imports, estimator_named = args.pickled is not None, _asked(args)
+    estimator = estimator_named or "combined"
+    takes = ESTIMATORS[estimator].readers(imports=imports, with_data=args.data is not None)
+    ignored = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in takes]
+    words = [f"--estimator {estimator}"] if estimator_named is not None else []
+    where = " of ".join([*words, "a forest that --import takes over"] if imports else words)
+    can = sorted(takes if estimator_named is not None else takes | {"law"})
+    counts, note = args.counts, ""
+    if counts is None and estimator == "cautious" and not imports:
+        counts, note = "oob", " (the default of cautious)"
+    return (
+        (
+            args.s is not None and estimator_named is None,
             "--s is of --estimator cautious alone; of the others that may be taken here, combined for classes and "
-            "uncertain for numbers, it would change nothing. Add --estimator cautious, or leave it out."
-        )
-    takes = TAKEN_OVER[estimator] if imports else ESTIMATORS[estimator]
-    takes = {*takes, "counts"} if imports and with_data else takes
-    options_set = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
-    if ignored := ", ".join(_option(name) for name in options_set if name not in takes):
-        words = [f"--estimator {estimator}"] if estimator_named is not None else []
-        if imports:
-            words.append("a forest that --import takes over")
-        where, takes = " of ".join(words), takes | ({"law"} if estimator_named is None else set())
-        can = ", ".join(map(_option, sorted(takes)))
-        raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")
-    if args.forest == "single-tree" and args.trees is not None:
-        raise ValueError("--trees would change nothing with --forest single-tree. Leave it out.")
-    counts = args.counts or ("oob" if estimator == "cautious" and not imports else None)
-    if counts == "oob" and args.forest in ("extra-trees", "single-tree"):
-        raise ValueError(
-            f"--counts oob{' (the default of cautious)' * (args.counts is None)} needs trees that are grown on bags of "
-            f"the data, and --forest {args.forest} grows them on all of it. Take --forest random-forest, or --counts "
-            "held_out."
-        )
+            "uncertain for numbers, it would change nothing. Add --estimator cautious, or leave it out.",
+        ),
+        (
+            bool(ignored),
+            f"{', '.join(map(_flag, ignored))} would change nothing with {where}, which takes "
+            f"{', '.join(map(_flag, can))}. Leave it out.",
+        ),
+        (
+            args.forest == "single-tree" and args.trees is not None,
+            "--trees would change nothing with --forest single-tree. Leave it out.",
+        ),
+        (
+            counts == "oob" and args.forest in GROWN_ON_ALL,
+            f"--counts oob{note} needs trees that are grown on bags of the data, and --forest {args.forest} grows them "
+            "on all of it. Take --forest random-forest, or --counts held_out.",
+        ),
+    )
 
 
-def _option(name: str) -> str:
+def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
@@ -200,35 +263,33 @@ def _fit_new(args: argparse.Namespace) -> Any:
     return model
 
 
-def _model(args: argparse.Namespace) -> Any:
+def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any:
+    """Return the estimator that the options describe, of a forest if one is fitted, with some settings of its own."""
     from jaxunc import estimators
 
-    options: dict[str, Any] = {} if args.counts is None else {"counts": args.counts}
-    leaf_size, seed, s = args.leaf_size or 1, args.seed or 0, 1.0 if args.s is None else args.s
-    if args.estimator == "transductive":
-        return estimators.TransductiveTreeClassifier(min_samples_leaf=leaf_size)
-    if args.estimator == "random-trees":
-        settings = {"combiner": args.combiner, "max_depth": args.depth, "missing": "random", "random_state": seed}
-        return estimators.RandomDecisionTreesClassifier(args.trees or 100, min_samples_leaf=leaf_size, **settings)
-    if args.estimator == "uncertain":
-        if args.forest in ("extra-trees", "single-tree"):  # which have no bags
-            options = {"counts": "held_out", **options}
-        law = args.law or "learned"
-        return estimators.UncertainForestRegressor(_forest(args), law=law, random_state=seed, **options)
-    if args.estimator == "cautious":
-        return estimators.CautiousForestClassifier(_forest(args), s=s, **options)
-    return estimators.CombinedForestClassifier(_forest(args), combiner=args.combiner, **options)
+    estimator = ESTIMATORS[args.estimator]
+    keywords = {**estimator.fixed, **_keywords(args, estimator.options), **settings}
+    if not estimator.forest:
+        return getattr(estimators, estimator.kind)(**keywords)
+    if args.estimator == "uncertain" and args.forest in GROWN_ON_ALL:
+        keywords.setdefault("counts", "held_out")
+    return getattr(estimators, estimator.kind)(forest or _forest(args, estimator.forest), **keywords)
 
 
-def _forest(args: argparse.Namespace) -> Any:
+def _forest(args: argparse.Namespace, ending: str) -> Any:
     from sklearn import ensemble, tree
 
-    what = "Regressor" if args.estimator == "uncertain" else "Classifier"
-    options = {"min_samples_leaf": args.leaf_size or 1, "max_depth": args.depth, "random_state": args.seed or 0}
     if args.forest == "single-tree":
-        return getattr(tree, f"DecisionTree{what}")(**options)
+        return getattr(tree, f"DecisionTree{ending}")(**_keywords(args, GROWING[1:]))
     make = "ExtraTrees" if args.forest == "extra-trees" else "RandomForest"
-    return getattr(ensemble, make + what)(args.trees or 100, n_jobs=-1, **options)
+    return getattr(ensemble, make + ending)(n_jobs=-1, **_keywords(args, GROWING))
+
+
+def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keywords that options set, or leave at their default."""
+    values = {name: getattr(args, name) for name in names}
+    values = {name: OPTIONS[name].default if value is None else value for name, value in values.items()}
+    return {OPTIONS[name].keyword: value for name, value in values.items() if value is not None}
 
 
 def _take_over(args: argparse.Namespace) -> Any:
@@ -274,19 +335,13 @@ def _take_over(args: argparse.Namespace) -> Any:
 def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
     from sklearn.frozen import FrozenEstimator
 
-    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
-
-    if args.estimator == "cautious":
-        model = CautiousForestClassifier(FrozenEstimator(fitted), s=1.0 if args.s is None else args.s, counts="inbag")
-        return model.fit()
-    return CombinedForestClassifier(FrozenEstimator(fitted), combiner=args.combiner or "mixture").fit()
+    setting = {"counts": "inbag"} if args.estimator == "cautious" else {"combiner": args.combiner or "mixture"}
+    return _model(args, FrozenEstimator(fitted), **setting).fit()
 
 
 def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     """Return an estimator of a fitted forest that learns or counts from rows, and says from which."""
     from sklearn.frozen import FrozenEstimator
-
-    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
 
     from ._training import counts_of_rows
 
@@ -297,13 +352,10 @@ def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
         counts, note = counts_of_rows(fitted, X, y)
     for line in (*notes, *([note] if note else [])):
         print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
-    if numbers:
-        law = args.law or "learned"
-        return UncertainForestRegressor(FrozenEstimator(fitted), law=law, counts=counts, random_state=0).fit(X, y)
-    if args.estimator == "cautious":
-        s = 1.0 if args.s is None else args.s
-        return CautiousForestClassifier(FrozenEstimator(fitted), s=s, counts=counts).fit(X, y)
+    frozen = FrozenEstimator(fitted)
+    if args.estimator != "combined":
+        return _model(args, frozen, counts=counts).fit(X, y)
     if args.counts is None and counts == "oob":
         counts = "inbag"  # out of bag counts are learned from beside them
     combiner = args.combiner or ("learned" if counts == "held_out" else None)
-    return CombinedForestClassifier(FrozenEstimator(fitted), combiner=combiner, counts=counts).fit(X, y)
+    return _model(args, frozen, combiner=combiner, counts=counts).fit(X, y)

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api import types
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from jaxunc._checks import listed
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.inference import bind
@@ -25,23 +25,29 @@ from jaxunc.interop import from_sklearn, library_of, opened, steps_of, transform
 from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.regression import BoundLaw
 from jaxunc.streaming import (
-    SOME_CLASSES,
     Notation,
     as_frame,
-    check_float32,
     columns,
     find_counters,
     find_leaks,
-    is_quantity,
     labelled_table,
-    listed,
     notation_of,
-    refuse_numbers_as_text,
     row_numbers,
     texts_like_numbers,
 )
-from jaxunc.tables import Columns, encode_instances, fit_columns
+from jaxunc.tables import (
+    SOME_CLASSES,
+    Columns,
+    check_float32,
+    class_values,
+    encode_instances,
+    fit_columns,
+    number_target,
+    numbers_as_floats,
+)
 
+_OPTIONS = "--estimator uncertain", "--estimator combined"
+"""Options that take a target for a number, and for classes."""
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
 """Combiners whose answers are no class scores."""
 MOST_LEVELS = 100
@@ -92,11 +98,11 @@ def training_data(
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
-    X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
+    X = numbers_as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
     column = cast(pd.Series, frame[target])
-    y, chosen = _numbers(column, path, numbers), []
+    y, chosen = number_target(column, path, numbers, options=_OPTIONS), []
     if y is None:
-        y, chosen = _classes(column, path), _many_integers(column) if numbers is None else []
+        y, chosen = class_values(column, path), _many_integers(column) if numbers is None else []
     elif numbers is None:
         chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
     _check_numbers(X, path, target, wish)
@@ -122,7 +128,8 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
         column = cast(pd.Series, X[name])
         X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
     column = cast(pd.Series, frame[target])
-    y = cast(np.ndarray, _numbers(column, path, True)) if numbers else _classes(column, path)
+    y = number_target(column, path, numbers, options=_OPTIONS)
+    y = class_values(column, path) if y is None else y
     # As it was fitted, with names or without; some steps do not tell.
     rows = X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X
     return Data(rows, y, [left_out] if left_out else [], notation_of(table))
@@ -178,32 +185,6 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
         )
 
 
-def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
-    """Return integers as floats, as files are scored; for scikit-learn also bools with gaps, which are objects."""
-    for name in X.columns:
-        column = X[name]
-        has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
-        if column.dtype.kind in "iu" or has_gaps:
-            X[name] = column.astype(float)
-    return X
-
-
-def _numbers(column: pd.Series, path: str, wants_numbers: bool | None) -> np.ndarray | None:
-    """Return targets as floats if they are numbers, or such are asked for; None for classes."""
-    is_number = types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-    if wants_numbers and not is_number:
-        raise ValueError(
-            f"--target={column.name!r} of {path} holds {column.dtype} and no numbers; --estimator uncertain predicts "
-            "numbers. Leave it out for classes, or write numbers plainly (1234.5)."
-        )
-    if not is_number and wants_numbers is None:
-        refuse_numbers_as_text(column, path, "--estimator combined")
-    if not is_number or wants_numbers is False:
-        return None
-    values = column.to_numpy(np.float64)
-    return values if wants_numbers or is_quantity(values) else None
-
-
 def _many_integers(column: pd.Series) -> list[str]:
     number = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
@@ -212,18 +193,10 @@ def _many_integers(column: pd.Series) -> list[str]:
     return [f"{note}: for a number, add --estimator uncertain."]
 
 
-def _classes(column: pd.Series, path: str) -> np.ndarray:
-    """Return the classes of all rows; raises a ValueError for fractions."""
-    if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
-        raise ValueError(
-            f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. Take "
-            "--estimator uncertain, which predicts numbers, choose another column, or cut this one into ranges first."
-        )
-    return column.to_numpy()
-
-
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
-    number = lambda row: int(row_numbers(path, target, wish)[row])
+    def number(row):
+        return int(row_numbers(path, target, wish)[row])
+
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
         check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
 
@@ -258,7 +231,10 @@ def keep_notation(model: Any, notation: Notation) -> None:
 
 def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
     """Give a fitted estimator other columns, of the same number, wherever it has them."""
-    changed = lambda trees: dataclasses.replace(trees, columns=change(trees.columns))
+
+    def changed(trees):
+        return dataclasses.replace(trees, columns=change(trees.columns))
+
     if hasattr(model, "_columns"):
         model._columns = change(model._columns)
     if hasattr(model, "moments_"):

@@ -15,7 +15,7 @@ from ._displays import (
     lines_for,
 )
 from ._evaluate import COMPARED_MEASURES, Outcome, UncertaintyMap, evaluate, uncertainty_map
-from ._inputs import Table, breast_cancer, read_given_model, study_table
+from ._given_model import read_given_model
 from ._laws import NumberOutcome, evaluate_laws
 from ._number_displays import CoverageDisplay, PredictionIntervalDisplay
 from ._page import write_page
@@ -36,6 +36,7 @@ from ._significance import (
 from ._store import Results, Store
 from ._study import run, study
 from ._summary import TITLES, averages, best_leaf_sizes, ranking, table_of_ranks
+from ._table import Table, breast_cancer, study_table
 from ._vote_displays import PolledDisplay, SettledDisplay, TreesNeededDisplay, VotePathsDisplay
 
 __all__ = [

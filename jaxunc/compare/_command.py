@@ -18,19 +18,14 @@ from jaxunc.commands import add_marks, integer, printed
 from jaxunc.decisions import cost_matrix
 from jaxunc.streaming import Notation, wished_notation
 
-from ._inputs import (
-    Table,
-    breast_cancer,
-    positive_class,
-    read_given_model,
-    read_refitted_model,
-    study_table,
-)
+from ._given_model import read_given_model
 from ._page import write_page
+from ._refitted_model import read_refitted_model
 from ._sentences import data_line, data_notes, model_line, run_line
 from ._settings import COMPARED_LAWS, Settings
 from ._store import Results
 from ._study import run as run_study
+from ._table import Table, breast_cancer, positive_class, study_table
 from ._verdict import BASE_RATES, Verdict, arrow, decision, further, shown_value, title, verdict
 
 DETAILS = (

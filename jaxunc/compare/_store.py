@@ -47,9 +47,11 @@ from ._evaluate import (
     TOPS,
     Outcome,
 )
-from ._inputs import GivenModel, RefittedModel, Table, positive_class
+from ._given_model import GivenModel
 from ._laws import NumberOutcome, are_sound
+from ._refitted_model import RefittedModel
 from ._settings import Cell, Settings, cells
+from ._table import Table, positive_class
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
 _POSITIVE = {"average_precision": 1, "top": len(TOPS)} | dict.fromkeys(("size", "hits", "probability"), len(EDGES) + 1)

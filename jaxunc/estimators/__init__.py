@@ -1,8 +1,10 @@
 """The fit and predict classes that scikit-learn's users expect."""
 
 from jaxunc.counting import PureLeavesWarning
+from jaxunc.forest import way_to_forest
 
 from ._cautious_forest import CautiousForestClassifier
+from ._classifier import ProbabilityClassifier
 from ._combined_forest import CombinedForestClassifier
 from ._pipelines import family
 from ._random_trees import RandomDecisionTreesClassifier
@@ -18,3 +20,13 @@ __all__ = [
     "TransductiveTreeClassifier",
     "UncertainForestRegressor",
 ]
+
+
+@way_to_forest.register
+def _(model: ProbabilityClassifier) -> str:
+    return "Pass its forest_, which it has once it is fitted."
+
+
+@way_to_forest.register
+def _(model: UncertainForestRegressor) -> str:
+    return "It predicts a number: pass jaxunc.from_any(model.estimator_); or its moments_ or bound_, which tell doubt."

@@ -1,7 +1,18 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
-from ._forest import MODES, OWN, CountSet, Forest, Forks, Trees, check_is_forest, counts_of_forks, have_same_arrays
+from ._forest import (
+    MODES,
+    OWN,
+    CountSet,
+    Forest,
+    Forks,
+    Trees,
+    check_is_forest,
+    counts_of_forks,
+    have_same_arrays,
+    way_to_forest,
+)
 from ._interval_tests import (
     ColumnSets,
     IntervalNode,

@@ -1,7 +1,7 @@
 """A forest: binary trees as arrays, and the class counts of their leaves, of one set of instances or of several."""
 
 import dataclasses
-from functools import reduce
+from functools import reduce, singledispatch
 from typing import Any
 
 import equinox as eqx
@@ -433,24 +433,17 @@ def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False)
     """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
     if isinstance(value, Forest) or (or_trees and isinstance(value, Trees)):
         return
-    kind, advice = type(value), "Pass a Forest, such as jaxunc.from_sklearn(model)."
-    if kind.__module__.partition(".")[0] == "sklearn":
-        advice = "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
-    elif kind.__module__.startswith("jaxunc.additive"):
-        boosted = "" if getattr(value, "is_forest", False) else ", and its trees correct each other"
-        advice = (
-            f"Its leaves hold values{boosted}: no combiner merges such trees. Ask its raw and predict; or count "
-            "instances that it was not fitted to: jaxunc.count_leaves(model.trees, X, y). See docs/libraries.md."
-        )
-    elif any(base.__name__ == "RegressorMixin" for base in kind.__mro__):
-        advice = (
-            "It predicts a number: pass jaxunc.from_any(model.estimator_); or its moments_ or bound_, which tell doubt."
-        )
-    elif kind.__module__.startswith("jaxunc.estimators"):
-        advice = "Pass its forest_, which it has once it is fitted."
-    elif isinstance(getattr(value, "forest", None), Forest):
-        advice = "Pass its forest."
-    raise TypeError(f"{name} is a {kind.__name__}. {advice}")
+    raise TypeError(f"{name} is a {type(value).__name__}. {way_to_forest(value)}")
+
+
+@singledispatch
+def way_to_forest(value: Any) -> str:
+    """Return a sentence on how to come from a value to a `Forest`; rooms above register their kinds."""
+    if type(value).__module__.partition(".")[0] == "sklearn":
+        return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
+    if isinstance(getattr(value, "forest", None), Forest):
+        return "Pass its forest."
+    return "Pass a Forest, such as jaxunc.from_sklearn(model)."
 
 
 def counts_of_forks(

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxunc._types import AnswerT
-from jaxunc.combiners import Answer, Combiner
+from jaxunc.combiners import Answer, Combiner, typed_by_answer
 from jaxunc.forest import Forest
 from jaxunc.tables import Columns, InstancesLike, MaskLike
 
@@ -136,45 +136,18 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         """Return what the combiner's call does: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
-    @overload
-    def score(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
-    @overload
-    def score(
-        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Array]: ...
-    @overload
-    def score(
-        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Any]: ...
-    def score(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+    @typed_by_answer
+    def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """The published binary score ``[instances]``, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
-    @overload
-    def probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
-    @overload
-    def probability(
-        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Array]: ...
-    @overload
-    def probability(
-        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Any]: ...
-    def probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+    @typed_by_answer
+    def probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "probability")
 
-    @overload
-    def log_probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
-    @overload
-    def log_probability(
-        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Array]: ...
-    @overload
-    def log_probability(
-        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
-    ) -> dict[str, Any]: ...
-    def log_probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+    @typed_by_answer
+    def log_probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Logarithms of the class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "log_probability")
 

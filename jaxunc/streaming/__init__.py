@@ -2,7 +2,7 @@
 
 from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
-from ._doubtful_columns import find_counters, find_leaks, refuse_numbers_as_text, texts_like_numbers
+from ._doubtful_columns import find_counters, find_leaks, texts_like_numbers
 from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
 from ._notation import Notation, wished_notation
 from ._outputs import OUTPUTS
@@ -23,15 +23,11 @@ from ._sources import (
     format_of,
     is_same_file,
     is_within,
-    listed,
     state_of,
 )
 from ._stream import stream
 from ._training_table import (
-    SOME_CLASSES,
     as_frame,
-    check_float32,
-    is_quantity,
     labelled_table,
     notation_of,
     read_table,

@@ -1,14 +1,13 @@
-"""Columns of a table that make results doubtful, each told in a sentence of warning; targets that are refused."""
+"""Columns of a table that make results doubtful, each told in a sentence of warning."""
 
-import collections
-import re
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Int
 
-from ._sources import columns, listed
-from ._training_table import are_few
+from jaxunc._checks import listed
+
+from ._sources import columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,38 +38,6 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     return (
         f"{columns(counters)} number{'s' * (len(counters) == 1)} the rows: if rows are in the order of their classes "
         "it gives them away, and new rows will have other numbers. Leave it out.",
-    )
-
-
-_NUMBER = re.compile(
-    r"(?:US\$|USD|EUR|GBP|CHF|[$€£¥])?\s*[-+\u2212]?[$€£¥]?\s*"
-    r"(?:\d{1,3}(?:[.,'\u2019_\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?"
-    r"\s*((?:[^\W\d]|[%°$€£¥])\S*)?"
-)
-"""A number with marks of thousands, a decimal comma, a currency before it or a unit behind it, which is the group."""
-
-
-def refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
-    """Raise a ValueError if a target's texts are mostly numbers, of one unit, and too many to be meant as classes.
-
-    How many are too many is as for numbers. ``classes`` is the option that says that they are classes all the same.
-    """
-    from pandas.api import types
-
-    if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
-        return  # a categorical says itself that it holds classes
-    words = [word for word in column.unique().tolist() if isinstance(word, str)]
-    short = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
-    units = {word: match[1] for word, match in short if match}
-    ((usual, _),) = collections.Counter(filter(None, units.values())).most_common(1) or [(None, 0)]
-    numbers = {word for word, unit in units.items() if unit in (None, usual)}
-    if len(numbers) <= len(words) / 2 or are_few(len(numbers), len(column)):
-        return
-    odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
-    raise ValueError(
-        f"--target={column.name!r} of {path} is read as text, for values such as {listed(odd or words, 3)}, and "
-        f"{len(numbers)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
-        f"numbers plainly (1234.5), with cells empty where one is missing; if these are classes, add {classes}."
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from jaxunc._checks import nearest, warn
+from jaxunc._checks import listed, nearest, warn
 from jaxunc.tables import Columns, spelled
 
 from ._notation import Notation
@@ -237,9 +237,3 @@ def is_index(name: str) -> bool:
 def columns(names: Sequence[str]) -> str:
     """Say how many columns there are, and their names."""
     return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """List the first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more

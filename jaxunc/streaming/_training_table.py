@@ -1,6 +1,6 @@
 """Whole files to fit on: `read_table` types their columns, `labelled_table` keeps the rows whose class is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as parquet
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
-from jaxunc._checks import nearest
+from jaxunc._checks import listed, nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
@@ -24,7 +24,6 @@ from ._sources import (
     data_file,
     format_of,
     is_index,
-    listed,
     unchanged,
 )
 
@@ -117,20 +116,6 @@ def labelled_table(
     return table, note
 
 
-SOME_CLASSES, MOST_CLASSES = 20, 100
-"""Number of integers that are classes in any table, and in one with five rows or more of each."""
-
-
-def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
-    """Return whether numbers of a target are a quantity, not classes: fractions, or many different integers."""
-    return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
-
-
-def are_few(n_values: int, n_rows: int) -> bool:
-    """Return whether ``n_values`` different integers are taken for classes."""
-    return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
-
-
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     """Return the rows that have a target, and a note of how many lack one; raises a ValueError if all do.
 
@@ -185,19 +170,6 @@ def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.nda
     return (
         np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
     )
-
-
-def check_float32(
-    values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
-) -> None:
-    """Raise a ValueError, with the ``number`` of a row, for a column of numbers infinite or too large for float32."""
-    beyond = np.abs(values) > np.finfo(np.float32).max
-    if beyond.any():
-        raise ValueError(
-            f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
-            f"(3.4e38), first in row {number(int(beyond.argmax()))} of the data. Clip them, or leave the cells "
-            "empty if they are missing values."
-        )
 
 
 def _parquet_table(path: Path) -> pa.Table:

@@ -28,6 +28,16 @@ from ._encode import (
     spelled,
     warn_of_merged_values,
 )
+from ._file_columns import (
+    SOME_CLASSES,
+    check_float32,
+    class_codes,
+    class_values,
+    feature_numbers,
+    is_numeric,
+    number_target,
+    numbers_as_floats,
+)
 from ._frames import (
     ArrowTable,
     Frame,

@@ -366,13 +366,16 @@ DATA = [
         (f"fit quantity.csv --target kind --output o {other}", "holds fractions: a quantity.*cut this one into ranges")
         for other in ("--estimator combined", "--combiner mean", *OTHERS)
     ],
-    ("FIT --estimator uncertain", "holds (str|object) and no numbers; --estimator uncertain predicts numbers"),
+    ("FIT --estimator uncertain", "holds (str|object) and no numbers, which --estimator uncertain is for"),
     ("fit marked.csv --target kind --output o", "such as '.0 ml'.*60 of its 60 .*plainly.* add --estimator combined"),
     ("fit late.csv --target kind --output o", "'a' of late.csv holds 1 infinite .*first in row 4 of the data"),
     ("fit constant.csv --target kind --output o", "holds one number alone, 5.5, in all 60 rows.*with other numbers"),
     ("compare constant.csv --target kind --laws", "holds one number alone, 5.5, in all 60 rows"),
     ("compare constant.csv --target c --laws", "holds one number alone, 5, in all 60 rows"),
-    ("compare single.csv --target kind --laws", "--laws compares laws of numbers, and --target='kind' holds"),
+    (
+        "compare single.csv --target kind --laws",
+        "--target='kind' of single.csv holds .* and no numbers, which --laws is for",
+    ),
     *each(
         "fit endless.csv --target kind --output o",
         "infinite in 1 of 60 rows .row 4 of the data first.",
@@ -381,7 +384,7 @@ DATA = [
     ),
     ("fit gaps.csv --target kind --output o", "such as 'unknown', and 5[0-9] of its .*with cells empty"),
     ("compare marked.csv --target kind", "such as '.0 ml'.*if these are classes, add --combiners"),
-    ("FIT --law learned", "no numbers; --estimator uncertain predicts numbers"),
+    ("FIT --law learned", "no numbers, which --estimator uncertain is for"),
     ("fit quantity.csv --target kind --output o --law lernt", "--law lernt is unknown. Did you mean 'learned'"),
     ("fit quantity.csv --target kind --output o --estimator uncertain --counts inbag", "--counts inbag is unknown"),
     ("fit huge.csv --target kind --output o", "column 'a' of huge.csv .*beyond float32"),
@@ -398,7 +401,7 @@ DATA = [
     ("compare quantity.csv --target kind --laws lernt", "--laws='lernt' is unknown. Did you mean 'learned'"),
     ("compare quantity.csv --target kind --laws --combiners", "--combiners is for classes; leave one of them out"),
     ("compare --laws", "the shipped data have classes; leave one"),
-    ("COMPARE --laws", "--laws compares laws of numbers, and --target='kind' holds (str|object)"),
+    ("COMPARE --laws", "--target='kind' of good.csv holds (str|object) and no numbers, which --laws is for"),
     *each("compare quantity.csv --target kind --counts", "--counts.* for classes", "inbag", "held_out"),
     *each(
         "compare quantity.csv --target kind", "--costs and --positive are for classes", "--costs a:b=1", "--positive a"

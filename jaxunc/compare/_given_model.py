@@ -1,0 +1,141 @@
+"""A fitted model that combiners are compared on, from its file, and a table as the model reads it."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+
+from jaxunc.additive import AdditiveTrees
+from jaxunc.combiners import Answer
+from jaxunc.forest import Trees
+from jaxunc.inference import Answering, BoundForest, bind
+from jaxunc.streaming import DataChunk, Notation, Wanted, answering, check_text, data_file, file_chunks, load_model
+from jaxunc.tables import encode_arrow
+
+from ._evaluate import Answers
+from ._settings import OWN, OWN_CALIBRATED
+from ._table import Table, label_text
+
+_CHUNK_ROWS = 2**16
+
+
+class GivenModel(NamedTuple):
+    """A model that combiners are compared on; its columns hold codes, as the table made for it does."""
+
+    trees: Trees
+    """Trees, whose leaves count the training parts."""
+    own: Answering
+    """What answers as the model does."""
+    about: dict[str, Any]
+    """Name, kind, number of trees, whether they are boosted, and a hash of the file."""
+
+    def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
+        """Return what answers as the model does, and as it does calibrated on these rows, by Platt's regression."""
+        fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.own.answer(X)), y)
+
+        def calibrated(rows: np.ndarray) -> Answer:
+            shares = fitted.predict_proba(_evidence(self.own.answer(rows)))
+            logs = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+            return Answer(logs, None, shares, logs)
+
+        return {OWN: self.own.answer, OWN_CALIBRATED: calibrated}
+
+
+def read_given_model(
+    path: str | Path,
+    data: str | Path,
+    target: str | None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> tuple[Table, GivenModel]:
+    """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
+
+    The table holds the codes that the model reads; columns are found by name where the model knows names. The target
+    holds labels of the model.
+
+    Raises a ValueError if a file cannot be read, the model is no classifier of trees, columns are missing, or the
+    target holds what is no class of the model.
+    """
+    loaded = load_model(path)
+    if getattr(loaded, "_steps", ()):
+        raise ValueError(
+            f"--model={str(path)!r} takes raw columns through a pipeline, and compare reads what comes to its forest: "
+            "jaxunc.save(path, model.bound_), and as DATA the rows that the steps before the forest make."
+        )
+    bound = answering(loaded)
+    if target is None:
+        raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
+    if not isinstance(bound, AdditiveTrees | BoundForest):
+        raise ValueError(f"--model={str(path)!r} holds a {type(bound).__name__}; pass a classifier of trees.")
+    trees = bound.trees if isinstance(bound, AdditiveTrees) else bound.forest.trees
+    if not isinstance(bound.blank_answer(), Answer):
+        raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
+    labels = tuple(map(label_text, bound.class_labels or ()))
+    check_text([data_file(data)], notation)
+    X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
+    table = Table(Path(data).name, X, y, labels, notes, frame=rows)
+    boosted = isinstance(bound, AdditiveTrees) and not bound.is_forest
+    about = {
+        "name": Path(path).name,
+        "n_trees": trees.n_trees,
+        "boosted": boosted,
+        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+    }
+    trees, model = _of_codes(bound)
+    return table, GivenModel(trees, model, about)
+
+
+def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
+    """Return the trees and the model for data that hold codes already."""
+    columns = model.columns.of_codes()
+    if isinstance(model, BoundForest):
+        trees = dataclasses.replace(model.forest.trees, columns=columns)
+        return trees, bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
+    trees = dataclasses.replace(model.trees, columns=columns)
+    return trees, eqx.tree_at(lambda part: part.trees, model, trees)
+
+
+def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the table as the model's trees test it, positions of classes, row numbers, and notes of rows left out."""
+    columns, (target,) = wanted.columns, wanted.keep
+    if columns.names is not None and target in columns.names:
+        raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
+    chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
+    if not chunks:
+        raise ValueError(f"{path} has 0 rows.")
+    values = [
+        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first).values
+        for chunk in chunks
+    ]
+    labels_read = [label for chunk in chunks for label in _targets(chunk)]
+    has_label = np.array([label is not None for label in labels_read])
+    place = {label: c for c, label in enumerate(labels)}
+    if odd := next((label for label in labels_read if label is not None and label not in place), None):
+        raise ValueError(
+            f"--target={target!r} of {path} holds {odd!r}, and the model's classes are {', '.join(labels[:10])}. Files "
+            "of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order of "
+            "training: write these numbers into the column."
+        )
+    if not has_label.any():
+        raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
+    X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
+    y = np.array([place[label] for label in labels_read if label is not None], np.int64)
+    rows, left = pd.DataFrame(index=np.flatnonzero(has_label) + 1), int(np.sum(~has_label))
+    if not left:
+        return X, y, rows, ()
+    return X, y, rows, (f"{left} of {len(labels_read)} rows have no {target!r} and are left out.",)
+
+
+def _targets(chunk: DataChunk) -> list[str | None]:
+    column = chunk.kept.column(0).to_pylist()
+    return [None if value is None or value != value or value == "" else label_text(value) for value in column]
+
+
+def _evidence(answer: Answer) -> np.ndarray:
+    """Return log probabilities to calibrate, of two classes their difference, as far as float32 resolves them."""
+    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
+    return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs

@@ -1,0 +1,210 @@
+"""The table of a study, from a file: features as numbers, targets, and notes of what was done to get there."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from sklearn.datasets import load_breast_cancer
+
+from jaxunc._checks import listed, nearest
+from jaxunc.counting import copies_of
+from jaxunc.streaming import (
+    Notation,
+    as_frame,
+    columns,
+    find_counters,
+    find_leaks,
+    labelled_table,
+    row_numbers,
+    texts_like_numbers,
+)
+from jaxunc.tables import class_codes, feature_numbers, is_numeric, number_target
+
+
+class Table(NamedTuple):
+    """Data for classification, or with numbers for a target."""
+
+    name: str
+    """Name of the data."""
+    X: Float[np.ndarray, "instances features"]
+    """Features as numbers; NaN is a missing value."""
+    y: Int[np.ndarray, " instances"] | Float[np.ndarray, " instances"]
+    """Classes as positions in ``class_labels``, or numbers as float64."""
+    class_labels: tuple[str, ...]
+    """The classes in sorted order; of two, the second is the positive one. None of numbers."""
+    notes: tuple[str, ...] = ()
+    """Notes of what was done to the columns, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """Reasons to doubt the results, a sentence each."""
+    nominal: tuple[int, ...] = ()
+    """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
+    names: tuple[str, ...] = ()
+    """Names of the columns of ``X``, if they are known."""
+    frame: pd.DataFrame | None = None
+    """The columns as the file has them; its index holds the rows' numbers there, from 1."""
+    taken: str = ""
+    """What a target of numbers was taken for, and how it is taken for the other."""
+
+    @property
+    def codes(self) -> Int[np.ndarray, " instances"]:
+        """The target as integers, the same for equal values."""
+        return np.unique(self.y, return_inverse=True)[1]
+
+
+def breast_cancer() -> Table:
+    """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
+    data = cast(Any, load_breast_cancer())
+    frame = pd.DataFrame(data.data, pd.RangeIndex(1, len(data.data) + 1), data.feature_names)
+    labels = tuple(map(str, data.target_names))
+    return Table(
+        "breast cancer (from scikit-learn)", data.data, data.target, labels, names=tuple(frame.columns), frame=frame
+    )
+
+
+def study_table(
+    path: str | Path,
+    target: str | None,
+    drop: Sequence[str] = (),
+    numbers: bool | None = None,
+    notation: Notation = Notation(),  # noqa: B008
+) -> Table:
+    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
+
+    The columns to ``drop`` are left out. The target holds ``numbers``, or classes; None lets the column say which.
+    ``notation`` has the marks of numbers that are asked for of a text file.
+
+    String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
+    missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
+    what was done.
+
+    Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
+    missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
+    """
+    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
+    frame = as_frame(table)
+    column = cast(pd.Series, frame[target])
+    if (y := number_target(column, path, numbers, options=("--laws", "--combiners"))) is None:
+        (y, labels), how_taken, remarks = class_codes(column), _taken_for_classes(column), ()
+    else:
+        (y, remarks), labels, how_taken = _in_units(y, str(target)), (), _taken_for_a_number(y, column, numbers)
+    features = frame.drop(columns=str(target))
+    features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
+    values, notes, nominal = _features(features, path)
+    X = np.column_stack(list(values.values()))
+    left = (left_out,) if left_out else ()
+    table = Table(
+        Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, how_taken
+    )
+    leaks = find_leaks(values, table.codes) if labels else ()
+    copies = _find_copies(X, table.codes, "class" if labels else "target")
+    return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
+
+
+def positive_class(table: Table, name: str | None) -> str | None:
+    """Return the class to be found: of two the one that is named, else the rarer; a ValueError if there is none."""
+    labels = table.class_labels
+    if name is None:
+        return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
+    if name not in labels:
+        raise ValueError(
+            f"--positive={name!r} is no class of the target.{nearest(name, labels)} It holds {', '.join(labels[:10])}."
+        )
+    if len(labels) > 2:
+        raise ValueError(
+            f"--positive={name!r} is for two classes, and the target holds {len(labels)}. Make a column that holds "
+            f"{name!r} and 'other', and name it with --target."
+        )
+    return name
+
+
+def _taken_for_classes(column: pd.Series) -> str:
+    """Say that numbers were taken for classes; nothing of others, or of two values."""
+    n_values = int(cast(Any, column.nunique()))
+    if not is_numeric(column) or n_values < 3:
+        return ""
+    return f"{column.name!r} holds {n_values} different numbers, taken for classes; --laws takes them for a number"
+
+
+def _taken_for_a_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
+    """Say that the target was taken for a number, and what takes it for classes where that was not asked for."""
+    remark = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
+    return remark if numbers else f"{remark}; --combiners takes it for classes"
+
+
+def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return numbers in a unit of which they are some, and a note of it: differences below 1e-6 count as ties."""
+    spread = float(np.std(y))
+    if 1e-2 <= spread < 1e7:
+        return y, ()
+    unit = 10.0 ** np.floor(np.log10(spread))
+    return y / unit, (f"{target!r} is counted in units of {unit:g}.",)
+
+
+def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
+    """Return the other columns as numbers, by name, notes of what was done, and the positions of encoded ones."""
+    values, encoded, constant, empty = {}, [], [], []
+    for name in frame.columns:
+        column = cast(pd.Series, frame[name])
+        numbers, is_nominal = feature_numbers(column, name, path)
+        missing = np.isnan(numbers)
+        # Columns that say nothing are left out: trees could draw them, and find no test.
+        if missing.all():
+            empty.append(name)
+        elif not missing.any() and numbers.min() == numbers.max():
+            constant.append(name)
+        else:
+            values[name] = numbers
+            encoded += [name] if is_nominal else []
+    if not values:
+        raise ValueError(
+            f"DATA has no feature to learn from: all {frame.shape[1]} columns besides the target are constant or "
+            "empty. Add columns that differ between rows."
+        )
+    notes = []
+    if encoded:
+        notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
+    if constant or empty:
+        parts = [
+            f"{kind}: {listed(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
+        ]
+        notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
+    with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
+    if with_missing:
+        n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
+        notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
+    if copies := _copies(values):
+        pairs = [f"{copy!r} = {first!r}" for copy, first in copies[:5]]
+        more = f" and {len(copies) - 5} more" if len(copies) > 5 else ""
+        notes.append(
+            f"Identical columns ({', '.join(pairs)}{more}): kept, though trees that draw features at random see them "
+            "more often."
+        )
+    return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
+
+
+def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
+    """Return (column, the first with the same values), for each column that is not the first."""
+    seen: dict[bytes, str] = {}
+    # Adding 0 makes -0 and 0 the same bytes.
+    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
+    return [(name, other) for name, other in first.items() if name != other]
+
+
+def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and target."""
+    groups = copies_of(X.astype(np.float32), y)
+    if groups is None:
+        return ()
+    distinct = int(groups.max()) + 1
+    return (
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and {target}: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+    )
+
+
+def label_text(value: Any) -> str:
+    """Return a class as text: 1 and 1.0 are one."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,185 @@
+"""What a column of a training file becomes: a target of numbers or of classes, a feature of numbers or of ranks.
+
+``jaxunc fit`` and ``jaxunc compare`` ask here. What a nominal column becomes for `fit`, and for every model that is
+fitted, are codes of its levels: `jaxunc.tables._levels`.
+"""
+
+import collections
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxunc._checks import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NUMBER = re.compile(
+    r"(?:US\$|USD|EUR|GBP|CHF|[$€£¥])?\s*[-+\u2212]?[$€£¥]?\s*"
+    r"(?:\d{1,3}(?:[.,'\u2019_\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?"
+    r"\s*((?:[^\W\d]|[%°$€£¥])\S*)?"
+)
+"""A number with marks of thousands, a decimal comma, a currency before it or a unit behind it, which is the group."""
+
+
+def is_numeric(column: Any) -> bool:
+    """Return whether a column of pandas holds numbers, of which bools are none."""
+    from pandas.api import types
+
+    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+
+
+def number_target(
+    column: "pd.Series", path: str | Path, numbers: bool | None, *, options: tuple[str, str]
+) -> np.ndarray | None:
+    """Return a target as float64 if it holds ``numbers``, None for classes; ``numbers=None`` lets the column say which.
+
+    ``options`` of the command take it for a number and for classes. Raises a ValueError for a target of another kind
+    than is asked for, and for texts that are mostly numbers.
+    """
+    if not is_numeric(column):
+        if numbers:
+            raise ValueError(
+                f"--target={column.name!r} of {path} holds {column.dtype} and no numbers, which {options[0]} is for. "
+                "Leave it out for classes, or write numbers plainly (1234.5)."
+            )
+        if numbers is None:
+            _refuse_numbers_as_text(column, path, options[1])
+        return None
+    values = column.to_numpy(np.float64)
+    return values if numbers or (numbers is None and is_quantity(values)) else None
+
+
+SOME_CLASSES, MOST_CLASSES = 20, 100
+"""Number of integers that are classes in any table, and in one with five rows or more of each."""
+
+
+def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
+    """Return whether numbers of a target are a quantity, not classes: fractions, or many different integers."""
+    return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
+
+
+def are_few(n_values: int, n_rows: int) -> bool:
+    """Return whether ``n_values`` different integers are taken for classes."""
+    return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
+
+
+def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
+    """Raise a ValueError if a target's texts are mostly numbers, of one unit, and too many to be meant as classes.
+
+    How many are too many is as for numbers. ``classes`` is the option that says that they are classes all the same.
+    """
+    from pandas.api import types
+
+    if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+        return  # a categorical says itself that it holds classes
+    words = [word for word in column.unique().tolist() if isinstance(word, str)]
+    short = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
+    units = {word: match[1] for word, match in short if match}
+    ((usual, _),) = collections.Counter(filter(None, units.values())).most_common(1) or [(None, 0)]
+    numbers = {word for word, unit in units.items() if unit in (None, usual)}
+    if len(numbers) <= len(words) / 2 or are_few(len(numbers), len(column)):
+        return
+    odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
+    raise ValueError(
+        f"--target={column.name!r} of {path} is read as text, for values such as {listed(odd or words, 3)}, and "
+        f"{len(numbers)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
+        f"numbers plainly (1234.5), with cells empty where one is missing; if these are classes, add {classes}."
+    )
+
+
+def class_values(column: "pd.Series", path: str) -> np.ndarray:
+    """Return the class of each row, as the file has it; raises a ValueError for fractions."""
+    from pandas.api import types
+
+    if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
+        raise ValueError(
+            f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. Take "
+            "--estimator uncertain, which predicts numbers, choose another column, or cut this one into ranges first."
+        )
+    return column.to_numpy()
+
+
+def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return codes and labels of a target; raises a ValueError for a quantity, and for labels that read alike."""
+    import pandas as pd
+    from pandas.api import types
+
+    target = column.name
+    codes, levels = _ranks(column)
+    if is_numeric(levels):
+        # Large integers are no floats.
+        numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
+        integral = bool(np.all(numbers == np.rint(numbers)))
+        if len(levels) > SOME_CLASSES and not (integral and len(levels) < len(codes) / 5):
+            raise ValueError(
+                f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity, but "
+                "combiners need a class for every row. Leave out --combiners and --model, to compare laws of numbers; "
+                "or choose another column, or cut this one into ranges first."
+            )
+        levels = pd.Index(numbers.astype(np.int64)) if integral else levels
+    labels = tuple(map(str, levels))
+    if len(set(labels)) < len(labels):
+        same = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"--target={target!r} holds different classes that both read {same!r}; rename one of them.")
+    return codes.astype(np.int64), labels
+
+
+def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
+    """Return integers as floats, as files are scored; for scikit-learn also bools with gaps, which are objects."""
+    from pandas.api import types
+
+    for name in X.columns:
+        column = X[name]
+        has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
+        if column.dtype.kind in "iu" or has_gaps:
+            X[name] = column.astype(float)
+    return X
+
+
+def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[np.ndarray, bool]:
+    """Return a feature as float64, missing values as NaN, and whether its values became ranks.
+
+    Raises a ValueError for numbers that are infinite or beyond float32.
+    """
+    from pandas.api import types
+
+    if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
+        codes, _ = _ranks(column)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    check_float32(values, name, path, lambda row: column.index[row])
+    return values, False
+
+
+def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
+    """Return ranks of the values in sorted order (-1: missing; a categorical keeps its own order), and the values."""
+    import pandas as pd
+    from pandas.api import types
+
+    # No codes of `Levels`, which name things: most forests here compare ranks, so dates, categories and numbers
+    # keep their order, and what is missing stays missing.
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.remove_unused_categories()
+        return column.cat.codes.to_numpy(), column.cat.categories
+    if column.dtype == object and types.infer_dtype(column, skipna=True) not in ("decimal", "date", "boolean"):
+        column = column.map(str, na_action="ignore")  # mixed kinds have no order
+    codes, levels = pd.factorize(column, sort=True)
+    return codes, pd.Index(levels)
+
+
+def check_float32(
+    values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
+) -> None:
+    """Raise a ValueError, with the ``number`` of a row, for a column of numbers infinite or too large for float32."""
+    beyond = np.abs(values) > np.finfo(np.float32).max
+    if beyond.any():
+        raise ValueError(
+            f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
+            f"(3.4e38), first in row {number(int(beyond.argmax()))} of the data. Clip them, or leave the cells "
+            "empty if they are missing values."
+        )
