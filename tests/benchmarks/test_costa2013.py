@@ -7,10 +7,11 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.studies.costa2013 import methods, numbers, page, reading, sets
+from benchmarks.studies.costa2013 import methods, numbers, page, sets
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
+from tests._claims import page_of
 
 from ._resumed import ends_with_the_same_bytes
 
@@ -126,13 +127,6 @@ def test_duels():
     assert [numbers.p_in_words(p) for p in (0.00001, 0.5686, np.nan)] == ["< 0.0001", "0.5686", "–"]
 
 
-def test_lines_are_broken_anew():
-    text = reading.filled("A paragraph\nof two lines.\n\n* a point " + "word " * 30 + "\n* p = 0.5\n\nThe end.")
-    assert text.split("\n")[:2] == ["A paragraph of two lines.", ""]
-    assert text.endswith("\n* p = 0.5\n\nThe end.")
-    assert max(map(len, text.split("\n"))) <= 120
-
-
 def test_tables_of_the_paper():
     assert all(of.wins + of.ties + of.losses == 48 for of in numbers.DUELS.values())
     for measure, rival in numbers.DUELS:
@@ -146,7 +140,7 @@ def kept():
 
 
 def test_what_the_page_says(kept):
-    said = " ".join(reading.reading(kept).split())
+    said = " ".join(page_of("costa2013").split())
     duel = {
         (protocol, measure, rival): numbers.duel(kept, protocol, measure, rival)
         for protocol in ("paper", "folds")

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.studies.costa2013 import branches, general, paths, pools
+from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
 from benchmarks.studies.costa2013.paths import finished_paths
@@ -92,7 +92,7 @@ def test_a_cell_of_each_protocol(small, monkeypatch):
             if name not in ("n", "classes"):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:4]), name
-    assert set(pools.READINGS) | {"venn_abers", "tree", "n", "classes"} == set(record)
+    assert {*further.READINGS, "n", "classes"} == set(record)
 
 
 def test_cells_agree_with_those_of_the_paper():
@@ -111,13 +111,14 @@ def test_a_run_of_pools_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
 
     def run_cell(cell, data):
         ran.append(cell)
-        names = [*pools.READINGS, "venn_abers", "tree"]
         rng = np.random.default_rng([ord(cell.data[0]), ord(cell.protocol[0])])
-        return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in names}}
+        return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in further.READINGS}}
 
     monkeypatch.setattr(pools, "run_cell", run_cell)
     ends_with_the_same_bytes(lambda folder: pools.run_all(["iris", "labor"], None, folder), ran, tmp_path)
-    assert "of 2 sets (iris, labor)" in " ".join(pools.section(pools.finished_pools(tmp_path / "whole")).split())
+    assert "of 2 sets (iris, labor)" in " ".join(
+        further.pools_section(pools.finished_pools(tmp_path / "whole")).split()
+    )
 
 
 def test_paths_end_in_the_leaves_and_shrink(small):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.data import DataSet, load
-from benchmarks.studies.costa2013 import branches, general, paths, pools
+from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.studies.costa2013.page import study_page
 from benchmarks.studies.costa2013.sets import SETS, protocols
@@ -83,13 +83,13 @@ def write_page(out: Path) -> None:
 def further_sections(out: Path) -> list[str]:
     """The sections of what goes beyond the paper: of each part of which two sets are finished."""
     of_pools = pools.finished_pools(out)
-    found = [pools.section(of_pools)] if sum("five" in of for of in of_pools.values()) > 1 else []
-    further = (
-        (paths.section, paths.finished_paths(out)),
-        (branches.section, branches.finished_branches(out)),
-        (general.section, general.finished_general(out)),
+    found = [further.pools_section(of_pools)] if sum("five" in of for of in of_pools.values()) > 1 else []
+    parts = (
+        (further.paths_section, paths.finished_paths(out)),
+        (further.branches_section, branches.finished_branches(out)),
+        (further.general_section, general.finished_general(out)),
     )
-    return found + [section(of_part) for section, of_part in further if len(of_part) > 1]
+    return found + [section(of_part) for section, of_part in parts if len(of_part) > 1]
 
 
 PARTS = {
