@@ -10,6 +10,7 @@ from benchmarks.studies.hernandez_lobato2011 import page
 from benchmarks.studies.hernandez_lobato2011 import run as study
 from benchmarks.studies.hernandez_lobato2011 import votes as votes_of
 from jaxunc import voting
+from tests._claims import page_of
 from tests._refusal import refuses
 
 from ._resumed import ends_with_the_same_bytes
@@ -237,7 +238,7 @@ def test_what_the_page_says(kept):
     found, needed = kept
     assert {name: len(of) for name, of in found.items()} == {name: 4 if name == "spam" else 6 for name in found}
     assert (len(found), len(needed)) == (15, 5)
-    said = page.reading(found, 0.99)
+    said = page_of("hernandez_lobato2011")
     assert '**"Generally below 1 %": holds.**' in said
     assert "less in 4 of 4 cases" in said
     assert "holds (Friedman's p = 0.00012) for bagging, not found (Friedman's p = 0.15) for random forest" in said
