@@ -26,11 +26,11 @@ class Answers:
 
 
 def filled(template: Path, part: str = "page", /, **slots: object) -> str:
-    """The text of a part of a template; a ValueError if a slot is missing, or is none of the part's."""
+    """The text of a part of a template; a ValueError if a slot is missing, or is none of the page's."""
     text = parts_of(template)[part]
     named = {re.split(r"[.\[]", name)[0] for _, name, _, _ in string.Formatter().parse(text) if name}
-    if named != slots.keys():
-        raise ValueError(f"{template}, {part}: its slots and those that are made differ: {named ^ slots.keys()}")
+    if wrong := named - slots.keys() if part != "page" else named ^ slots.keys():
+        raise ValueError(f"{template}, {part}: its slots and those that are made differ: {wrong}")
     return text.format(**{name: Answers(slot) if callable(slot) else slot for name, slot in slots.items()})
 
 

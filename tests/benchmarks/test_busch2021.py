@@ -25,7 +25,7 @@ from benchmarks.studies.busch2021.numbers import (
     with_references,
 )
 from benchmarks.studies.busch2021.page import study_page
-from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, findings
+from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, verdicts
 from jaxunc import compare
 
 from ._resumed import ends_with_the_same_bytes
@@ -132,12 +132,10 @@ def test_the_page_of_made_up_cells():
     assert "nan" not in page
     assert re.search(r"\| `evidence` \| paper \| \*\*12:0 \(\+0\.05\d\d\)\*\* \| \*\*12:0", page)
     assert re.search(r"\| `laplace` \| paper \| \*\*0:12 \(-0\.0[45]\d\d\)\*\*", page)
-    found = findings(Results(everything, study.SETS))
-    verdicts = {finding.claim.split()[0]: finding.verdict for finding in found}
-    assert found[0].claim.startswith("Evidence accumulation is on top")
-    assert found[0].verdict == verdicts["Laplace's"] == "holds"
-    assert verdicts["Evidence"] == "holds, not significant", "of the few uneven sets no test can tell"
-    assert not verdicts["Confidence"].startswith("holds")
+    found = verdicts(Results(everything, study.SETS))
+    assert found["evidence leads"] == found["Laplace"] == "holds"
+    assert found["uneven"] == "holds, not significant", "of the few uneven sets no test can tell"
+    assert not found["confidence"].startswith("holds")
     assert "not run: webdata, electricity, skin, airlines." in page
     rows, methods = with_references(everything)
     assert methods[-2:] == ["random forest", "single tree"]
@@ -174,8 +172,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
                 accuracy["mean"] += forest_gain if even else 0.1
             record = {"methods": {method: [0.5, value] for method, value in accuracy.items()}}
             found |= {study.Cell(part, name, kind, 4, leaf_size, 0, 0): record for leaf_size in (1, 8)}
-    verdicts = {finding.claim: finding.verdict for finding in findings(Results(means(found), study.SETS))}
-    assert next(v for claim, v in verdicts.items() if claim.startswith("Where classes are even, D")) == verdict
+    assert verdicts(Results(means(found), study.SETS))["even"] == verdict
 
 
 def test_one_rule_for_ties():
@@ -220,10 +217,12 @@ def test_the_committed_page_is_made_of_the_committed_cells(committed):
 
 def test_the_same_duel_is_told_in_the_same_way(committed):
     """In the reading, in the table against the mean, and in Figure 4."""
-    everything, page = committed
+    page = committed[1]
     table = page.split("against the mean of probabilities, AUC")[1].split("## ")[0]
     claims = {"laplace": "Laplace's", "plausibility": "Plausibility", "confidence": "Confidence"}
-    reading = {finding.claim.split()[0]: finding.here for finding in findings(Results(everything, study.SETS))}
+    reading = {
+        line.split()[1]: line for line in page.split("## What the paper found")[1].split("## ")[0].splitlines()[4:-1]
+    }
     for place, (method, claim) in enumerate(claims.items()):
         cells = re.findall(rf"^\| `{method}` \| paper \| (.*) \|$", table, re.MULTILINE)[0].split(" | ")
         assert ", ".join(f"leaf {n}: {cell}" for n, cell in zip(study.LEAF_SIZES, cells, strict=True)) in reading[claim]

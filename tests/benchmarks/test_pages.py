@@ -24,10 +24,9 @@ def test_slots_and_parts(template):
 
 
 def test_slots_of_another_template_are_refused(template):
-    refuses(ValueError, "some more: its slots and those that are made differ: {'words'}", lambda: filled(
-        template, "some more", word="a", words="b"
-    ))  # fmt: skip
-    refuses(ValueError, "differ: {'gain'}", lambda: filled(template, n=1))
+    assert filled(template, "some more", word="a", words="of another part") == "A a."
+    refuses(ValueError, "some more: its slots and those that are made differ: {'word'}", filled, template, "some more")
+    refuses(ValueError, "differ: {'a'}", filled, template, n=1, gain=str, a=2)
 
 
 def test_a_table():
