@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.data import DataSet
 from benchmarks.studies.suttoncharani2020 import methods as study
 from benchmarks.studies.suttoncharani2020 import page, run, trees
+from tests._claims import page_of
 
 from ._resumed import ends_with_the_same_bytes
 
@@ -141,7 +142,7 @@ def test_what_the_page_says(kept):
         for way in page.WAYS:
             apart[way].extend(of[way] - of["eb"])
     assert np.all(np.array(apart["moments"]) < 0)
-    told = page._reading(six)
+    told = page_of("suttoncharani2020")
     for way in ("laplace", "marginal", "moments"):
         assert f"within {np.abs(apart[way]).max():.4f}".replace(" 0.", " .") in told
     assert f"range in {page.outside(six, 'log_loss'):.0%} of" in told
