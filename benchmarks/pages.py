@@ -44,7 +44,17 @@ def parts_of(template: Path) -> dict[str, str]:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of Markdown."""
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+    return table_rows([head, ["---"] * len(head), *rows])
+
+
+def table_rows(rows: Iterable[Sequence[str]]) -> str:
+    """Rows for a table whose head stands in the template."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def verdict_rows(verdicts: Iterable[tuple[str, str, bool]]) -> str:
+    """Rows of rules: in words, what was found, and whether the rule is kept."""
+    return table_rows([rule, value, "kept" if is_kept else "**missed**"] for rule, value, is_kept in verdicts)
 
 
 def wrapped(page: str) -> str:
