@@ -7,17 +7,14 @@ to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them
 seen, and not changed.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, SMALL, Measures, pooled, scored
-from benchmarks.studies.costa2013.sets import fold_of
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
 from jaxunc import transduction
 from jaxunc.transduction import (
     Presorted,
@@ -31,32 +28,18 @@ from jaxunc.transduction import (
     value_counts,
 )
 
-RUN = tuple(name for name in SMALL if name != "arrhythmia")
+SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
 """The sets that are run; the one left out has 279 features, and each step of a lazy path looks at all."""
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
 """Half the width of a threshold, in standard deviations of the node's training instances."""
 
 
-class BranchCell(NamedTuple):
-    """A set."""
-
-    data: str
-
-
-def run_cell(cell: BranchCell, data: DataSet) -> dict:
+def run_cell(cell: SetCell, data: DataSet) -> dict:
     """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
 
 
-def cross_validated(data: DataSet) -> Measures:
-    """Measures of all instances, each as a test instance of one of five folds."""
-    fold = fold_of(data.y, N_FOLDS)
-    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
-    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
-
-
-def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     classes, y = np.unique(data.y[train], return_inverse=True)
     X, X_test, nominal = data.X[train], data.X[test], data.nominal
     counts = transduction.transductive_leaf_counts(X, y, X_test, nominal=nominal, inductive=True)
@@ -78,18 +61,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilitie
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(out, "branches", [BranchCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[BranchCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_branches(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL}
-    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+    return Journal(out, "branches", [SetCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
 
 
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.

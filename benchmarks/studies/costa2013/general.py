@@ -8,7 +8,6 @@ each by what is fitted on four of five folds. A cell is a set and a learner.
 """
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +23,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import Probabilities, widened
 from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, Measures, scored
 from benchmarks.studies.costa2013.sets import fold_of
 from jaxunc.estimators import TransductiveClassifier
 
-GENERAL_SETS = (
+SETS_RUN = (
     *("iris", "postoperative", "tae", "labor", "vertebral-2c", "vertebral-3c", "liver", "wine", "hepatitis"),
     *("breast-cancer-ljubljana", "heart-statlog", "heart-h", "heart-c", "spect", "lymph", "glass", "bridges", "zoo"),
     *("sonar", "ionosphere"),
@@ -124,15 +123,3 @@ def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [GeneralCell(name, learner) for learner in LEARNERS]
     return Journal(out, "general", cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[GeneralCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_general(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {learner: record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in GENERAL_SETS}
-    whole = {name: of for name, of in found.items() if len(of) == len(LEARNERS)}
-    return {name: {cell.learner: record for cell, record in of.items()} for name, of in whole.items()}

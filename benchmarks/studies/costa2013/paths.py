@@ -7,7 +7,6 @@ node's drawn towards its parent's, and the average over all prunings of the tree
 last one, on the trees of transduction. A cell has five folds of a set.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,18 +14,13 @@ import numpy as np
 from scipy.special import gammaln
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, SMALL, Measures, pooled, scored
-from benchmarks.studies.costa2013.sets import fold_of
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
 from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
 
-
-class PathCell(NamedTuple):
-    """A set."""
-
-    data: str
+SETS_RUN = SMALL
 
 
 class NodePath(NamedTuple):
@@ -149,20 +143,12 @@ def walked(forest: ju.Forest, X: np.ndarray):
         )
 
 
-def run_cell(cell: PathCell, data: DataSet) -> dict:
+def run_cell(cell: SetCell, data: DataSet) -> dict:
     """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
 
 
-def cross_validated(data: DataSet) -> Measures:
-    """Measures of all instances, each as a test instance of one of five folds."""
-    fold = fold_of(data.y, N_FOLDS)
-    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
-    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
-
-
-def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     classes, y = np.unique(data.y[train], return_inverse=True)
     path = transductive_paths(data.X[train], y, data.X[test], data.nominal)
     told, plain = NodePath(*(of[:, :-1] for of in path)), NodePath(*(of[:, -1] for of in path))
@@ -191,15 +177,4 @@ def _leaves(path: NodePath) -> np.ndarray:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(out, "paths", [PathCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PathCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_paths(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL}
-    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+    return Journal(out, "paths", [SetCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))

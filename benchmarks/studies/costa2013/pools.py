@@ -8,15 +8,15 @@ each training instance is left out and inserted with each label. Its k leaves do
 leaves can be learned on them. Everything is of a fold's training instances alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import (
     DECIMALS,
     MEASURES,
@@ -57,11 +57,17 @@ def left_out(data: DataSet) -> Measures:
 
 def cross_validated(data: DataSet) -> Measures:
     """{reading: `POOL_MEASURES`} of all instances, each as a test instance of one of five folds."""
-    fold, parts = fold_of(data.y, N_FOLDS), []
-    for number in range(N_FOLDS):
-        parts.append(_of_fold(data, np.flatnonzero(fold != number), np.flatnonzero(fold == number), number))
-    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+    return by_folds(data, _of_fold)
+
+
+def by_folds(data: DataSet, of_fold: Callable[..., Probabilities]) -> Measures:
+    """Measures of all instances; ``of_fold`` takes data, training instances, test instances, the fold's number."""
+    fold = fold_of(data.y, N_FOLDS)
+    tests = [np.flatnonzero(fold == number) for number in range(N_FOLDS)]
+    parts = [of_fold(data, np.flatnonzero(fold != number), test, number) for number, test in enumerate(tests)]
+    return scored(
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, data.y[np.concatenate(tests)]
+    )
 
 
 def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) -> Probabilities:
@@ -144,8 +150,14 @@ def log_loss(probs: np.ndarray, y: np.ndarray) -> float:
 # The cells of the study of pools: where they lie, and which of them are finished.
 
 RUNS = {"loo": left_out, "five": cross_validated}
-SMALL = tuple(name for name in SETS if name not in LARGE)
+SETS_RUN = SMALL = tuple(name for name in SETS if name not in LARGE)
 """The sets whose instances are left out one by one, cheap ones first."""
+
+
+class SetCell(NamedTuple):
+    """A set, by five folds."""
+
+    data: str
 
 
 class PoolCell(NamedTuple):
@@ -168,14 +180,3 @@ def is_sound(record: dict, cell: PoolCell) -> bool:
 def run_cell(cell: PoolCell, data: DataSet) -> dict:
     """{reading: measures}, with the set's sizes."""
     return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PoolCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_pools(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {protocol: record}} of the sets of which a cell is there."""
-    found = {name: journal(out, name).found for name in SMALL}
-    return {name: {cell.protocol: of for cell, of in cells.items()} for name, cells in found.items() if cells}
