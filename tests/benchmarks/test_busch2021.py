@@ -28,8 +28,6 @@ from benchmarks.studies.busch2021.page import study_page
 from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, verdicts
 from jaxunc import compare
 
-from ._resumed import ends_with_the_same_bytes
-
 pytestmark = pytest.mark.once
 
 FEW = ("probability", "evidence")
@@ -57,25 +55,6 @@ def small(monkeypatch):
         },
     )
     return data
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        names = ["mean"] if cell.kind.endswith("-mean") else FEW
-        return {"methods": {name: [0.5, (cell.repeat + 2 * cell.fold) / 8] for name in names}}
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(
-        lambda folder: study.run_all(("trees", "references", "transfer"), ["sonar"], None, folder),
-        ran,
-        tmp_path,
-        lambda line: line.replace(b"[0.5,", b"["),
-    )
-    assert len(whole) == 4 + 8 + 4
 
 
 def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):

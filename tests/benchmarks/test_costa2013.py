@@ -13,8 +13,6 @@ from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
 from tests._claims import page_of
 
-from ._resumed import ends_with_the_same_bytes
-
 pytestmark = pytest.mark.once
 
 
@@ -88,33 +86,6 @@ def test_called_reliable():
     assert (called + others, right + right_too) == (200, 150)
 
 
-def _record(cell, place):
-    rng = np.random.default_rng([place, len(cell.protocol)])
-    found = {"n": 50, "features": 4, "classes": 2, "agreeing": round(rng.random(), 6), "n_tests": 50}
-    names = [*numbers.METHODS, *(f"{of}_{rule}" for of in ("tpce", "tree") for rule in page.READ_OUTS)]
-    found |= {name: [*rng.random(4).round(6).tolist()] for name in names}
-    return found | {"called": {name: [30, 25, 20, 10] for name in ("kk", "tpce", "tree_laplace")}}
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    monkeypatch.setattr(study, "load", lambda name, folder: None)
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        return _record(cell, sets.SETS.index(cell.data))
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    ends_with_the_same_bytes(lambda folder: study.run_all(sets.SETS[:8], None, folder), ran, tmp_path)
-    study.write_page(tmp_path / "whole")
-    text = (tmp_path / "whole" / "README.md").read_text(encoding="utf-8")
-    assert "8 sets" in text
-    assert " nan" not in text
-    for number in (3, 4, 5, 6):
-        assert (tmp_path / "whole" / f"figure-{number}.svg").stat().st_size > 3000
-
-
 def test_duels():
     better, worse = np.array([0.1, 0.2, np.nan, 0.3, 0.4]), np.array([0.2, 0.2, 0.1, 0.5, 0.3])
     found = numbers.against(better, worse, "brier")
@@ -137,6 +108,14 @@ def test_tables_of_the_paper():
 @pytest.fixture(scope="module")
 def kept():
     return study.finished(study.RESULTS)
+
+
+def test_a_page_of_some_sets(kept, tmp_path):
+    text = page.study_page({name: kept[name] for name in ("iris", "vertebral-3c", "letter")}, tmp_path)
+    assert "3 sets" in text
+    assert " nan" not in text
+    for number in (3, 4, 5, 6):
+        assert (tmp_path / f"figure-{number}.svg").stat().st_size > 3000
 
 
 def test_what_the_page_says(kept):

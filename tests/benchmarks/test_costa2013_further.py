@@ -16,8 +16,6 @@ from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
 from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
 
-from ._resumed import ends_with_the_same_bytes
-
 pytestmark = pytest.mark.once
 
 
@@ -100,23 +98,6 @@ def test_cells_agree_with_those_of_the_paper():
         loo = study.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
         for method in ("tree", "tree_laplace", "tpce", "tpce_frequencies"):
             assert record["loo"][method][:4] == pytest.approx(loo[method], abs=2e-6), (name, method)
-
-
-def test_a_run_of_pools_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(study, "load", lambda name, folder: small)
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        rng = np.random.default_rng([ord(cell.data[0]), ord(cell.protocol[0])])
-        return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in further.READINGS}}
-
-    monkeypatch.setattr(pools, "run_cell", run_cell)
-    ends_with_the_same_bytes(lambda folder: study.run_part("pools", ["iris", "labor"], None, folder), ran, tmp_path)
-    assert "of 2 sets (iris, labor)" in " ".join(
-        further.pools_section(study.finished_part(tmp_path / "whole", "pools")).split()
-    )
 
 
 def test_paths_end_in_the_leaves_and_shrink(small):
