@@ -25,9 +25,9 @@ class Answers:
         return self.function(*words.split("; "))
 
 
-def filled(template: Path, part: str = "page", /, **slots: object) -> str:
+def fill(template: Path, part: str = "page", /, **slots: object) -> str:
     """The text of a part of a template; a ValueError if a slot is missing, or is none of the page's."""
-    text = parts_of(template)[part]
+    text = read_parts(template)[part]
     named = {re.split(r"[.\[]", name)[0] for _, name, _, _ in string.Formatter().parse(text) if name}
     if wrong := named - slots.keys() if part != "page" else named ^ slots.keys():
         raise ValueError(f"{template}, {part}: its slots and those that are made differ: {wrong}")
@@ -35,7 +35,7 @@ def filled(template: Path, part: str = "page", /, **slots: object) -> str:
 
 
 @cache
-def parts_of(template: Path) -> dict[str, str]:
+def read_parts(template: Path) -> dict[str, str]:
     """{name: text} of the parts of a template; the page itself ends with a line break."""
     page, *named = re.split(r"^<!-- (.*) -->\n", template.read_text(encoding="utf-8"), flags=re.MULTILINE)
     texts = [text.strip("\n") for text in named[1::2]]
@@ -57,7 +57,7 @@ def verdict_rows(verdicts: Iterable[tuple[str, str, bool]]) -> str:
     return table_rows([rule, value, "kept" if is_kept else "**missed**"] for rule, value, is_kept in verdicts)
 
 
-def wrapped(page: str) -> str:
+def wrap(page: str) -> str:
     """The page with its paragraphs and points broken into lines anew, once their numbers are in."""
     lines: list[str] = []
     for block in filter(None, map(str.strip, page.replace("\n* ", "\n\n* ").split("\n\n"))):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled, table_rows, verdict_rows
+from benchmarks.pages import fill, table_rows, verdict_rows
 from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, N_COLUMNS
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -48,7 +48,7 @@ def told(frame: pd.DataFrame, cause: str, first: str, second: str) -> tuple[int,
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    return filled(
+    return fill(
         TEMPLATE,
         n_settings=len(found),
         n_seeds=len(frame["seeds"].iloc[0]),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc import compare
@@ -32,7 +32,7 @@ AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
         n_two=frame[frame["n_classes"] == 2]["set"].nunique(),

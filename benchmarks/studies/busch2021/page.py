@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.busch2021.figures import NEAR
 from benchmarks.studies.busch2021.methods import METHODS
 from benchmarks.studies.busch2021.numbers import (
@@ -40,7 +40,7 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
     rows, methods = with_references(everything)
     results, ranks = Results(everything, ratios), rank_tables(everything, ratios)
     further = [
-        filled(TEMPLATE, "figure 6", name=name, sets=", ".join(sets), ranks=_ranks(ranks[f"figure-6-{name}"]))
+        fill(TEMPLATE, "figure 6", name=name, sets=", ".join(sets), ranks=_ranks(ranks[f"figure-6-{name}"]))
         for name, sets in balance(rows, ratios).items()
         if f"figure-6-{name}" in ranks
     ]
@@ -49,10 +49,10 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
     for (kind, n_trees), part in transfer.groupby(["kind", "n_trees"], sort=False):
         for measure, title in MEASURES.items():
             against = _against(part, measure, leaf_sizes)
-            further.append(filled(TEMPLATE, "transfer", kind=kind, n_trees=n_trees, title=title, against=against))
+            further.append(fill(TEMPLATE, "transfer", kind=kind, n_trees=n_trees, title=title, against=against))
     answers, best = slots(results), best_of_all(results)
-    claims = [filled(TEMPLATE, name, verdict=verdict, **answers) for name, verdict in verdicts(results).items()]
-    return filled(
+    claims = [fill(TEMPLATE, name, verdict=verdict, **answers) for name, verdict in verdicts(results).items()]
+    return fill(
         TEMPLATE,
         n_run=trees["set"].nunique(),
         n_sets=n_sets,
@@ -109,7 +109,7 @@ def _best(results: Results, first: str, ours: str = "evidence-to-prior") -> str:
         values = sum(results.values(measure, n)[[ours, first]] for n in results.leaf_sizes) / len(results.leaf_sizes)
         return f"{Duel.of(values[ours] - values[first])}, p = {signed_rank(values):.2f}"
 
-    return " " + filled(TEMPLATE, "best", ours=ours, first=first, duel=duel)
+    return " " + fill(TEMPLATE, "best", ours=ours, first=first, duel=duel)
 
 
 def _best_table(ranks: pd.DataFrame) -> str:
@@ -142,7 +142,7 @@ def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
         return "; ".join(f"{kind}: {names or 'none'}" for kind, names in best.items())
 
     names = {"n_sets": len(sets), "sets": ", ".join(sets)}
-    return filled(TEMPLATE, "carried over", **names, table=duel_table, ahead=ahead)
+    return fill(TEMPLATE, "carried over", **names, table=duel_table, ahead=ahead)
 
 
 def _ranks(frame: pd.DataFrame) -> str:
@@ -196,4 +196,4 @@ def _fits_the_paper(results: Results) -> str:
     peak = accuracies.idxmax()
     is_code = peak["code"] > peak["others"] >= peak["formula"]
     so = " So its figures are those of the code, not of the formula that it prints." if is_code else ""
-    return "\n\n" + filled(TEMPLATE, "fits the paper", peak=peak, so=so)
+    return "\n\n" + fill(TEMPLATE, "fits the paper", peak=peak, so=so)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled, table_rows, verdict_rows
+from benchmarks.pages import fill, table_rows, verdict_rows
 from benchmarks.studies.sets.methods import LEAST_ROWS, digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -57,7 +57,7 @@ def page(found: Mapping[Any, dict]) -> str:
     columns = ("coverage", "worst_class", "worst_size", "size", "single", "empty")
     body = [[name, str(number[name]), *(digits(means.loc[name, key]) for key in columns)] for name in means.index]
     by_class = {name: int(number.get(f"{name}, by class", 0)) for name in OURS}
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=n_sets,
         n_two=int((frame.groupby("set")["n_classes"].first() == 2).sum()),

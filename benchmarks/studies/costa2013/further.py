@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.costa2013.branches import WIDTHS
 from benchmarks.studies.costa2013.general import NEIGHBOURS, SAMPLE, TREES
 from benchmarks.studies.costa2013.numbers import Duel, against
@@ -92,7 +92,7 @@ def pools_section(cells: Cells) -> str:
         found = {m: duel(five, "five", m, name, rival) for m in TITLES}
         return ", ".join(f"{TITLES[m]} {of.word} ({of.score})" for m, of in found.items())
 
-    return filled(
+    return fill(
         TEMPLATE,
         "pools",
         n=len(loo),
@@ -111,7 +111,7 @@ def pools_section(cells: Cells) -> str:
 
 
 def _venn_abers(two: Cells) -> str:
-    return filled(
+    return fill(
         TEMPLATE,
         "Venn-Abers",
         n=len(two),
@@ -124,7 +124,7 @@ def paths_section(cells: Cells) -> str:
     """The section on nodes along the path."""
     found = {pair: _by_measure(cells, *pair) for pair in PATH_DUELS}
     slots = {"folds": N_FOLDS, "n": len(cells), "means": _means(cells, OF_PATHS)}
-    return filled(TEMPLATE, "paths", **slots, **_duels(found, OF_PATHS))
+    return fill(TEMPLATE, "paths", **slots, **_duels(found, OF_PATHS))
 
 
 def branches_section(cells: Cells) -> str:
@@ -134,9 +134,7 @@ def branches_section(cells: Cells) -> str:
     found |= {pair: _by_measure(numeric, *pair) for pair in SOFT_DUELS}
     missing = ", ".join(name for name in SMALL if name not in cells) or "none"
     slots = {"folds": N_FOLDS, "n": len(cells), "all": len(SMALL), "missing": missing, "numeric": len(numeric)}
-    return filled(
-        TEMPLATE, "branches", **slots, **WIDTHS, means=_means(cells, OF_BRANCHES), **_duels(found, OF_BRANCHES)
-    )
+    return fill(TEMPLATE, "branches", **slots, **WIDTHS, means=_means(cells, OF_BRANCHES), **_duels(found, OF_BRANCHES))
 
 
 def general_section(cells: Cells) -> str:
@@ -160,7 +158,7 @@ def general_section(cells: Cells) -> str:
                 called = "the mean" if own == "mean" else "pNML"
                 said[own] += f"{called} is {words}" if rival == "itself" else f" (than Laplace: {words})"
         verdicts.append(f"* {name}: {'; '.join(said.values())}.")
-    return filled(
+    return fill(
         TEMPLATE,
         "general",
         n=len(cells),

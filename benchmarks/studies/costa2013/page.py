@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.pages import filled, table, wrapped
+from benchmarks.pages import fill, table, wrap
 from benchmarks.studies.costa2013.methods import MEASURES
 from benchmarks.studies.costa2013.numbers import (
     AVERAGES,
@@ -52,7 +52,7 @@ def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> st
     missing = [name for name in SETS if name not in finished]
     parts = [f"of {name} {run} of the ten" for name, run in FOLDS_RUN.items() if name in finished]
     wide = [name for name in TOO_WIDE if name in finished]
-    text = filled(
+    text = fill(
         TEMPLATE,
         n_sets=len(finished),
         n_loo=len(both),
@@ -71,7 +71,7 @@ def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> st
         sets=lambda measure: _sets(finished, measure),
         **claims(finished, own, both),
     )
-    return wrapped(text)
+    return wrap(text)
 
 
 def claims(finished: Finished, own: Finished, both: Finished) -> dict:

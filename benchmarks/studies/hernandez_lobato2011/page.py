@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.hernandez_lobato2011 import figures
 from benchmarks.studies.hernandez_lobato2011.numbers import (
     KINDS,
@@ -49,7 +49,7 @@ def study_page(
     most = max(repeats)
     circle = {"n_train": N_CIRCLE, "noise": NOISE, "n_grid": N_GRID, "n_circles": len(needed)}
     of_circle = {key: settings[key] for key in ("infinite", "confidence")}
-    return filled(
+    return fill(
         TEMPLATE,
         n_repeats=most,
         fewer="".join(f", {n} of {', '.join(names)}" for n, names in repeats.items() if n != most),
@@ -61,7 +61,7 @@ def study_page(
         kept=_kept(finished, settings["confidence"]),
         rules=_rules(finished),
         ranks=_tests(finished),
-        figure_4="\n\n" + filled(TEMPLATE, "figure 4", **circle, **of_circle) if needed else "",
+        figure_4="\n\n" + fill(TEMPLATE, "figure 4", **circle, **of_circle) if needed else "",
         constant=_constant(constant),
         **claims(finished, settings["confidence"]),
     )
@@ -149,7 +149,7 @@ def _constant(records: Sequence[Mapping]) -> str:
     printed, place = PAPER["forest"]["led"], Row._fields.index
     ours = lambda column: values[place(column)]
     paper = lambda column: printed[place(column)][0]
-    return filled(TEMPLATE, "constant", n=len(records), ours=ours, paper=paper) + "\n"
+    return fill(TEMPLATE, "constant", n=len(records), ours=ours, paper=paper) + "\n"
 
 
 def _beside_the_paper(finished: Mapping[str, Found], kind: str) -> str:

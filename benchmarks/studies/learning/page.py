@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.studies.learning.instead import INSTEAD
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
@@ -52,7 +52,7 @@ def page(found: Mapping[Any, dict]) -> str:
     for part, make in (("instead", _instead), ("shrinkage", _shrinkage), ("noise", _noise)):
         if any(cell.part == part for cell in found):
             sections.append(make(found))
-    return filled(TEMPLATE, sections="\n\n".join(sections))
+    return fill(TEMPLATE, sections="\n\n".join(sections))
 
 
 def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
@@ -94,7 +94,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> str:
     worst = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "selected")}
     seconds = pd.DataFrame([record["seconds"] for record in found.values()])
     taken = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "selected") if name in seconds]
-    return filled(
+    return fill(
         TEMPLATE,
         "part",
         title=TITLES[part],
@@ -140,7 +140,7 @@ def beside(found: Mapping[Any, dict], further: str, part: str) -> dict[Any, dict
 def _instead(found: Mapping[Any, dict]) -> str:
     """What users would do instead of learning the combination."""
     groups = [_instead_group(title, of) for part, title in GROUPS.items() if (of := beside(found, "instead", part))]
-    return filled(TEMPLATE, "instead", groups="\n\n".join(groups))
+    return fill(TEMPLATE, "instead", groups="\n\n".join(groups))
 
 
 def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
@@ -161,7 +161,7 @@ def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
 
     chosen = pd.DataFrame([record["chosen"] | record["seconds"] for record in joined.values()])
     leaves = chosen["tuned"].str[0].value_counts().sort_index()
-    return filled(
+    return fill(
         TEMPLATE,
         "instead group",
         title=title,
@@ -185,7 +185,7 @@ def _shrinkage(found: Mapping[Any, dict]) -> str:
         if joined := beside(found, "shrinkage", part):
             groups.append(_shrinkage_group(title, joined))
     strengths = ", ".join(f"{one:g}" for one in STRENGTHS)
-    return filled(TEMPLATE, "shrinkage", strengths=strengths, groups="\n\n".join(groups))
+    return fill(TEMPLATE, "shrinkage", strengths=strengths, groups="\n\n".join(groups))
 
 
 def _shrinkage_group(title: str, joined: Mapping[Any, dict]) -> str:
@@ -195,7 +195,7 @@ def _shrinkage_group(title: str, joined: Mapping[Any, dict]) -> str:
     pairs = [("pool", "shrinkage"), ("pool", "shrinkage, P"), *(("shrinkage", m) for m in ("mean", "P", "isotonic"))]
     body = [[f"`{a}` against `{b}`", *(duel(frame, a, b, measure) for measure in shown)] for a, b in pairs]
     chosen = [record["chosen"] for record in joined.values()]
-    return filled(
+    return fill(
         TEMPLATE,
         "shrinkage group",
         title=title,
@@ -219,7 +219,7 @@ def _noise(found: Mapping[Any, dict]) -> str:
     gain = 100 * (1 - means["pool"] / means["no noise"])
     helped, hurt = gain[gain > 0].sort_values(ascending=False), gain[gain <= 0].drop("mushroom", errors="ignore")
     wins = {other: [int((s * (means["pool"] - means[other]) > 0).sum()) for s in (-1, 1)] for other in list(NOISE)[1:]}
-    return filled(
+    return fill(
         TEMPLATE,
         "noise",
         saved=", ".join(f"{share:.1f} % on {name}" for name, share in helped.items()),

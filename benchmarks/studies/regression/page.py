@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled, table_rows, verdict_rows
+from benchmarks.pages import fill, table_rows, verdict_rows
 from benchmarks.pages import table as text_table
 from benchmarks.studies.regression.methods import METHODS
 from benchmarks.studies.sets.methods import digits
@@ -104,7 +104,7 @@ def page(found: Mapping[Any, dict]) -> str:
     above = score.index[score[LEARNED] > WORST].get_level_values("problem").unique()
     both = score[[LEARNED, FINER]].dropna()
     finer, is_worst = both[FINER] / both[LEARNED], both.index.get_level_values("problem").isin(above)
-    return filled(
+    return fill(
         TEMPLATE,
         n_problems=len(per_problem),
         n_cells=len(score),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.reliable_evidence.methods import NAMES
 from jaxunc import compare
@@ -37,7 +37,7 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
         row = against(by_set(frame, measure, 16), other, larger=measure != "brier").loc[name]
         return f"{row['won']:.0f}:{row['lost']:.0f}"
 
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
         won=won,
@@ -52,7 +52,7 @@ def _further(part: str, frames: Mapping[str, pd.DataFrame], inbag: pd.DataFrame)
     """The section of a further part."""
     frame = frames[part]
     is_help, is_preferred = helps(frame)
-    return filled(
+    return fill(
         TEMPLATE,
         part,
         n_sets=frame["set"].nunique(),

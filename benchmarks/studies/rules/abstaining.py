@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
 from jaxunc.combiners import combiner_by_name
@@ -145,7 +145,7 @@ def abstaining_section(found: Mapping[Cell, dict]) -> str:
                 here = frame[(frame["leaf"] == leaf) & ((frame["classes"] == 2) == two)]
                 line.append(_against(here.pivot_table(index="set", columns="method", values="area"), method))
         body.append(line)
-    return filled(TEMPLATE, "abstaining", k=K, table=table(head, body))
+    return fill(TEMPLATE, "abstaining", k=K, table=table(head, body))
 
 
 def _against(areas: pd.DataFrame, method: str) -> str:

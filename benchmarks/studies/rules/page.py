@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -26,7 +26,7 @@ def rules_page(everything: pd.DataFrame) -> str:
     two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
     shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own)}
     names = lambda rows: ", ".join(sorted(rows["set"].unique()))
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=everything["set"].nunique(),
         n_two=two["set"].nunique(),
@@ -37,7 +37,7 @@ def rules_page(everything: pd.DataFrame) -> str:
         n_comparisons=len(AIMS) * two["leaf_size"].nunique(),
         told_apart=told_apart(two),
         ranking=_ranking(two),
-        more=filled(TEMPLATE, "more", winners=_winners(more)) + "\n\n" if len(more) else "",
+        more=fill(TEMPLATE, "more", winners=_winners(more)) + "\n\n" if len(more) else "",
         ranks=lambda measure: _ranks(two, measure),
         difference=lambda measure: compare.nemenyi_difference(*by_set(two, measure, "inbag", 1).shape[::-1]),
         n_choices=len(two[["counts", "leaf_size", "rule"]].drop_duplicates()),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.sets.likelihood import CHOICES, NAMES
 from benchmarks.studies.sets.likelihood import KINDS as LIKELIHOODS
@@ -53,7 +53,7 @@ def medians(frame: pd.DataFrame, title: str, methods: Sequence[str], columns=tup
     return "\n\n".join(sections)
 
 
-def quoted(names: Sequence[str]) -> str:
+def quote(names: Sequence[str]) -> str:
     """Names in a sentence."""
     return ", ".join(f"`{name}`" for name in names) or "none"
 
@@ -67,13 +67,13 @@ def likelihood_section(everything: pd.DataFrame) -> str:
     best = {kind: str(ranks.loc[[*NEW], kind].idxmax()) for kind in WORTH}
     keeping = [name for name in NEW if keeps(frame, name)]
     most = str(ranks.loc[keeping, "u80"].idxmax()) if keeping else ""
-    so = "" if any(passed[key] for key in ("u65", "u80", "class")) else "\n\n" + filled(TEMPLATE, "no recommendation")
-    return filled(
+    so = "" if any(passed[key] for key in ("u65", "u80", "class")) else "\n\n" + fill(TEMPLATE, "no recommendation")
+    return fill(
         TEMPLATE,
         "likelihood",
         n=frame["set"].nunique(),
         n_all=everything["set"].nunique(),
-        passed=lambda kind: quoted(passed[kind]),
+        passed=lambda kind: quote(passed[kind]),
         best=lambda kind: f"`{best[kind]}`: {duel(frame, best[kind], NEEDS[kind], kind)}",
         n_keeping=len(keeping),
         best_keeping=f" The best of these by mean u80, `{most}`: {duel(frame, most, COVERS, 'u80')}." if most else "",
@@ -152,14 +152,14 @@ def vote_section(found: Mapping[Any, dict]) -> str:
         own = [record["numbers"][name] for cell, record in cells.items() if cell.data in names and name in VOTE_NAMES]
         return [f"{number:.2f}" for number in np.median(own, axis=0)] if own else [""] * 3
 
-    section = filled(
+    section = fill(
         TEMPLATE,
         "votes",
         n=frame["set"].nunique(),
         n_all=len({cell.data for cell in found}),
         n_forests=len(cells),
-        helps=quoted(helps[0]),
-        recommended=quoted([name for name in helps[0] if name in helps[1]]),
+        helps=quote(helps[0]),
+        recommended=quote([name for name in helps[0] if name in helps[1]]),
         n_votes=len(LEARNED_VOTES),
         duels=_vote_duels(frame, helps),
         masses=_of_masses(cells),
@@ -260,7 +260,7 @@ def steps_section(cells: Mapping[Any, dict]) -> str:
         return [f"{np.median([one['numbers'][name][0] for cell, one in cells.items() if cell.data in names]):.2f}"]
 
     methods = [_name(at, *place) for place in WHERE for at in range(4)]
-    return filled(
+    return fill(
         TEMPLATE,
         "steps",
         n=frame["set"].nunique(),

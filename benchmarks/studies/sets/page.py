@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.sets.further import likelihood_section, vote_section
 from benchmarks.studies.sets.likelihood import NAMES
@@ -24,7 +24,7 @@ def page(found: Mapping[Any, dict]) -> str:
     two = frame[frame["n_classes"] == 2]
     by_size = {"Two classes": two, "Three classes and more": frame[frame["n_classes"] > 2]}
     further = [likelihood_section(everything), vote_section(found)]
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
         n_two=two["set"].nunique(),
@@ -123,7 +123,7 @@ def _medians(title: str, frame: pd.DataFrame) -> str:
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
     body = [[name, *(digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
     shown = text_table(["", *COLUMNS.values()], body)
-    return filled(TEMPLATE, "medians", title=title, n=frame["set"].nunique(), least=LEAST_ROWS, table=shown)
+    return fill(TEMPLATE, "medians", title=title, n=frame["set"].nunique(), least=LEAST_ROWS, table=shown)
 
 
 def _wins(frame: pd.DataFrame, kind: str) -> str:

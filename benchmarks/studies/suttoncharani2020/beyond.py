@@ -26,11 +26,11 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
 from benchmarks.studies.suttoncharani2020.methods import COMPLEXITIES, SETS, columns, rounded
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
-from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, counted, in_words
+from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
 from benchmarks.studies.suttoncharani2020.trees import best_cp, grow, prune
 
 MORE_CLASSES = (
@@ -179,11 +179,11 @@ def _side(gain: np.ndarray) -> int:
 
 def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
-    sections = [filled(TEMPLATE, "beyond", level=LEVEL)]
+    sections = [fill(TEMPLATE, "beyond", level=LEVEL)]
     for part, records in found.items():
         told = lambda model, way, other, records=records: _told(gains(records, model, way, other))
         shown = {"classes": _classes, "ensembles": _ensembles, "counting": _counters}[part](records)
-        sections.append(filled(TEMPLATE, part, n=len(records), told=told, table=shown))
+        sections.append(fill(TEMPLATE, part, n=len(records), told=told, table=shown))
     return "\n\n".join(sections)
 
 
@@ -226,4 +226,4 @@ def _told(gain: np.ndarray) -> str:
 
 
 def _against(records: Records, model: str, way: str, other: str) -> list[str]:
-    return [""] * 2 if way == other else counted(gains(records, model, way, other))
+    return [""] * 2 if way == other else gain_cells(gains(records, model, way, other))

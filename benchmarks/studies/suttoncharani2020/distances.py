@@ -14,7 +14,7 @@ upper end for p = ∞; p = 2 is the root of the midpoint's square and the half-w
 
 import numpy as np
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records
 
 ORDERS = {"p = 1, midpoints": 1.0, "p = 2": 2.0, "p = ∞, upper ends": np.inf}
@@ -79,4 +79,4 @@ def section(studied: Records, opened: Records) -> str:
             differ += [int((of != midpoints).sum()) for of in others]
     counts = {"differ": differ, "points": points, "n": n, "n_compared": n_compared}
     head = ["comparison", "loss", "better where apart", *ORDERS]
-    return filled(TEMPLATE, "distances", **counts, table=table(head, lines))
+    return fill(TEMPLATE, "distances", **counts, table=table(head, lines))

@@ -23,7 +23,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.methods import (
     CLIP,
     COMPLEXITIES,
@@ -35,7 +35,7 @@ from benchmarks.studies.suttoncharani2020.methods import (
 )
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
-from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, counted, in_words
+from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
 from benchmarks.studies.suttoncharani2020.trees import (
     ENTROPY,
     EVIDENTIAL,
@@ -200,7 +200,7 @@ def verdict(gains: np.ndarray) -> str:
 def section(finished: Records) -> str:
     """The section; of the sets that are finished."""
     agree = _orders_agree(finished)
-    return filled(
+    return fill(
         TEMPLATE,
         "open",
         how_many="the paper's six sets" if len(finished) == 6 else f"{len(finished)} of the paper's six sets",
@@ -249,7 +249,7 @@ def _cuts_table(finished: Records) -> str:
         for estimate, leaves in (("raw", "frequencies"), ("eb", "smoothed")):
             for tree in SIZES:
                 sizes = [values(finished, of, tree, "leaves").mean() for of in (growth, "raw")]
-                gained = counted(gain_of_cuts(finished, growth, tree, estimate))
+                gained = gain_cells(gain_of_cuts(finished, growth, tree, estimate))
                 lines.append([GAINS[growth], leaves, tree, *gained, f"{sizes[0]:.1f}, {sizes[1]:.1f}"])
     return table(["gain by", "leaves read as", "trees", "log loss", "Brier score", "AUC", "leaves"], lines)
 
@@ -257,7 +257,7 @@ def _cuts_table(finished: Records) -> str:
 def _likelihood_table(finished: Records) -> str:
     others = {"raw": "frequencies", "eb": "smoothed", "correction": "the paper's belief, pignistic"}
     lines = [
-        [name, tree, *counted(gain_of_likelihood(finished, tree, other))]
+        [name, tree, *gain_cells(gain_of_likelihood(finished, tree, other))]
         for other, name in others.items()
         for tree in SIZES
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from jaxunc.compare import ComplexityDisplay
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -49,8 +49,8 @@ def study_page(finished: Records, names: Mapping[str, str | None], out: Path, fu
         if name in finished:
             file, title = f"{figure.lower().replace(' ', '-')}.svg", TITLES[measure]
             draw(finished[name], measure, out / file)
-            figures.append(filled(TEMPLATE, "figure", figure=figure, title=title, name=name, file=file))
-    return filled(
+            figures.append(fill(TEMPLATE, "figure", figure=figure, title=title, name=name, file=file))
+    return fill(
         TEMPLATE,
         n_repeats=len(next(iter(finished.values()))) // 10,
         n_sets=len(of_paper),
@@ -116,7 +116,7 @@ def _apart(of_paper: Records, way: str) -> str:
     return f"{np.abs(mean - base).max():.4f}".lstrip("0")
 
 
-def counted(gain: np.ndarray) -> list[str]:
+def gain_cells(gain: np.ndarray) -> list[str]:
     """Of gains ``[measures sets]`` the mean, and on how many sets there is one."""
     return [f"{of.mean():+.4f} ({(of > 0).sum()}/{len(of)})" for of in gain]
 
@@ -136,7 +136,7 @@ def _others(of_paper: Records) -> str:
     for estimate, way in WAYS.items():
         for tree in ("0", "pruned"):
             found = [gains(of_paper, estimate, measure)[:, TREES.index(tree)] for measure in MEASURES]
-            lines.append([way, tree, *counted(np.array(found))])
+            lines.append([way, tree, *gain_cells(np.array(found))])
     return table(["smoothing", "trees", *TITLES.values()], lines)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 from jaxunc import compare
@@ -51,7 +51,7 @@ def page(found: Mapping[Any, dict]) -> str:
     groups = _groups(frame)
     repetitions = frame.groupby(["problem", "size"])["repetition"].nunique().to_numpy()
     few, many = int(repetitions.min()), int(repetitions.max())
-    return filled(
+    return fill(
         TEMPLATE,
         n_logistic=len(LOGISTIC),
         n_repetitions=few if few == many else f"{few} to {many}",
@@ -85,7 +85,7 @@ def _slots(groups: dict[str, pd.DataFrame]) -> dict:
 
 def _of_group(title: str, rows: pd.DataFrame) -> str:
     """The section of problems of a kind and size."""
-    return filled(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), table=_of_methods(rows))
+    return fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), table=_of_methods(rows))
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PROMISES = {"1 %": (0.01, ".99"), ".1 %": (0.001, ".999")}
@@ -56,9 +56,9 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
         {name: found[name] for name in two},
     )
     further = [_worst_case(worst_case)] if worst_case else []
-    further += [filled(TEMPLATE, "more classes", table=_table(more, MORE_CLASSES))] if more else []
+    further += [fill(TEMPLATE, "more classes", table=_table(more, MORE_CLASSES))] if more else []
     optimal = {promise: {name: of[f"optimal {promise}"] for name, of in two.items()} for promise in PROMISES}
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=len(found),
         n_two=len(two),
@@ -146,7 +146,7 @@ def _worst_case(found: Mapping) -> str:
         rows.append([case["prior"], f"{100 * case['promise']:g} %", *trees, *shares, where, *random, seconds])
     head = ["prior", "promise", "trees, mean", "trees, table", "trees, each", "% at the worst count, mean"]
     head += ["% in the mean, each", "counts that bind, each", "random states, mean", "random states, each", "seconds"]
-    return filled(TEMPLATE, "worst case", n_trees=found["trees"], table=table(head, rows))
+    return fill(TEMPLATE, "worst case", n_trees=found["trees"], table=table(head, rows))
 
 
 def _table(sets: Measures, rules: Sequence[str]) -> str:

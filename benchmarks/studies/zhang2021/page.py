@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import filled, table
+from benchmarks.pages import fill, table
 from jaxunc.compare import SetSizeDisplay, StrengthDisplay
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -82,13 +82,13 @@ def study_page(finished: Mapping[str, Mapping], out: Path) -> str:
         draw_sets(two, out / "figure-1.png")
         draw_means(two, out / "figure-2.png")
         means = lambda name: _means(two, name)
-        sections.append(filled(TEMPLATE, "binary", n=len(two), means=means, beside=_beside(two), best=_best(two)))
+        sections.append(fill(TEMPLATE, "binary", n=len(two), means=means, beside=_beside(two), best=_best(two)))
     if more:
         draw_sizes(more, out / "figure-3.png")
         strengths, means_of_more = ", ".join(f"{s:g}" for s in STRENGTHS), lambda name: _means(more, name)
-        sections.append(filled(TEMPLATE, "more classes", strengths=strengths, means=means_of_more, best=_best(more)))
+        sections.append(fill(TEMPLATE, "more classes", strengths=strengths, means=means_of_more, best=_best(more)))
     n_repeats = len({cell.repeat for found in finished.values() for cell in found})
-    return filled(TEMPLATE, n_repeats=n_repeats, sections="\n\n".join(sections))
+    return fill(TEMPLATE, n_repeats=n_repeats, sections="\n\n".join(sections))
 
 
 def _means(finished, name: str) -> str:
