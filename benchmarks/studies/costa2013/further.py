@@ -97,7 +97,7 @@ def pools_section(cells: Cells) -> str:
         "pools",
         n=len(loo),
         but=f" (not {', '.join(missing)})" if missing else "",
-        left_out=_against(loo, "tpce_pool", ("tpce", "tree_laplace", "tree"), "loo", "pooled against"),
+        left_out=_against(loo, "tpce_pool", ("tpce", "tree_laplace", "tree"), protocol="loo", head="pooled against"),
         folds=N_FOLDS,
         n_five=len(five),
         names=", ".join(five),
@@ -214,7 +214,7 @@ def _means(cells: Cells, readings: Mapping[str, str]) -> str:
     return table(["reading", *TITLES.values()], lines)
 
 
-def _against(cells: Cells, name: str, rivals: Iterable[str], protocol: str = "five", head: str = "against") -> str:
+def _against(cells: Cells, name: str, rivals: Iterable[str], *, protocol: str = "five", head: str = "against") -> str:
     lines = [
         [READINGS[rival], *(of.cell for of in _by_measure(cells, name, rival, protocol).values())] for rival in rivals
     ]

@@ -32,6 +32,7 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
     """The text of the page; ``beyond`` holds the cells of the parts of `beyond`."""
     frame = table(found)
     frames = {part: table(cells) for part, cells in beyond.items() if cells}
+    inbag = pd.concat([frame, *(frames[part] for part in ("classes",) if part in frames)])
 
     def won(name: str, other: str, measure: str) -> str:
         row = against(by_set(frame, measure, 16), other, larger=measure != "brier").loc[name]
@@ -44,13 +45,12 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
         told=lambda names, other: _listed(frame, names.split(", "), other),
         duels=lambda measure: _duels(frame, measure),
         rejection=_rejection(frame),
-        further="\n\n".join(_further(part, frames, frame) for part in frames),
+        further="\n\n".join(_further(part, of, inbag) for part, of in frames.items()),
     )
 
 
-def _further(part: str, frames: Mapping[str, pd.DataFrame], inbag: pd.DataFrame) -> str:
-    """The section of a further part."""
-    frame = frames[part]
+def _further(part: str, frame: pd.DataFrame, inbag: pd.DataFrame) -> str:
+    """The section of a further part; ``inbag`` has the in-bag counts of all sets."""
     is_help, is_preferred = helps(frame)
     return fill(
         TEMPLATE,
@@ -61,7 +61,7 @@ def _further(part: str, frames: Mapping[str, pd.DataFrame], inbag: pd.DataFrame)
         where=lambda name, other: _where(frame, name, other),
         doubts=doubts(frame),
         table=_all_duels(frame),
-        against_inbag=_against_inbag(frame, pd.concat([inbag, frames["classes"]])) if part == "oob" else "",
+        against_inbag=_against_inbag(frame, inbag) if part == "oob" else "",
     )
 
 

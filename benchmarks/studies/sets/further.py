@@ -36,7 +36,7 @@ HOW = ("yes", "worse")
 SIZES = {"two classes": lambda n: n == 2, "three classes and more": lambda n: n > 2}
 
 
-def medians(frame: pd.DataFrame, title: str, methods: Sequence[str], columns=tuple(COLUMNS), further=None) -> str:
+def medians(frame: pd.DataFrame, title: str, methods: Sequence[str], *, columns=tuple(COLUMNS), further=None) -> str:
     """Medians over the sets of two classes, and over those of more, each under its title.
 
     ``further`` is a title of columns, and a function from a method and the names of the sets to their cells.
@@ -167,8 +167,8 @@ def vote_section(found: Mapping[Any, dict]) -> str:
             frame,
             "### Learned votes, medians, {}",
             (*NEEDS.values(), *VOTE_NAMES),
-            OF_VOTES,
-            (["s", "α", "κ"], numbers),
+            columns=OF_VOTES,
+            further=(["s", "α", "κ"], numbers),
         ),
         compiled=np.median([seconds[LEARNED_VOTES[-1]] for seconds in learning]),
         slowest=max(value for seconds in learning for value in seconds.values()),
@@ -267,7 +267,7 @@ def steps_section(cells: Mapping[Any, dict]) -> str:
         n_steps=len(WHERE) * len(STEPS),
         told=where,
         duels=text_table(head, rows),
-        medians=medians(frame, "Medians, {}:", methods, OF_VOTES[:5], (["s"], strength)),
+        medians=medians(frame, "Medians, {}:", methods, columns=OF_VOTES[:5], further=(["s"], strength)),
     )
 
 
