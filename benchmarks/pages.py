@@ -1,17 +1,72 @@
 """Pages of studies: sentences stand in ``page.md`` of a study's folder, numbers and tables are made by its code.
 
-A template has ``{name}`` where a number, a table or a whole section goes. The studies that have one are those whose
-pages are mostly sentences; the others write theirs in code.
+A template has slots as `str.format` has them: ``{gain:.2f}`` is a number with its format, ``{table}`` a table or a
+section. ``{duel[tree; bag]}`` is what the function ``duel`` says of ``"tree"`` and ``"bag"``. A part that a page has
+several times, or not always, begins with a line ``<!-- name -->``; what stands before the first such line is the page.
 """
 
+import re
 import string
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
+WIDTH = 120
 
-def filled(template: Path, **parts: object) -> str:
-    """The text of a template with its parts; a ValueError if a part is missing, or is none of the template's."""
-    text = template.read_text(encoding="utf-8")
-    named = {name for _, name, _, _ in string.Formatter().parse(text) if name}
-    if named != parts.keys():
-        raise ValueError(f"{template}: the template's parts and those that are made differ: {named ^ parts.keys()}")
-    return text.format(**parts)
+
+class Answers:
+    """A function as a slot of a template: asked by words, which a semicolon separates."""
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+
+    def __getitem__(self, words: str) -> object:
+        return self.function(*words.split("; "))
+
+
+def fill(template: Path, part: str = "page", /, **slots: object) -> str:
+    """The text of a part of a template; a ValueError if a slot is missing, or is none of the page's."""
+    text = read_parts(template)[part]
+    named = {re.split(r"[.\[]", name)[0] for _, name, _, _ in string.Formatter().parse(text) if name}
+    if wrong := named - slots.keys() if part != "page" else named ^ slots.keys():
+        raise ValueError(f"{template}, {part}: its slots and those that are made differ: {wrong}")
+    return text.format(**{name: Answers(slot) if callable(slot) else slot for name, slot in slots.items()})
+
+
+@cache
+def read_parts(template: Path) -> dict[str, str]:
+    """{name: text} of the parts of a template; the page itself ends with a line break."""
+    page, *named = re.split(r"^<!-- (.*) -->\n", template.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    texts = [text.strip("\n") for text in named[1::2]]
+    return {"page": page.strip("\n") + "\n"} | dict(zip(named[::2], texts, strict=True))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return table_rows([head, ["---"] * len(head), *rows])
+
+
+def table_rows(rows: Iterable[Sequence[str]]) -> str:
+    """Rows for a table whose head stands in the template."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def verdict_rows(verdicts: Iterable[tuple[str, str, bool]]) -> str:
+    """Rows of rules: in words, what was found, and whether the rule is kept."""
+    return table_rows([rule, value, "kept" if is_kept else "**missed**"] for rule, value, is_kept in verdicts)
+
+
+def wrap(page: str) -> str:
+    """The page with its paragraphs and points broken into lines anew, once their numbers are in."""
+    lines: list[str] = []
+    for block in filter(None, map(str.strip, page.replace("\n* ", "\n\n* ").split("\n\n"))):
+        is_point = block.startswith("* ")
+        lines += [""] * (bool(lines) and not (is_point and lines[-1].startswith(("* ", "  "))))
+        if block.startswith(("|", "#", "![")):
+            lines.append(block)
+            continue
+        words = re.sub(" ([<=]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(block.split()))
+        broken = textwrap.wrap(words, WIDTH, subsequent_indent="  " * is_point, break_on_hyphens=False)
+        lines += [line.replace("\N{NO-BREAK SPACE}", " ") for line in broken]
+    return "\n".join(lines) + "\n"

@@ -1,5 +1,7 @@
 """The studies, a folder each: code, cells (``cells.jsonl.gz``, see `benchmarks.cells`), pictures and ``README.md``.
 
+``README.md`` is made: its sentences are changed in ``page.md``, whose slots `benchmarks.pages` fills.
+
 ``python -m benchmarks NAME`` needs of a study's ``run.py`` a docstring whose first line says what it asks, and
 
 * ``TAKES``: in a few words, how much there is to run;

@@ -25,10 +25,8 @@ from benchmarks.studies.busch2021.numbers import (
     with_references,
 )
 from benchmarks.studies.busch2021.page import study_page
-from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, findings
+from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, verdicts
 from jaxunc import compare
-
-from ._resumed import ends_with_the_same_bytes
 
 pytestmark = pytest.mark.once
 
@@ -57,25 +55,6 @@ def small(monkeypatch):
         },
     )
     return data
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        names = ["mean"] if cell.kind.endswith("-mean") else FEW
-        return {"methods": {name: [0.5, (cell.repeat + 2 * cell.fold) / 8] for name in names}}
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(
-        lambda folder: study.run_all(("trees", "references", "transfer"), ["sonar"], None, folder),
-        ran,
-        tmp_path,
-        lambda line: line.replace(b"[0.5,", b"["),
-    )
-    assert len(whole) == 4 + 8 + 4
 
 
 def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):
@@ -132,12 +111,10 @@ def test_the_page_of_made_up_cells():
     assert "nan" not in page
     assert re.search(r"\| `evidence` \| paper \| \*\*12:0 \(\+0\.05\d\d\)\*\* \| \*\*12:0", page)
     assert re.search(r"\| `laplace` \| paper \| \*\*0:12 \(-0\.0[45]\d\d\)\*\*", page)
-    found = findings(Results(everything, study.SETS))
-    verdicts = {finding.claim.split()[0]: finding.verdict for finding in found}
-    assert found[0].claim.startswith("Evidence accumulation is on top")
-    assert found[0].verdict == verdicts["Laplace's"] == "holds"
-    assert verdicts["Evidence"] == "holds, not significant", "of the few uneven sets no test can tell"
-    assert not verdicts["Confidence"].startswith("holds")
+    found = verdicts(Results(everything, study.SETS))
+    assert found["evidence leads"] == found["Laplace"] == "holds"
+    assert found["uneven"] == "holds, not significant", "of the few uneven sets no test can tell"
+    assert not found["confidence"].startswith("holds")
     assert "not run: webdata, electricity, skin, airlines." in page
     rows, methods = with_references(everything)
     assert methods[-2:] == ["random forest", "single tree"]
@@ -174,8 +151,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
                 accuracy["mean"] += forest_gain if even else 0.1
             record = {"methods": {method: [0.5, value] for method, value in accuracy.items()}}
             found |= {study.Cell(part, name, kind, 4, leaf_size, 0, 0): record for leaf_size in (1, 8)}
-    verdicts = {finding.claim: finding.verdict for finding in findings(Results(means(found), study.SETS))}
-    assert next(v for claim, v in verdicts.items() if claim.startswith("Where classes are even, D")) == verdict
+    assert verdicts(Results(means(found), study.SETS))["even"] == verdict
 
 
 def test_one_rule_for_ties():
@@ -220,10 +196,12 @@ def test_the_committed_page_is_made_of_the_committed_cells(committed):
 
 def test_the_same_duel_is_told_in_the_same_way(committed):
     """In the reading, in the table against the mean, and in Figure 4."""
-    everything, page = committed
+    page = committed[1]
     table = page.split("against the mean of probabilities, AUC")[1].split("## ")[0]
     claims = {"laplace": "Laplace's", "plausibility": "Plausibility", "confidence": "Confidence"}
-    reading = {finding.claim.split()[0]: finding.here for finding in findings(Results(everything, study.SETS))}
+    reading = {
+        line.split()[1]: line for line in page.split("## What the paper found")[1].split("## ")[0].splitlines()[4:-1]
+    }
     for place, (method, claim) in enumerate(claims.items()):
         cells = re.findall(rf"^\| `{method}` \| paper \| (.*) \|$", table, re.MULTILINE)[0].split(" | ")
         assert ", ".join(f"leaf {n}: {cell}" for n, cell in zip(study.LEAF_SIZES, cells, strict=True)) in reading[claim]

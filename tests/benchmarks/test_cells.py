@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+from importlib import import_module
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -13,8 +14,6 @@ import pytest
 import benchmarks.__main__ as command
 from benchmarks import cells
 from tests._refusal import refuses
-
-from ._resumed import ends_with_the_same_bytes
 
 pytestmark = pytest.mark.once
 
@@ -49,13 +48,71 @@ def run(folder, ran, n_folds=3):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, ran):
-    found = ends_with_the_same_bytes(
-        lambda folder: run(folder, ran), ran, tmp_path, lambda line: line.replace(b"[0.1,", b"[")
-    )
-    assert list(found) == [Cell(name, fold) for name in "ba" for fold in range(3)], "in the order in which they are run"
-    lines = gzip.decompress((tmp_path / "whole" / cells.PACKED).read_bytes()).splitlines()
+    whole = run(tmp_path / "whole", ran)
+    n_cells, packed = len(ran), (tmp_path / "whole" / cells.PACKED).read_bytes()
+    assert list(whole) == [Cell(name, fold) for name in "ba" for fold in range(3)], "in the order in which they are run"
+    assert not (tmp_path / "whole" / cells.RUNNING).exists()
+    lines = gzip.decompress(packed).splitlines(keepends=True)
     assert [json.loads(line)["cell"] for line in lines] == [["main", name, fold] for name in "ab" for fold in range(3)]
     assert list(cells.keys(tmp_path / "whole")) == [("main", name, fold) for name in "ab" for fold in range(3)]
+    first, second, third, *_ = lines
+    begun = {b"": 0, first: 1, first + second[:-7]: 1, first + third: 2, first + b"\xff\n" + third: 2}
+    for damaged in (b"{}\n", second.replace(b"[0.1,", b"[")):
+        begun |= {first + damaged + third: 2, first + damaged + second: 2}
+    for number, (content, n_whole) in enumerate(begun.items()):
+        part = tmp_path / f"part {number}"
+        part.mkdir()
+        (part / cells.RUNNING).write_bytes(content)
+        ran.clear()
+        assert run(part, ran) == whole
+        assert len(ran) == n_cells - n_whole, "what is missing or damaged is run again, and nothing else"
+        assert (part / cells.PACKED).read_bytes() == packed
+    ran.clear()
+    assert run(tmp_path / "whole", ran) == whole
+    assert not ran
+    assert (tmp_path / "whole" / cells.PACKED).read_bytes() == packed
+
+
+JOURNALS = {
+    "attributions.run": (("own, idle",), lambda record: record["aleatoric"]["permutation"][0].append(0)),
+    "boosted_counts.run": (("wine",), lambda record: record["methods"].pop("own")),
+    "busch2021.run": (("trees", "sonar"), lambda record: record["methods"]["vote"].pop()),
+    "conformal_sets.run": (("wine",), lambda record: record["sets"]["mean, oob"]["classes"].pop()),
+    "costa2013.run": (("iris",), lambda record: record["tpce"].pop()),
+    "costa2013.pools": (("iris",), lambda record: record["tpce_pool"].pop()),
+    "costa2013.paths": (("iris",), lambda record: record["tpce"].pop()),
+    "costa2013.branches": (("iris",), lambda record: record["lazy_pool"].pop()),
+    "costa2013.general": (("iris",), lambda record: record["pnml"].pop()),
+    "hernandez_lobato2011.run": (("wine",), lambda record: record["polled"].append(1)),
+    "learning.run": (("noise", "wine"), lambda record: record["methods"].pop("pool")),
+    "regression.run": (("diabetes progression",), lambda record: record["methods"].pop("learned law")),
+    "reliable_evidence.run": (("wdbc",), lambda record: record["rules"]["evidence"].pop()),
+    "rules.abstaining": (("wine",), lambda record: record["methods"].pop("pool")),
+    "sets.run": (("wine",), lambda record: record["sets"]["u65, mean"]["classes"].pop()),
+    "suttoncharani2020.methods": (("banana",), lambda record: record["trees"]["0"]["raw"].pop()),
+    "suttoncharani2020.left_open": (("banana",), lambda record: record["growths"]["raw"]["0"]["eb"].pop()),
+    "suttoncharani2020.beyond": (("classes", "vowel"), lambda record: record["found"]["0"]["raw"].pop()),
+    "true_probabilities.run": (("twonorm", 200), lambda record: record["methods"].pop("learned pool")),
+    "voting.run": (("twonorm",), lambda record: record.pop("curves")),
+    "zhang2021.run": (("liver",), lambda record: record["oob"]["equal"].pop()),
+}
+"""What makes a journal of committed cells of a study, and what damages a record."""
+
+
+@pytest.mark.parametrize("module", JOURNALS)
+def test_committed_cells_are_whole_and_damaged_ones_are_run_again(module, tmp_path):
+    of, (names, damage) = import_module(f"benchmarks.studies.{module}"), JOURNALS[module]
+    results = import_module(f"benchmarks.studies.{module.split('.')[0]}.run").RESULTS
+    whole = of.journal(results, *names)
+    first, *others = whole.found
+    assert list(whole.found) == whole.wanted
+    part = of.journal(tmp_path, *names)
+    for cell in (first, *others[:1]):
+        record = json.loads(json.dumps(whole.found[cell]))
+        if cell == first:
+            damage(record)
+        part.add(cell, record)
+    assert list(of.journal(tmp_path, *names).found) == others[:1]
 
 
 def test_a_run_that_was_cut_off_within_a_line_is_appended_to(tmp_path, ran):

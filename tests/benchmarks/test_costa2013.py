@@ -7,12 +7,11 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.studies.costa2013 import methods, numbers, page, reading, sets
+from benchmarks.studies.costa2013 import methods, numbers, page, sets
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
-
-from ._resumed import ends_with_the_same_bytes
+from tests._claims import page_of
 
 pytestmark = pytest.mark.once
 
@@ -87,33 +86,6 @@ def test_called_reliable():
     assert (called + others, right + right_too) == (200, 150)
 
 
-def _record(cell, place):
-    rng = np.random.default_rng([place, len(cell.protocol)])
-    found = {"n": 50, "features": 4, "classes": 2, "agreeing": round(rng.random(), 6), "n_tests": 50}
-    names = [*numbers.METHODS, *(f"{of}_{rule}" for of in ("tpce", "tree") for rule in page.READ_OUTS)]
-    found |= {name: [*rng.random(4).round(6).tolist()] for name in names}
-    return found | {"called": {name: [30, 25, 20, 10] for name in ("kk", "tpce", "tree_laplace")}}
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    monkeypatch.setattr(study, "load", lambda name, folder: None)
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        return _record(cell, sets.SETS.index(cell.data))
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    ends_with_the_same_bytes(lambda folder: study.run_all(sets.SETS[:8], None, folder), ran, tmp_path)
-    study.write_page(tmp_path / "whole")
-    text = (tmp_path / "whole" / "README.md").read_text(encoding="utf-8")
-    assert "8 sets" in text
-    assert " nan" not in text
-    for number in (3, 4, 5, 6):
-        assert (tmp_path / "whole" / f"figure-{number}.svg").stat().st_size > 3000
-
-
 def test_duels():
     better, worse = np.array([0.1, 0.2, np.nan, 0.3, 0.4]), np.array([0.2, 0.2, 0.1, 0.5, 0.3])
     found = numbers.against(better, worse, "brier")
@@ -124,13 +96,6 @@ def test_duels():
     assert numbers.against(steps, steps + 0.1 + steps, "brier").verdict == "ahead"
     assert numbers.against(steps, steps + 0.1 + steps, "auc").verdict == "behind"
     assert [numbers.p_in_words(p) for p in (0.00001, 0.5686, np.nan)] == ["< 0.0001", "0.5686", "–"]
-
-
-def test_lines_are_broken_anew():
-    text = reading.filled("A paragraph\nof two lines.\n\n* a point " + "word " * 30 + "\n* p = 0.5\n\nThe end.")
-    assert text.split("\n")[:2] == ["A paragraph of two lines.", ""]
-    assert text.endswith("\n* p = 0.5\n\nThe end.")
-    assert max(map(len, text.split("\n"))) <= 120
 
 
 def test_tables_of_the_paper():
@@ -145,8 +110,16 @@ def kept():
     return study.finished(study.RESULTS)
 
 
+def test_a_page_of_some_sets(kept, tmp_path):
+    text = page.study_page({name: kept[name] for name in ("iris", "vertebral-3c", "letter")}, tmp_path)
+    assert "3 sets" in text
+    assert " nan" not in text
+    for number in (3, 4, 5, 6):
+        assert (tmp_path / f"figure-{number}.svg").stat().st_size > 3000
+
+
 def test_what_the_page_says(kept):
-    said = " ".join(reading.reading(kept).split())
+    said = " ".join(page_of("costa2013").split())
     duel = {
         (protocol, measure, rival): numbers.duel(kept, protocol, measure, rival)
         for protocol in ("paper", "folds")

@@ -11,14 +11,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from benchmarks.studies.costa2013 import branches, general, paths, pools
+from benchmarks.studies.costa2013 import further, general, paths, pools
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
-from benchmarks.studies.costa2013.paths import finished_paths
-from benchmarks.studies.costa2013.pools import finished_pools
 from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
-
-from ._resumed import ends_with_the_same_bytes
 
 pytestmark = pytest.mark.once
 
@@ -92,32 +88,16 @@ def test_a_cell_of_each_protocol(small, monkeypatch):
             if name not in ("n", "classes"):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:4]), name
-    assert set(pools.READINGS) | {"venn_abers", "tree", "n", "classes"} == set(record)
+    assert {*further.READINGS, "n", "classes"} == set(record)
 
 
 def test_cells_agree_with_those_of_the_paper():
-    found = pools.finished_pools(study.RESULTS)
+    found = study.finished_part(study.RESULTS, "pools")
     assert len(found) >= 7
     for name, record in found.items():
         loo = study.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
         for method in ("tree", "tree_laplace", "tpce", "tpce_frequencies"):
             assert record["loo"][method][:4] == pytest.approx(loo[method], abs=2e-6), (name, method)
-
-
-def test_a_run_of_pools_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(pools, "load", lambda name, folder: small)
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        names = [*pools.READINGS, "venn_abers", "tree"]
-        rng = np.random.default_rng([ord(cell.data[0]), ord(cell.protocol[0])])
-        return {"n": 40, "classes": 2, **{name: rng.random(5).round(6).tolist() for name in names}}
-
-    monkeypatch.setattr(pools, "run_cell", run_cell)
-    ends_with_the_same_bytes(lambda folder: pools.run_all(["iris", "labor"], None, folder), ran, tmp_path)
-    assert "of 2 sets (iris, labor)" in " ".join(pools.section(pools.finished_pools(tmp_path / "whole")).split())
 
 
 def test_paths_end_in_the_leaves_and_shrink(small):
@@ -169,14 +149,14 @@ def test_smoothed_counts_of_learners(small):
     assert general.smoothed(general.LEARNERS["naive Bayes"], X) is None
 
 
-@pytest.mark.parametrize("module", [general, paths])
-def test_a_run_goes_on_where_it_stopped(module, tmp_path, monkeypatch, small):
+@pytest.mark.parametrize("part", ["general", "paths"])
+def test_a_run_goes_on_where_it_stopped(part, tmp_path, monkeypatch, small):
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(module, "load", lambda name, folder: small)
-    if module is general:
+    monkeypatch.setattr(study, "load", lambda name, folder: small)
+    if part == "general":
         monkeypatch.setattr(general, "LEARNERS", {name: general.LEARNERS[name] for name in ("naive Bayes", "tree")})
-    found = module.run_all(["labor"], None, tmp_path)
-    assert module.run_all(["labor"], None, tmp_path) == found
+    found = study.run_part(part, ["labor"], None, tmp_path)
+    assert study.run_part(part, ["labor"], None, tmp_path) == found
     for record in found.values():
         assert record["classes"] == 2
         assert all(0 <= of[0] <= 2 for of in record.values() if isinstance(of, list) and len(of) == 5)
@@ -293,7 +273,7 @@ def test_no_width_is_the_tree_itself():
 
 def test_cells_agree_with_each_other():
     of_pools, of_paths, of_branches = (
-        finished(study.RESULTS) for finished in (finished_pools, finished_paths, branches.finished_branches)
+        study.finished_part(study.RESULTS, part) for part in ("pools", "paths", "branches")
     )
     for found, known, least in ((of_paths, of_pools, 20), (of_branches, of_paths, 15)):
         assert len(found) >= least

@@ -10,9 +10,8 @@ from benchmarks.studies.hernandez_lobato2011 import page
 from benchmarks.studies.hernandez_lobato2011 import run as study
 from benchmarks.studies.hernandez_lobato2011 import votes as votes_of
 from jaxunc import voting
+from tests._claims import page_of
 from tests._refusal import refuses
-
-from ._resumed import ends_with_the_same_bytes
 
 pytestmark = pytest.mark.once
 
@@ -125,58 +124,6 @@ def test_the_circle(monkeypatch):
     assert set(needed) <= {-1, *range(3, 61)}
 
 
-def _record(cell, settings=SETTINGS):
-    row, polled = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4], [0] * settings.trees
-    polled[4] = 20
-    return {
-        "n": 40,
-        "prior": {"fitted": [0.5, 0.25], "symmetric": [0.5, 0.5]},
-        **dict.fromkeys(of_cells.RULES, row),
-        "errors": 9,
-        "doubt": dict.fromkeys(of_cells.RULES, 0.125),
-        "polled": polled,
-        "margins": [4] * 10,
-        "confidences": [[20, 1]] * len(of_cells.CONFIDENCES),
-    }
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    ran = []
-
-    def run_cell(cell, of, settings):
-        ran.append(cell)
-        return _record(cell)
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(
-        lambda folder: study.run_all(["twonorm"], None, folder, 2, SETTINGS),
-        ran,
-        tmp_path,
-        lambda line: line.replace(b"[20,80,", b"[20,", 1),
-    )
-    assert [cell[1:] for cell in whole] == [(0, "bagging"), (0, "forest"), (1, "bagging"), (1, "forest")]
-    ran.clear()
-    study.run_all(["twonorm"], None, tmp_path / "whole", 1, SETTINGS)
-    assert not ran
-    assert len(study.journal(tmp_path / "whole", "twonorm").found) == 4, "fewer repetitions take none away"
-
-
-def test_led_by_trees_that_give_up_is_a_part(tmp_path, monkeypatch):
-    ran = []
-
-    def run_constant(repeat, settings):
-        ran.append(repeat)
-        return {"n": 40, "bound": [20, 80, 5, 2, 1, 6, 5, 4 + repeat]}
-
-    def run(folder):
-        study.run(study.options().parse_args(["--parts", "constant", "--repetitions", "3", "--out", str(folder)]))
-        return list(study.constant_journal(folder).found.values())
-
-    monkeypatch.setattr(study, "run_constant", run_constant)
-    found = ends_with_the_same_bytes(run, ran, tmp_path, lambda line: line.replace(b"[20,", b"["))
-    assert [record["bound"][-1] for record in found] == [4, 5, 6]
-
-
 def test_settings_are_kept(tmp_path):
     study.settle(tmp_path, SETTINGS)
     study.settle(tmp_path, SETTINGS)
@@ -235,9 +182,10 @@ def kept():
 
 def test_what_the_page_says(kept):
     found, needed = kept
+    assert len(study.journal(study.RESULTS, "twonorm", 1).found) == 6, "fewer repetitions take none away"
     assert {name: len(of) for name, of in found.items()} == {name: 4 if name == "spam" else 6 for name in found}
     assert (len(found), len(needed)) == (15, 5)
-    said = page.reading(found, 0.99)
+    said = page_of("hernandez_lobato2011")
     assert '**"Generally below 1 %": holds.**' in said
     assert "less in 4 of 4 cases" in said
     assert "holds (Friedman's p = 0.00012) for bagging, not found (Friedman's p = 0.15) for random forest" in said

@@ -10,11 +10,11 @@ from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.studies.learning import methods
 from benchmarks.studies.learning import run as learning
-from benchmarks.studies.learning.instead import GROUPS, INSTEAD, beside_instead, out_of_bag, stable_isotonic
+from benchmarks.studies.learning.instead import INSTEAD, out_of_bag, stable_isotonic
 from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
+from benchmarks.studies.learning.page import GROUPS, beside
 from benchmarks.studies.learning.shrinkage import (
     SHRINKAGE,
-    beside_shrinkage,
     shrunk_answers,
     shrunk_nodes,
     shrunk_out_of_bag,
@@ -110,7 +110,7 @@ def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
 @pytest.mark.parametrize("part", GROUPS)
 def test_what_users_would_do_instead_is_of_the_same_forests(part):
     found = learning.kept(learning.RESULTS)
-    joined, of_part = beside_instead(found, part), set(learning.sets_of(part))
+    joined, of_part = beside(found, "instead", part), set(learning.sets_of(part))
     assert {cell.data for cell in joined} == of_part
     assert len(joined) == sum(cell.part == "instead" and cell.data in of_part for cell in found)
     for cell in joined:
@@ -130,7 +130,7 @@ def test_fresh_sets_share_none_with_those_of_development():
 
 def test_what_the_pages_say_against_what_users_would_do_instead():
     found = learning.kept(learning.RESULTS)
-    frames = [methods.table(beside_instead(found, part)) for part in GROUPS]
+    frames = [methods.table(beside(found, "instead", part)) for part in GROUPS]
     said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     for frame in frames:
         for method in INSTEAD:
@@ -138,11 +138,11 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
                 methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")
             ]
             assert f"| {' | '.join(cells)} |" in said, method
-    shrunk = [methods.table(beside_shrinkage(found, part)) for part in GROUPS]
+    shrunk = [methods.table(beside(found, "shrinkage", part)) for part in GROUPS]
     for frame, (method, text) in itertools.product(shrunk, zip(SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
         cells = [methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
         assert f"| {text} | {' | '.join(cells)} |" in said, method
-    chosen = [record["chosen"] for record in beside_shrinkage(found, "other-sets").values()]
+    chosen = [record["chosen"] for record in beside(found, "shrinkage", "other-sets").values()]
     against = methods.duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]
     told = f"is not told apart from the mean ({against}); no shrinkage was chosen in {chosen.count(0)} of {len(chosen)}"
     assert told in " ".join(said.split())

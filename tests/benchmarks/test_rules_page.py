@@ -97,7 +97,7 @@ def test_the_table_of_the_docs_is_that_of_the_page(advice):
 def test_what_the_docs_advise_follows_from_the_numbers(advice, measured):
     two, more = measured[measured["n_classes"] == 2], measured[measured["n_classes"] > 2]
     assert f"Measured on {two['set'].nunique()} data sets of two classes" in advice
-    told = {cells(line)[0]: list(map(int, cells(line)[1:])) for line in told_apart(two).splitlines()[4:]}
+    told = {cells(line)[0]: list(map(int, cells(line)[1:])) for line in told_apart(two).splitlines()[2:]}
     assert f"better in {told['`plausibility`'][0]} and worse in {told['`plausibility`'][1]}" in advice
     assert max(told, key=lambda rule: told[rule][0] - told[rule][1]) == "`plausibility`"
     assert told["`mixture`"][3] == told["`mixture`"][5] == 0, "the safe choice with other counts"

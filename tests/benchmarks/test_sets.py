@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets import run as study
+from benchmarks.studies.sets.further import steps_section, vote_section
 from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
 from benchmarks.studies.sets.likelihood import NAMES, as_arrays, bounds, chosen, members_of, most_probable_of
 from benchmarks.studies.sets.methods import compared, counted, is_kept, measures, methods, plain_sets, table
@@ -26,8 +27,6 @@ from benchmarks.studies.sets.vote import (
     learned,
     reading,
     sloped,
-    steps_section,
-    vote_section,
 )
 from jaxunc.estimators import CautiousForestClassifier
 
@@ -42,7 +41,7 @@ def rows():
 
 
 def test_the_table_by_need_stands_in_the_docs():
-    assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in DECISIONS.read_text(encoding="utf-8")
+    assert by_need(table(study.kept(study.RESULTS))) in DECISIONS.read_text(encoding="utf-8")
 
 
 def test_the_page_can_be_made_of_some_sets():
@@ -329,5 +328,5 @@ def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
 
 
 def test_without_votes_and_steps_there_are_no_sections_of_them():
-    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
-    assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == []
+    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == ""
+    assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == ""

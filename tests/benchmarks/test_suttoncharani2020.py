@@ -10,8 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.data import DataSet
 from benchmarks.studies.suttoncharani2020 import methods as study
 from benchmarks.studies.suttoncharani2020 import page, run, trees
-
-from ._resumed import ends_with_the_same_bytes
+from tests._claims import page_of
 
 pytestmark = pytest.mark.once
 
@@ -72,23 +71,6 @@ def test_a_cell(small):
             assert low - 1e-6 <= tree["raw"][place] <= high + 1e-6, "relative frequencies lie in their interval"
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        intervals = {key: [0.25, 0.5] for key in study.INTERVALS}
-        one = {**{key: [0.5, 0.25, cell.fold / 8] for key in study.ESTIMATES}, "leaves": 2, "prior": [1.0, 1.0, 0]}
-        return {"trees": {key: {**one, "intervals": intervals} for key in study.TREES}}
-
-    def run_all(folder):
-        run.run(run.options().parse_args(["--sets", "banana", "--parts", "main", "--out", str(folder)]))
-        return study.journal(folder, "banana").found
-
-    monkeypatch.setattr(run, "run_cell", run_cell)
-    assert len(ends_with_the_same_bytes(run_all, ran, tmp_path, lambda line: line.replace(b"[0.5,", b"["))) == 3
-
-
 def test_running_means_are_undone():
     values = np.random.default_rng(0).random((4, 3))
     running = np.cumsum(values, axis=0) / np.arange(1, 5)[:, None]
@@ -141,7 +123,7 @@ def test_what_the_page_says(kept):
         for way in page.WAYS:
             apart[way].extend(of[way] - of["eb"])
     assert np.all(np.array(apart["moments"]) < 0)
-    told = page._reading(six)
+    told = page_of("suttoncharani2020")
     for way in ("laplace", "marginal", "moments"):
         assert f"within {np.abs(apart[way]).max():.4f}".replace(" 0.", " .") in told
     assert f"range in {page.outside(six, 'log_loss'):.0%} of" in told

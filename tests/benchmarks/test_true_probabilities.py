@@ -23,7 +23,7 @@ from benchmarks.studies.true_probabilities.methods import (
     observed_auc,
     spread_and_intercept,
 )
-from benchmarks.studies.true_probabilities.page import MEANINGS, compared, draw, table
+from benchmarks.studies.true_probabilities.page import NAMES, compared, draw, table
 
 pytestmark = pytest.mark.once
 
@@ -124,7 +124,7 @@ def test_a_tiny_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     train, test = study.drawn(study.Cell("4-independent-equal-50-75", 200, 0), 200)
     small = Drawn(*(part[:80] for part in train))
     found, chosen = study.estimates(small, test, 0)
-    assert set(found) == set(MEANINGS)
+    assert set(found) == set(NAMES)
     methods = {name: study.judged(*both, small, test) for name, both in found.items()}
     record = {"methods": methods, "entropy": 0.6, "true_auc": 0.75, "chosen": chosen, "rows": [80, 2]}
     for on_train, on_test in found.values():

@@ -1,6 +1,5 @@
 """The study of cautious forests: tallies of sets, cells resumed to the byte, a page that says what they hold."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -8,8 +7,6 @@ import jaxunc as ju
 from benchmarks.data import DataSet
 from benchmarks.studies.zhang2021 import page
 from benchmarks.studies.zhang2021 import run as study
-
-from ._resumed import ends_with_the_same_bytes
 
 pytestmark = pytest.mark.once
 
@@ -55,25 +52,6 @@ def test_a_cell(small, monkeypatch):
         for rule in page.RULES:
             assert np.sum(rules[rule], axis=1, where=[True, False] * 2).tolist() == [60, 60]
             assert rules[rule][0][0] >= rules[rule][1][0], "a larger s decides on less"
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
-    ran = []
-
-    def run_cell(cell, data):
-        ran.append(cell)
-        of = [[cell.leaf_size, 0, cell.repeat, 0]] * len(page.STRENGTHS)
-        return {counts: {"mean": of[0], **dict.fromkeys(page.RULES, of)} for counts in page.COUNTS}
-
-    monkeypatch.setattr(study, "run_cell", run_cell)
-    whole = ends_with_the_same_bytes(
-        lambda folder: study.run_all(["sonar"], None, folder),
-        ran,
-        tmp_path,
-        lambda line: line.replace(b'"mean":[1,', b'"mean":['),
-    )
-    assert len(whole) == 4
 
 
 @pytest.fixture(scope="module")

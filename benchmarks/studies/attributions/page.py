@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill, table_rows, verdict_rows
 from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, N_COLUMNS
-from benchmarks.studies.sets.methods import text_rows
 
 TEMPLATE = Path(__file__).with_name("page.md")
 TRUSTED, AT_EACH_SEED, TOLD = 0.9, 0.75, 0.9
@@ -49,15 +48,15 @@ def told(frame: pd.DataFrame, cause: str, first: str, second: str) -> tuple[int,
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    return filled(
+    return fill(
         TEMPLATE,
         n_settings=len(found),
         n_seeds=len(frame["seeds"].iloc[0]),
-        designs="\n".join(text_rows(_means(frame, "share"))),
-        aleatoric="\n".join(text_rows(_by_setting(frame, "aleatoric"))),
-        epistemic="\n".join(text_rows(_by_setting(frame, "epistemic"))),
-        verdicts="\n".join(text_rows([[*row[:2], "kept" if row[2] else "**missed**"] for row in verdicts(frame)])),
-        copies="\n".join(text_rows(_means(frame[frame["copies"] == 1], "planted"))),
+        designs=table_rows(_means(frame, "share")),
+        aleatoric=table_rows(_by_setting(frame, "aleatoric")),
+        epistemic=table_rows(_by_setting(frame, "epistemic")),
+        verdicts=verdict_rows(verdicts(frame)),
+        copies=table_rows(_means(frame[frame["copies"] == 1], "planted")),
         **_numbers(frame),
     )
 

@@ -7,25 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
+from benchmarks.pages import table as text_table
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
-MEANINGS = {
-    "own": "the model's own probability, boosted on three quarters of the training rows",
-    "own, all rows": "the same settings on all training rows: nothing is held out",
-    "own, isotonic": "`own` and isotonic regression, clipped to 1/(n + 2)",
-    "own, calibrated": "`own` and the best of sixteen calibrators (temperature, Platt, vector, which for two classes "
-    "is beta calibration, one-vs-rest; four clips)",
-    "own, scaled": "softmax of a log p + b, a and b learned: the blends below, without counts",
-    "mean of counts": "the mean of the leaves' shares of held-out rows, nothing else",
-    "pooling of counts": "the leaves' counts, added",
-    "plausibility of counts": "the mean of the leaves' plausibility scores (two classes)",
-    "learned pool": "`LearnedPool` of these counts, learned from the held-out rows without their own label",
-    "own and mean of counts": "softmax of a log p + a' log p' + b, all learned",
-    "own and learned pool": "the same with the learned pool",
-}
+NAMES = (
+    "own", "own, all rows", "own, isotonic", "own, calibrated", "own, scaled", "mean of counts", "pooling of counts",
+    "plausibility of counts", "learned pool", "own and mean of counts", "own and learned pool",
+)  # fmt: skip
+"""The methods; ``page.md`` says what they are."""
 TITLES = {
     "log_loss_clipped": "log loss, clipped at 1e-6",
     "log_loss": "log loss, clipped at 1e-15",
@@ -40,25 +32,13 @@ AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
-    clipped = lambda first, second: duel(frame, first, second, "log_loss_clipped")
-    sections = [
-        "\n".join([f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)])
-        for measure, title in TITLES.items()
-    ]
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
         n_two=frame[frame["n_classes"] == 2]["set"].nunique(),
         n_trees=np.median([record["trees"] for record in found.values()]),
-        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
-        tables="\n\n".join(sections),
-        mean_alone=clipped("mean of counts", "own, calibrated"),
-        pool_alone=clipped("learned pool", "own, calibrated"),
-        mean_added=clipped("own and mean of counts", "own, scaled"),
-        pool_added=clipped("own and learned pool", "own, scaled"),
-        pool_added_auc=duel(frame, "own and learned pool", "own, scaled", "auc"),
-        all_rows=clipped("own, all rows", "own"),
-        all_rows_against_blend=clipped("own, all rows", "own and learned pool"),
+        against=lambda measure: _table(frame, measure),
+        duel=lambda first, second, measure="log_loss_clipped": duel(frame, first, second, measure),
     )
 
 
@@ -96,13 +76,13 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     return f"**{text}**" if p < 0.05 else text
 
 
-def _table(frame: pd.DataFrame, measure: str) -> list[str]:
+def _table(frame: pd.DataFrame, measure: str) -> str:
     means = frame.groupby(["method", "set"])[measure].mean().groupby("method").mean()
     head = [f"{TITLES[measure]} of", "mean", *(f"against {name}" for name in AGAINST)]
     two = frame[frame["n_classes"] == 2]
     body = []
-    for name in MEANINGS:
+    for name in NAMES:
         rows = two if "plausibility" in name else frame  # with the sets that it has
         against = (duel(rows, name, other, measure) if name != other else "" for other in AGAINST)
         body.append([name, f"{means[name]:.4f}" + " (two classes)" * (rows is two), *against])
-    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
+    return text_table(head, body)

@@ -1,7 +1,6 @@
-"""What Busch et al. 2021 found, point by point, and what is found here. Verdicts follow from the numbers by rules."""
+"""Verdicts on what Busch et al. 2021 found, by rules from the numbers; ``page.md`` has the claims, by these names."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -15,36 +14,61 @@ NOT_SIGNIFICANT = "not significant"
 ONLY_CODE = "with the published code's prior term only"
 
 
-class Finding(NamedTuple):
-    """One statement of the paper."""
-
-    claim: str
-    here: str
-    verdict: str
-
-
-def findings(results: Results) -> list[Finding]:
-    """All of them that the finished sets can speak to."""
-    found = [
-        _evidence_leads(results),
-        _belief_rules_rank_badly(results),
-        _dempster_decides_well(results),
-        *_dempster_on_balanced(results),
-        _laplace_is_worse(results),
-        _plausibility_falls_behind(results),
-        _confidence_at_larger_leaves(results),
-        _vote_catches_up(results),
-        _pooling_is_unstable(results),
-        _cautious_has_problems(results),
-        *_against_references(results),
-        _evidence_on_unbalanced(results),
-    ]
-    found += [finding for finding in (_webdata(results), _airlines(results)) if finding is not None]
-    return found
+def verdicts(results: Results) -> dict[str, str]:
+    """{claim: verdict} of the claims that the finished sets can speak to, in the order of the page."""
+    duels = results.duels
+    later = [name == "evidence" for n, name in results.leaders("accuracy").items() if n > results.leaf_sizes[0]]
+    found = {
+        "evidence leads": _grade(later),
+        "belief rules rank": _all_behind(duels("auc", "dempster")),
+        "Dempster decides": _ahead_at_larger(results, duels("accuracy", "dempster")),
+        "even": _dempster_on_even(results),
+        "Laplace": _all_behind(duels("auc", "laplace")),
+        "plausibility": _falls_behind(results, duels("auc", "plausibility")),
+        "confidence": _ahead_at_larger(results, duels("auc", "confidence"), not_at_smallest=True),
+        "vote": _catches_up(results, duels("auc", "vote")),
+        "pooling": _unstable(duels("accuracy", "pooling")[results.leaf_sizes[-1]]),
+        "cautious": _all_behind(duels("accuracy", "cautious", "dempster")),
+        **_against_references(results),
+        "uneven": _on_uneven(results),
+        "webdata": _rises_late(webdata_accuracies(results)),
+        "airlines": _on_airlines(accuracies_on(results, "airlines")),
+    }
+    return {claim: verdict for claim, verdict in found.items() if verdict}
 
 
-def _grade(shares: float, whole: float = 0.8, part: float = 0.4) -> str:
-    return HOLDS if shares >= whole else IN_PART if shares >= part else FAILS
+def slots(results: Results) -> dict:
+    """What the claims on the page are answered with."""
+    even, airlines, webdata = even_sets(results), accuracies_on(results, "airlines"), webdata_accuracies(results)
+    pairs = references(results) if not results.references.empty else {}
+    return {
+        "leaders": lambda measure: ", ".join(f"leaf {n}: `{name}`" for n, name in results.leaders(measure).items()),
+        "duels": lambda measure, first, second="probability": listed(results.duels(measure, first, second)),
+        "even_sets": ", ".join(even),
+        "against_evidence": listed(results.duels("accuracy", "dempster", "evidence", sets=even)) if pairs else "",
+        "against_forest": listed(results.against_reference("random-forest-mean", "dempster", even)) if pairs else "",
+        "last": results.leaf_sizes[-1],
+        "pooling": _pooling(results),
+        "references": pairs,
+        "uneven": lambda name: listed(results.duels("accuracy", name, sets=uneven_sets(results))),
+        "webdata": lambda name: ", ".join(f"{value:.4f}" for value in webdata[name]),
+        "airlines": "" if airlines is None else _listed_accuracies(airlines),
+    }
+
+
+def even_sets(results: Results) -> list[str]:
+    """Sets of even class ratio."""
+    return results.sets_between(*BALANCED)
+
+
+def uneven_sets(results: Results) -> list[str]:
+    """Sets of uneven class ratio."""
+    return [name for name, share in results.ratios.items() if not IMBALANCED[0] <= share <= IMBALANCED[1]]
+
+
+def _grade(flags: Iterable[bool], whole: float = 0.8, part: float = 0.4) -> str:
+    share = float(np.mean([*flags]))
+    return HOLDS if share >= whole else IN_PART if share >= part else FAILS
 
 
 def _tested(verdict: str, duels: Iterable[Duel], *, ahead: bool) -> str:
@@ -53,232 +77,131 @@ def _tested(verdict: str, duels: Iterable[Duel], *, ahead: bool) -> str:
     return f"{verdict}, {NOT_SIGNIFICANT}" if verdict in (HOLDS, ONLY_CODE) and not found else verdict
 
 
-def _evidence_leads(results: Results) -> Finding:
-    accuracy, auc = results.leaders("accuracy"), results.leaders("auc")
-    told = lambda leaders: ", ".join(f"leaf {n}: `{name}`" for n, name in leaders.items())
-    beyond = [name == "evidence" for n, name in accuracy.items() if n > results.leaf_sizes[0]]
-    return Finding(
-        "Evidence accumulation is on top, above all by accuracy, but for the smallest leaves.",
-        f"Best average rank of the nine, ranked within each leaf size (Figure 3 ranks all pairs of a method and a leaf "
-        f"size together), by accuracy: {told(accuracy)}. By AUC: {told(auc)}.",
-        _grade(float(np.mean(beyond))),
-    )
+def _all_behind(duels: Mapping[int, Duel]) -> str:
+    return _tested(_grade(duel.worse > duel.better for duel in duels.values()), duels.values(), ahead=False)
 
 
-def _belief_rules_rank_badly(results: Results) -> Finding:
-    duels = results.duels("auc", "dempster")
-    margins = results.duels("auc", "dempster-margin")
-    return Finding(
-        "The rules of belief functions have trouble to rank (AUC).",
-        f"Dempster's published score against the mean: {listed(duels)}. Its margin of log commonalities, which does "
-        f"not saturate: {listed(margins)}. The trouble is the score that is read, not the rule.",
-        _tested(
-            _grade(float(np.mean([duel.better < duel.worse for duel in duels.values()]))), duels.values(), ahead=False
-        ),
-    )
+def _ahead_at_larger(results: Results, duels: Mapping[int, Duel], *, not_at_smallest: bool = False) -> str:
+    larger, smallest = [duels[n] for n in results.leaf_sizes if n >= 4], duels[results.leaf_sizes[0]]
+    flags = [duel.better > duel.worse for duel in larger]
+    return _tested(_grade(flags + [smallest.better <= smallest.worse] * not_at_smallest), larger, ahead=True)
 
 
-def _dempster_decides_well(results: Results) -> Finding:
-    duels = results.duels("accuracy", "dempster")
-    large = [duels[n] for n in results.leaf_sizes if n >= 4]
-    return Finding(
-        "Dempster's rule has an advantage by accuracy at middle to large leaves.",
-        f"Against the mean: {listed(duels)}.",
-        _tested(_grade(float(np.mean([duel.better > duel.worse for duel in large]))), large, ahead=True),
-    )
-
-
-def _dempster_on_balanced(results: Results) -> list[Finding]:
+def _dempster_on_even(results: Results) -> str:
     """Only on sets that have reference methods: at a leaf size it is as good if it is not more often worse."""
-    even = results.sets_between(*BALANCED)
+    even = even_sets(results)
     if not even or results.references.empty:
-        return []
-    evidence = results.duels("accuracy", "dempster", "evidence", sets=even)
-    forest = results.against_reference("random-forest-mean", "dempster", even)
-    both = [*evidence.values(), *forest.values()]
-    as_good = [float(np.mean([duel.better >= duel.worse for duel in d.values()])) for d in (evidence, forest)]
-    return [
-        Finding(
-            "Where classes are even, Dempster's rule decides as well as evidence accumulation, or even a random "
-            "forest, or better.",
-            f"By accuracy, on sets of even class ratio ({', '.join(even)}). Against evidence accumulation: "
-            f"{listed(evidence)}. Against a random forest: {listed(forest)}.",
-            _tested(_grade(min(as_good)), both, ahead=True),
-        )
-    ]
+        return ""
+    evidence = results.duels("accuracy", "dempster", "evidence", sets=even).values()
+    forest = results.against_reference("random-forest-mean", "dempster", even).values()
+    least = min((evidence, forest), key=lambda duels: np.mean([duel.better >= duel.worse for duel in duels]))
+    return _tested(_grade(duel.better >= duel.worse for duel in least), [*evidence, *forest], ahead=True)
 
 
-def _laplace_is_worse(results: Results) -> Finding:
-    duels = results.duels("auc", "laplace")
-    return Finding(
-        "Laplace's correction is always worse than the mean by AUC, whatever the leaf size.",
-        f"{listed(duels)}: more often worse, by less than anybody would notice.",
-        _tested(
-            _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))), duels.values(), ahead=False
-        ),
-    )
-
-
-def _plausibility_falls_behind(results: Results) -> Finding:
-    duels = results.duels("auc", "plausibility")
+def _falls_behind(results: Results, duels: Mapping[int, Duel]) -> str:
     near = all(abs(duels[n].gain) < 1e-3 for n in results.small)
     behind = all(duels[n].worse > duels[n].better for n in results.large)
-    return Finding(
-        "Plausibility is close to the mean at small leaves, and falls behind as they grow (AUC).",
-        f"{listed(duels)}.",
-        _tested(
-            HOLDS if near and behind else IN_PART if near or behind else FAILS,
-            [duels[n] for n in results.large],
-            ahead=False,
-        ),
-    )
+    verdict = HOLDS if near and behind else IN_PART if near or behind else FAILS
+    return _tested(verdict, [duels[n] for n in results.large], ahead=False)
 
 
-def _confidence_at_larger_leaves(results: Results) -> Finding:
-    duels = results.duels("auc", "confidence")
-    larger = [duels[n] for n in results.leaf_sizes if n >= 4]
-    ahead = [duel.better > duel.worse for duel in larger]
-    smallest = duels[results.leaf_sizes[0]]
-    return Finding(
-        "Confidence bounds are the best of the methods close to the mean at medium and larger leaves, not at the "
-        "smallest (AUC).",
-        f"{listed(duels)}.",
-        _tested(_grade(float(np.mean([*ahead, smallest.better <= smallest.worse]))), larger, ahead=True),
-    )
+def _catches_up(results: Results, duels: Mapping[int, Duel]) -> str:
+    smallest, *others = (duels[n] for n in results.leaf_sizes)
+    behind = [duel.worse > 2 * duel.better for duel in others]
+    return _tested(_grade([*behind, abs(smallest.gain) < 1e-3]), others, ahead=False)
 
 
-def _vote_catches_up(results: Results) -> Finding:
-    auc = results.duels("auc", "vote")
-    smallest, *others = results.leaf_sizes
-    behind = [auc[n].worse > 2 * auc[n].better for n in others]
-    return Finding(
-        "Voting keeps up at the smallest leaves only.",
-        f"By AUC: {listed(auc)}. By accuracy: {listed(results.duels('accuracy', 'vote'))}.",
-        _tested(
-            _grade(float(np.mean([*behind, abs(auc[smallest].gain) < 1e-3]))), [auc[n] for n in others], ahead=False
-        ),
-    )
+def _unstable(duel: Duel) -> str:
+    verdict = HOLDS if duel.worse > duel.better > 0 else IN_PART if duel.worse > duel.better else FAILS
+    return _tested(verdict, [duel], ahead=False)
 
 
-def _pooling_is_unstable(results: Results) -> Finding:
+def _pooling(results: Results) -> dict[str, str]:
+    """How pooling does at the largest leaves, and on which sets it does best and worst."""
     last = results.leaf_sizes[-1]
     values = results.values("accuracy", last)
     gain = (values["pooling"] - values["probability"]).sort_values()
-    duel = results.duels("accuracy", "pooling")[last]
-    return Finding(
-        "Pooling improves on a few sets; on most it weighs the size of leaves too much.",
-        f"At leaf {last} against the mean, by accuracy: {duel}; best on {gain.index[-1]} "
-        f"({signed(gain.iloc[-1])}), worst on {gain.index[0]} ({signed(gain.iloc[0])}).",
-        _tested(
-            HOLDS if duel.worse > duel.better > 0 else IN_PART if duel.worse > duel.better else FAILS,
-            [duel],
-            ahead=False,
-        ),
-    )
+    ends = {"best": -1, "worst": 0}
+    said = {key: f"{gain.index[at]} ({signed(gain.iloc[at])})" for key, at in ends.items()}
+    return said | {"duel": str(results.duels("accuracy", "pooling")[last])}
 
 
-def _cautious_has_problems(results: Results) -> Finding:
-    duels = results.duels("accuracy", "cautious", "dempster")
-    return Finding(
-        "Dependent trees do no harm to Dempster's rule; the cautious rule, made for them, has serious problems.",
-        f"Cautious against Dempster by accuracy: {listed(duels)}.",
-        _tested(
-            _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))), duels.values(), ahead=False
-        ),
-    )
-
-
-def _against_references(results: Results) -> list[Finding]:
-    if results.references.empty:
-        return []
-    below, between, above, gaps = 0, 0, 0, {"even": [], "uneven": []}
-    even = results.sets_between(*BALANCED)
-    uneven = [name for name, share in results.ratios.items() if not IMBALANCED[0] <= share <= IMBALANCED[1]]
+def references(results: Results) -> dict[str, int | str]:
+    """Pairs of a set and a leaf size below, between and above the references; the forest's lead by class ratio."""
+    counts, leads = dict.fromkeys(("below", "between", "above"), 0), _leads_of_forest(results)
     for leaf_size in results.leaf_sizes:
         ours = results.values("accuracy", leaf_size)[list(PAPER)].median(axis=1)
-        best = results.values("accuracy", leaf_size)["evidence"]
         forest = results.reference("random-forest-mean", "accuracy", leaf_size)
         tree = results.reference("single-tree-mean", "accuracy", leaf_size)
         for name in ours.index.intersection(forest.index):
             low, high = sorted((tree[name], forest[name]))
-            below, above = below + (ours[name] < low), above + (ours[name] > high)
-            between += low <= ours[name] <= high
-            for kind, sets in (("even", even), ("uneven", uneven)):
-                if name in sets:
-                    gaps[kind].append(forest[name] - best[name])
-    gap = {kind: float(np.median(values)) if values else np.nan for kind, values in gaps.items()}
-    return [
-        Finding(
-            "Random decision trees lie between a single tree and a random forest.",
-            f"The nine methods' median accuracy lies so in {between} pairs of a set and a leaf size; below both "
-            f"in {below}, above both in {above}.",
-            _grade(between / (below + between + above)),
-        ),
-        Finding(
-            "A random forest is clearly ahead where classes are uneven, and hardly where they are even.",
-            f"Its accuracy less that of evidence accumulation, in the median over sets and leaf sizes: "
-            f"{signed(gap['uneven'])} on uneven sets, {signed(gap['even'])} on even ones.",
-            HOLDS if gap["uneven"] > 2 * max(gap["even"], 0) and gap["uneven"] > 0 else FAILS,
-        ),
-    ]
+            counts["below" if ours[name] < low else "above" if ours[name] > high else "between"] += 1
+    return counts | {kind: signed(lead) for kind, lead in leads.items()}
 
 
-def _evidence_on_unbalanced(results: Results) -> Finding:
-    uneven = [name for name, share in results.ratios.items() if not IMBALANCED[0] <= share <= IMBALANCED[1]]
-    told, verdict = [], FAILS
-    for term, name, holds in (("Published code", "evidence-code", ONLY_CODE), ("Formula", "evidence", HOLDS)):
-        duels = results.duels("accuracy", name, sets=uneven)
+def _leads_of_forest(results: Results) -> dict[str, float]:
+    """{"even", "uneven"}: the forest's accuracy less evidence accumulation's, in the median."""
+    found = {}
+    for kind, sets in (("even", even_sets(results)), ("uneven", uneven_sets(results))):
+        leads = []
+        for leaf_size in results.leaf_sizes:
+            best = results.values("accuracy", leaf_size)["evidence"]
+            forest = results.reference("random-forest-mean", "accuracy", leaf_size)
+            leads += [forest[name] - best[name] for name in best.index.intersection(forest.index) if name in sets]
+        found[kind] = float(np.median(leads)) if leads else np.nan
+    return found
+
+
+def _against_references(results: Results) -> dict[str, str]:
+    if results.references.empty:
+        return {}
+    counts, lead = references(results), _leads_of_forest(results)
+    where = ["between"] * int(counts["between"]) + ["outside"] * (int(counts["below"]) + int(counts["above"]))
+    is_clear = lead["uneven"] > 2 * max(lead["even"], 0) and lead["uneven"] > 0
+    return {"between": _grade(place == "between" for place in where), "forest": HOLDS if is_clear else FAILS}
+
+
+def _on_uneven(results: Results) -> str:
+    verdict = FAILS
+    for name, holds in (("evidence-code", ONLY_CODE), ("evidence", HOLDS)):
+        duels = results.duels("accuracy", name, sets=uneven_sets(results))
         large = [duels[n] for n in results.large]
         if all(duel.better > duel.worse for duel in large):
             verdict = _tested(holds, large, ahead=True)
-        told.insert(0, f"{term}: {listed(duels)}")
-    return Finding(
-        "Evidence accumulation works better than others on uneven sets, above all with larger leaves.",
-        f"Against the mean, by accuracy, on uneven sets. {'. '.join(told)}.",
-        verdict,
-    )
+    return verdict
+
+
+def accuracies_on(results: Results, name: str) -> pd.DataFrame | None:
+    """``[leaf sizes methods]`` on a set, if it is there."""
+    rows = results.trees[results.trees["set"] == name]
+    return None if rows.empty else rows.pivot(index="leaf_size", columns="method", values="accuracy")
 
 
 def webdata_accuracies(results: Results) -> pd.DataFrame | None:
     """By leaf size: evidence accumulation with the formula and as published, and the median of the paper's others."""
-    rows = results.trees[results.trees["set"] == "webdata"]
-    if rows.empty:
+    table = accuracies_on(results, "webdata")
+    if table is None:
         return None
-    table = rows.pivot(index="leaf_size", columns="method", values="accuracy")
     others = table[[name for name in PAPER if name != "evidence"]].median(axis=1)
     return pd.DataFrame({"formula": table["evidence"], "code": table["evidence-code"], "others": others})
 
 
-def _webdata(results: Results) -> Finding | None:
-    table = webdata_accuracies(results)
+def _rises_late(table: pd.DataFrame | None) -> str:
     if table is None:
-        return None
-    told = "; ".join(f"{name}: {', '.join(f'{value:.4f}' for value in column)}" for name, column in table.items())
+        return ""
     peak = table.idxmax()
-    late = {name: peak[name] > peak["others"] for name in ("formula", "code")}
-    return Finding(
-        "On webdata the accuracy of evidence accumulation still rises when the other methods are past their peak.",
-        f"Accuracy by leaf size, with the formula, the published code, and of the other methods in the median: {told}.",
-        HOLDS if late["formula"] else ONLY_CODE if late["code"] else FAILS,
-    )
+    return HOLDS if peak["formula"] > peak["others"] else ONLY_CODE if peak["code"] > peak["others"] else FAILS
 
 
-def _airlines(results: Results) -> Finding | None:
-    rows = results.trees[results.trees["set"] == "airlines"]
-    if rows.empty:
-        return None
-    table = rows.pivot(index="leaf_size", columns="method", values="accuracy")
-    told = ", ".join(
-        f"leaf {n}: {table['evidence'][n]:.4f}, {table['probability'][n]:.4f}, {table['pooling'][n]:.4f}"
-        for n in results.leaf_sizes
-    )
-    behind = table["evidence"] < table["probability"]
-    pooled = table["pooling"] > table["probability"]
-    return Finding(
-        "On airlines evidence accumulation falls behind the others, and pooling is ahead of them.",
-        f"Evidence, mean, pooling: {told}.",
-        _grade(float(np.mean([*behind, *pooled]))),
-    )
+def _on_airlines(table: pd.DataFrame | None) -> str:
+    if table is None:
+        return ""
+    return _grade([*(table["evidence"] < table["probability"]), *(table["pooling"] > table["probability"])])
+
+
+def _listed_accuracies(table: pd.DataFrame) -> str:
+    shown = table[["evidence", "probability", "pooling"]]
+    return ", ".join(f"leaf {n}: " + ", ".join(f"{value:.4f}" for value in row) for n, row in shown.iterrows())
 
 
 def best_of_all(results: Results) -> pd.DataFrame:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
-from benchmarks.studies.sets.methods import LEAST_ROWS, digits, text_rows
+from benchmarks.pages import fill, table_rows, verdict_rows
+from benchmarks.studies.sets.methods import LEAST_ROWS, digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
 OURS, THEIRS = ("learned, oob", "mean, oob", "mean, held-out"), ("MAPIE", "crepes")
@@ -57,13 +57,13 @@ def page(found: Mapping[Any, dict]) -> str:
     columns = ("coverage", "worst_class", "worst_size", "size", "single", "empty")
     body = [[name, str(number[name]), *(digits(means.loc[name, key]) for key in columns)] for name in means.index]
     by_class = {name: int(number.get(f"{name}, by class", 0)) for name in OURS}
-    return filled(
+    return fill(
         TEMPLATE,
         n_sets=n_sets,
         n_two=int((frame.groupby("set")["n_classes"].first() == 2).sum()),
-        rows="\n".join(text_rows(body)),
+        rows=table_rows(body),
         by_class_sets=", ".join(f"{name}: {number} of {n_sets} are left" for name, number in by_class.items()),
-        verdicts="\n".join(text_rows([[*row[:2], "kept" if row[2] else "**missed**"] for row in verdicts(frame)])),
+        verdicts=verdict_rows(verdicts(frame)),
         says=_says(frame),
     )
 

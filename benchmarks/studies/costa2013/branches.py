@@ -7,30 +7,14 @@ to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them
 seen, and not changed.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.numbers import Duel, p_in_words
-from benchmarks.studies.costa2013.page import table
-from benchmarks.studies.costa2013.pools import (
-    N_FOLDS,
-    POOL_MEASURES,
-    SMALL,
-    TITLES,
-    Measures,
-    duel,
-    pooled,
-    scored,
-    values,
-)
-from benchmarks.studies.costa2013.reading import filled
-from benchmarks.studies.costa2013.sets import NOMINAL_ONLY, fold_of
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
 from jaxunc import transduction
 from jaxunc.transduction import (
     Presorted,
@@ -44,32 +28,18 @@ from jaxunc.transduction import (
     value_counts,
 )
 
-RUN = tuple(name for name in SMALL if name != "arrhythmia")
+SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
 """The sets that are run; the one left out has 279 features, and each step of a lazy path looks at all."""
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
 """Half the width of a threshold, in standard deviations of the node's training instances."""
 
 
-class BranchCell(NamedTuple):
-    """A set."""
-
-    data: str
-
-
-def run_cell(cell: BranchCell, data: DataSet) -> dict:
+def run_cell(cell: SetCell, data: DataSet) -> dict:
     """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
 
 
-def cross_validated(data: DataSet) -> Measures:
-    """Measures of all instances, each as a test instance of one of five folds."""
-    fold = fold_of(data.y, N_FOLDS)
-    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
-    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
-
-
-def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     classes, y = np.unique(data.y[train], return_inverse=True)
     X, X_test, nominal = data.X[train], data.X[test], data.nominal
     counts = transduction.transductive_leaf_counts(X, y, X_test, nominal=nominal, inductive=True)
@@ -91,18 +61,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilitie
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(out, "branches", [BranchCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[BranchCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_branches(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL}
-    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+    return Journal(out, "branches", [SetCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
 
 
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.
@@ -259,109 +218,3 @@ def shares(queries: Queries, sample: Presorted, tree, halves: np.ndarray) -> np.
         found[:, first] += found[:, node] * left
         found[:, first + 1] += found[:, node] * (1 - left)
     return found
-
-
-# The section on lazy trees and several branches of the page of Costa, Verwer and Blockeel 2013, made of its cells.
-
-Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""{set: {"five": record}} of the sets that are finished."""
-READINGS = {
-    "tree_laplace": "tree, Laplace",
-    "soft_narrow": "tree, soft, narrow",
-    "soft_wide": "tree, soft, wide",
-    "fuzzy_narrow": "tree, soft counts, narrow",
-    "fuzzy_wide": "tree, soft counts, wide",
-    "lazy_laplace": "lazy tree, Laplace",
-    "tpce": "the paper's mean",
-    "lazy_tpce": "lazy, the paper's mean",
-    "tpce_pool": "transduction, pooled",
-    "lazy_pool": "lazy, pooled",
-    "tpce_pool_tree": "half pooled, half tree",
-    "tpce_pool_narrow": "half pooled, half soft narrow tree",
-    "tpce_pool_wide": "half pooled, half soft wide tree",
-}
-DUELS = (
-    *(("lazy_laplace", "tree_laplace"), ("lazy_tpce", "tpce"), ("lazy_pool", "tpce_pool")),
-    *(("lazy_pool", "lazy_laplace"), ("lazy_pool", "tree_laplace")),
-)
-SOFT_DUELS = (
-    *((f"{kind}_{width}", "tree_laplace") for kind in ("soft", "fuzzy") for width in WIDTHS),
-    *((f"{kind}_wide", "tpce_pool") for kind in ("soft", "fuzzy")),
-    *((f"tpce_pool_{width}", rival) for width in WIDTHS for rival in ("tpce_pool", "tpce_pool_tree")),
-)
-WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
-SECTION = """
-By `python -m benchmarks costa2013 --parts branches`, {folds} folds of each of {n} of the {all} sets up to 2000
-instances (not {missing}: left out before the run, for its many features). All settings were chosen before any result
-was seen, and none was changed after.
-"""
-LAZY = """
-A **lazy tree** (Friedman, Kohavi and Yun 1996) is one path for one instance: each node takes the test whose branch of
-the instance tells most, the classes of the node being weighted to be equally likely. Of equal gains the branch of most
-instances wins; a branch has two instances at least. Here numbers are cut between any two values of a node in place of
-being made discrete beforehand, a nominal test is one value against the rest, a missing number lies below all others,
-and there is no cache and no vote of tests of almost equal gain. With the instance inserted under each label there are k
-such paths, in which it counts.
-"""
-SOFT = """
-**Soft**: an instance near a threshold of the plain tree goes to both sides. The share of the left side falls linearly
-from 1 to 0, from {narrow} (narrow) or {wide} (wide) standard deviations of the node's training instances below the
-threshold to as much above it; nominal tests and missing values stay as they are. The leaves' Laplace estimates are
-weighted by the shares. *Soft counts*: the training instances are counted into the leaves by their own shares, which is
-the nearest to a fuzzy tree here: none is grown by fuzzy gains. The k trees of transduction are not read softly, since
-only the instance's path of each is made, and the other branches would have to be grown. In their place the pooled
-estimate and the tree's are averaged, beside the same with the tree as it is. Of the soft readings only the
-{numeric} sets with a numeric feature are compared.
-"""
-BESIDE = """
-Means over the {n} sets; in brackets the sets on which pooled leaves of transduction are beaten. Below them
-wins/ties/losses of the first, and p:
-"""
-
-
-def section(cells: Cells) -> str:
-    """The section, with its verdict."""
-    numeric = _numeric(cells)
-    missing = ", ".join(name for name in SMALL if name not in cells) or "none"
-    parts = ["## Lazy trees and several branches"]
-    parts.append(filled(SECTION.format(folds=N_FOLDS, n=len(cells), all=len(SMALL), missing=missing)))
-    parts += [filled(LAZY), filled(SOFT.format(**WIDTHS, numeric=len(numeric))), filled(BESIDE.format(n=len(cells)))]
-    return "\n\n".join([*parts, _means(cells), _table(cells), verdict(cells)])
-
-
-def verdict(cells: Cells) -> str:
-    """Each reading against its rival, in a list."""
-    lines = ["**So**:", ""]
-    for own, rival, found in _all(cells):
-        said = ", ".join(f"{TITLES[m]} {WORDS[of.verdict]} ({of.wins}:{of.losses})" for m, of in found.items())
-        lines.append(f"* {READINGS[own]}, against {READINGS[rival]}: {said}.")
-    return filled("\n".join(lines))
-
-
-def _numeric(cells: Cells) -> Cells:
-    return {name: of for name, of in cells.items() if name not in NOMINAL_ONLY}
-
-
-def _all(cells: Cells) -> list[tuple[str, str, dict[str, Duel]]]:
-    pairs = [(cells, *pair) for pair in DUELS] + [(_numeric(cells), *pair) for pair in SOFT_DUELS]
-    return [(own, rival, {m: duel(of, "five", m, own, rival) for m in TITLES}) for of, own, rival in pairs]
-
-
-def _means(cells: Cells) -> str:
-    lines = []
-    for name, said in READINGS.items():
-        line = [said]
-        for measure in TITLES:
-            wins = duel(cells, "five", measure, name, "tpce_pool").wins
-            mean = float(np.nanmean(values(cells, "five", name, measure)))
-            line.append(f"{mean:.4f}" + f" ({wins})" * (name != "tpce_pool"))
-        lines.append(line)
-    return table(["reading", *TITLES.values()], lines)
-
-
-def _table(cells: Cells) -> str:
-    lines = [
-        [f"{READINGS[own]}, against {READINGS[rival]}", *(f"{of.score}, {p_in_words(of.p)}" for of in found.values())]
-        for own, rival, found in _all(cells)
-    ]
-    return table(["", *TITLES.values()], lines)

@@ -8,7 +8,6 @@ each by what is fitted on four of five folds. A cell is a set and a learner.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,17 +23,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import Probabilities, widened
-from benchmarks.studies.costa2013.numbers import Duel, p_in_words
-from benchmarks.studies.costa2013.page import table
-from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, TITLES, Measures, duel, scored, values
-from benchmarks.studies.costa2013.reading import filled
+from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, Measures, scored
 from benchmarks.studies.costa2013.sets import fold_of
 from jaxunc.estimators import TransductiveClassifier
 
-GENERAL_SETS = (
+SETS_RUN = (
     *("iris", "postoperative", "tae", "labor", "vertebral-2c", "vertebral-3c", "liver", "wine", "hepatitis"),
     *("breast-cancer-ljubljana", "heart-statlog", "heart-h", "heart-c", "spect", "lymph", "glass", "bridges", "zoo"),
     *("sonar", "ionosphere"),
@@ -127,113 +123,3 @@ def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [GeneralCell(name, learner) for learner in LEARNERS]
     return Journal(out, "general", cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[GeneralCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_general(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {learner: record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in GENERAL_SETS}
-    whole = {name: of for name, of in found.items() if len(of) == len(LEARNERS)}
-    return {name: {cell.learner: record for cell, record in of.items()} for name, of in whole.items()}
-
-
-# The section on other learners of the page of the study of Costa, Verwer and Blockeel 2013, made of its cells.
-
-Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""{set: {learner: record}} of the sets that are finished."""
-NAMES = {
-    "naive Bayes": "naive Bayes (Gaussian)",
-    "neighbours": f"{NEIGHBOURS} nearest neighbours",
-    "tree": "decision tree, grown out",
-    "logistic": "logistic regression",
-    "forest": f"random forest of {TREES}",
-}
-WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
-SECTION = """
-"The ideas can also be applied to other machine learning methods, in particular those where the label of a single
-example can influence the learned model": by `python -m benchmarks costa2013 --parts general`, with
-`jaxunc.estimators.TransductiveClassifier` around five learners of scikit-learn. {n} sets ({names}); {sample} instances
-of each, drawn by a fixed seed, are answered by what is fitted on four of {folds} folds, k fits for each. Columns are
-scaled and nominal ones spread by what the training part holds. The tree takes tests by entropy with two instances in a
-leaf, and unlike the trees above it may cut beside the inserted instance.
-
-**mean** is the paper's: the mean of the k models' probabilities. **pNML** is predictive normalized maximum likelihood
-(Fogel and Feder 2018): each model says how probable the label is that it was told, and the k numbers are made to add to
-1. **Laplace** is the learner's own answer with one instance of each class added to what it counts, which costs nothing.
-Means over the sets; in brackets the sets on which the learner itself is beaten. The log loss takes a probability to be
-10⁻⁶ at least.
-"""
-DUELS = """
-Wins/ties/losses, and p, against the learner itself and against its smoothed counts:
-"""
-
-
-def section(cells: Cells) -> str:
-    """The section, with its verdict."""
-    text = SECTION.format(n=len(cells), names=", ".join(cells), sample=SAMPLE, folds=N_FOLDS)
-    parts = ["## Other learners", "\n\n".join(filled(part) for part in text.strip().split("\n\n"))]
-    return "\n\n".join([*parts, _means(cells), DUELS.strip(), _duels(cells), verdict(cells)])
-
-
-def verdict(cells: Cells) -> str:
-    """What transduction does to each learner, in a list."""
-    lines = ["**So**, against the learner itself, and where it counts against its smoothed counts:", ""]
-    for learner, name in NAMES.items():
-        said = []
-        for reading, called in (("mean", "the mean"), ("pnml", "pNML")):
-            own = {m: WORDS[duel(cells, learner, m, reading, "itself").verdict] for m in TITLES}
-            said.append(f"{called} is {_grouped(own)}")
-            if "laplace" in _readings(cells, learner):
-                than = {m: WORDS[duel(cells, learner, m, reading, "laplace").verdict] for m in TITLES}
-                said[-1] += f" (than Laplace: {_grouped(than)})"
-        lines.append(f"* {name}: {'; '.join(said)}.")
-    return filled("\n".join(lines))
-
-
-def _grouped(found: Mapping[str, str]) -> str:
-    """Words, with the measures that they are of."""
-    if len(set(found.values())) == 1:
-        word = next(iter(found.values()))
-        return f"{word} by any measure" if word == WORDS["not apart"] else f"{word} by all four measures"
-    of = {word: [TITLES[m] for m in TITLES if found[m] == word] for word in WORDS.values()}
-    return ", ".join(f"{word} by {_listed(measures)}" for word, measures in of.items() if measures)
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _readings(cells: Cells, learner: str) -> Iterable[str]:
-    record = next(iter(cells.values()))[learner]
-    return [name for name in ("itself", "laplace", "mean", "pnml") if name in record]
-
-
-def _means(cells: Cells) -> str:
-    lines, called = [], {"itself": "itself", "laplace": "Laplace", "mean": "mean", "pnml": "pNML"}
-    for learner in LEARNERS:
-        for reading in _readings(cells, learner):
-            line = [NAMES[learner] if reading == "itself" else "", called[reading]]
-            for measure in TITLES:
-                mean = float(np.nanmean(values(cells, learner, reading, measure)))
-                wins = duel(cells, learner, measure, reading, "itself").wins
-                line.append(f"{mean:.4f}" + f" ({wins})" * (reading != "itself"))
-            lines.append(line)
-    return table(["learner", "answer", *TITLES.values()], lines)
-
-
-def _duels(cells: Cells) -> str:
-    lines, called = [], {"mean": "mean", "pnml": "pNML", "itself": "itself", "laplace": "Laplace"}
-    for learner in LEARNERS:
-        pairs = [(own, rival) for rival in ("itself", "laplace") for own in ("mean", "pnml")]
-        for own, rival in [(own, rival) for own, rival in pairs if rival in _readings(cells, learner)]:
-            of = [_said(duel(cells, learner, measure, own, rival)) for measure in TITLES]
-            lines.append([NAMES[learner], f"{called[own]} against {called[rival]}", *of])
-    return table(["learner", "", *TITLES.values()], lines)
-
-
-def _said(of: Duel) -> str:
-    return f"{of.score}, {p_in_words(of.p)}"

@@ -78,6 +78,40 @@ class Duel(NamedTuple):
             return "not apart"
         return "ahead" if self.wins > self.losses else "behind"
 
+    @property
+    def holds(self) -> str:
+        """Whether "better" holds."""
+        return {"ahead": "holds", "not apart": "not told apart", "behind": "the reverse"}[self.verdict]
+
+    @property
+    def comparable(self) -> str:
+        """Whether "comparable" holds."""
+        return {"ahead": "it is ahead", "not apart": "holds", "behind": "it is behind"}[self.verdict]
+
+    @property
+    def behind(self) -> str:
+        """Whether "worse" holds."""
+        return {"ahead": "does not hold", "not apart": "is not told apart", "behind": "holds"}[self.verdict]
+
+    @property
+    def word(self) -> str:
+        """The verdict as an adjective."""
+        return {"ahead": "better", "not apart": "not told apart", "behind": "worse"}[self.verdict]
+
+    @property
+    def lead(self) -> float:
+        """How much larger the first average is."""
+        return self.mean - self.other
+
+    @property
+    def cell(self) -> str:
+        """Wins/ties/losses and the p-value, for a table."""
+        return f"{self.score}, {p_in_words(self.p)}"
+
+    def __str__(self) -> str:
+        p = p_in_words(self.p)
+        return f"{self.score} (p {p if p.startswith('<') else '= ' + p})"
+
 
 def records(finished: Finished, protocol: str) -> dict[str, Mapping[str, Any]]:
     """{set: its record}; ``paper`` is leave-one-out, and ten folds where there is none."""

@@ -1,10 +1,12 @@
-"""The page of the study of Costa, Verwer and Blockeel 2013: its tables beside ours, and what it does not compare."""
+"""The page of the study of Costa, Verwer and Blockeel 2013: its tables beside ours, and what fills its template."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.pages import fill, table, wrap
+from benchmarks.studies.costa2013.methods import MEASURES
 from benchmarks.studies.costa2013.numbers import (
     AVERAGES,
     DUELS,
@@ -20,9 +22,9 @@ from benchmarks.studies.costa2013.numbers import (
     records,
     values,
 )
-from benchmarks.studies.costa2013.reading import filled, reading
 from benchmarks.studies.costa2013.sets import FOLDS_RUN, SETS, TOO_WIDE
 
+TEMPLATE = Path(__file__).with_name("page.md")
 TITLES = {"brier": "Brier score", "auc": "AUC", "reliability": "AUC reliability", "accuracy": "accuracy"}
 RIVALS = {
     "brier": ("tree", "bag", "tree_laplace", "bag_laplace", "many", "many_laplace"),
@@ -39,97 +41,95 @@ READ_OUTS = {
     "pool": "pooled leaves",
     "eva": "evidence accumulation",
 }
-INTRODUCTION = """
-Made by `python -m benchmarks costa2013` in less than an hour of a part of one core: {n_sets} sets, those up to
-2000 instances ({n_loo}) by leave-one-out, as in the paper, the larger ones by ten folds ({part}). The paper says "48
-randomly selected UCI datasets" and names none, nor the software's settings beside information gain and no pruning: our
-sets are others{left_out}, so directions and sizes of differences can be compared, not values.
-
-* **TPCE**: the instance is inserted with each of the k labels, and the Laplace estimates of the k leaves are averaged.
-  Binary tests; a nominal test is one value against the rest; thresholds lie between values of different classes; at
-  least two instances on each side, the inserted one among them. A missing value is a value of its own, or below all
-  numbers. X is compared as float32. Clus, the paper's software, tests a nominal feature by subsets of its values.
-* **tree**: the leaf's frequencies in the tree without the instance (the paper's Clus-Orig). **bag**: averaged
-  frequencies of k bagged trees (Clus-Ens); under leave-one-out an instance's bag is the first k of some dozens of
-  bootstrap samples that it is not in. (Clus's own ensembles answer by majority vote; which of both the paper took it
-  does not say.) **K&K**: Kukar and Kononenko's reliability, by the J-divergence of
-  Laplace-smoothed leaves; the paper does not print its own.
-* **tree, Laplace** and **bag, Laplace** are the same leaves with one instance of each class added, which is what TPCE
-  does to its own. The paper does not compare with them. **bag of 20**: as many trees whatever k, under leave-one-out.
-* Wins/ties/losses count sets; p is that of a two-sided Wilcoxon signed-rank test, not corrected for the number of
-  tests, as in the paper. The Brier score adds over classes; AUC is the mean of each class against the rest.
-"""
-FOLDS = """
-Leaving one out has a known fault: the instance's own label is missing from its leaf, so where nothing can be learned
-its class is the *less* probable one, and areas fall below one half. So here are the same sets by ten folds, all test
-instances of a set ranked together. (Training sets are a tenth smaller there; which of the two makes the difference is
-not separated.)
-"""
-OWN = """
-The paper keeps the inserted instance's values from making thresholds, and draws why: a threshold beside the instance
-would cut it off with whatever label it was given. Here they may, on the {n} sets with numeric features
-(leave-one-out{but}), by growing each path anew. *Won over by every label*: the share of instances for which the tree of
-each label predicts that label (of tied classes the first), so that the leaves contradict each other as much as they
-can.
-"""
-READ = """
-The same leaves, read in other ways, by ten folds; the prior and the one of empirical Bayes (Sutton-Charani 2020) are of
-the training instances. The last columns compare transduction with the single tree under the same reading.
-"""
-BATCH = """
-The conclusion's shortcut inserts a whole test set at once, k times, each instance with another label in every tree. By
-ten folds, where a test set is a tenth. ("Better results than a standard tree learner, but slightly worse than standard
-bagging", in ranking.)
-"""
-CALLED = """
-Kukar and Kononenko call predictions reliable above a threshold that is learned from predictions whose outcome is known:
-here from one half of the instances for the other, both ways, under leave-one-out. Where the threshold that tells most
-has fewer right predictions above it than below, none is called so. Means over the sets; accuracies of sets where any
-are called so.
-"""
+POOLED = {"ahead": "better by all three measures", "behind": "worse by all three measures"}
 
 
 def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> str:
     """The page, with further sections; its figures are written to ``out``."""
     draw_all(finished, out)
-    n_loo = len(records(finished, "loo"))
-    part = "; ".join(f"of {name} {run} of the ten" for name, run in FOLDS_RUN.items() if name in finished)
+    own = {name: found for name, found in finished.items() if "own" in found}
+    both = {name: found for name, found in finished.items() if "loo" in found}
     missing = [name for name in SETS if name not in finished]
-    left_out = f" ({', '.join(missing)} of our list took too long)" if missing else ""
-    parts = [
-        "# How sure is a tree? The study of Costa, Verwer and Blockeel 2013",
-        filled(INTRODUCTION.format(n_sets=len(finished), n_loo=n_loo, part=part or "all of them", left_out=left_out)),
-        "## What holds",
-        reading(finished),
-    ]
-    for number, (measure, rivals) in enumerate(RIVALS.items()):
-        parts += [f"## Table {number + 1}: {TITLES[measure]}", _duels(finished, measure, rivals)]
-        if measure == "brier":
-            parts.append(_scales(finished))
-        name = f"figure-{number + 4}"
-        parts += [
-            f"![{TITLES[measure]} of TPCE against its rivals, a point for each set]({name}.svg)",
-            f"Figure {number + 4}: TPCE against its rivals. Filled where TPCE is better.",
-        ]
-    parts += [
-        "## Accuracy",
-        "Which the paper does not compare. (Smoothing a single tree changes no class.)",
-        _duels(finished, "accuracy", ACCURACY_RIVALS),
-    ]
-    parts += ["## Ten folds instead of leaving one out", filled(FOLDS), _folds(finished)]
-    parts += ["## Thresholds of its own (the paper's Figure 3)", _own(finished)]
-    parts += ["![Brier score, and share won over by every label, with and without own thresholds](figure-3.svg)"]
-    parts += ["## Other readings of the leaves", filled(READ), _read_outs(finished)]
-    parts += ["## A whole batch at once", filled(BATCH), _batch(finished)]
-    parts += ["## Called reliable", filled(CALLED), _called(finished), *further]
-    for measure, rivals in RIVALS.items():
-        parts += [f"## {TITLES[measure]} of every set", _sets(finished, measure, ("tpce", *rivals))]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"of {name} {run} of the ten" for name, run in FOLDS_RUN.items() if name in finished]
+    wide = [name for name in TOO_WIDE if name in finished]
+    text = fill(
+        TEMPLATE,
+        n_sets=len(finished),
+        n_loo=len(both),
+        n_both=len(both),
+        n_own=len(own),
+        part="; ".join(parts) or "all of them",
+        left_out=f" ({', '.join(missing)} of our list took too long)" if missing else "",
+        but=f"; not {', '.join(wide)}, for its size" if wide else "",
+        further="\n\n".join(further),
+        duels=lambda measure: _duels(finished, measure),
+        by_folds=_folds(finished, both),
+        own_table=_own(own),
+        read_outs=_read_outs(finished),
+        batch=_batch(finished),
+        called_table=_called(finished),
+        sets=lambda measure: _sets(finished, measure),
+        **claims(finished, own, both),
+    )
+    return wrap(text)
 
 
-def _duels(finished: Finished, measure: str, rivals: Sequence[str]) -> str:
+def claims(finished: Finished, own: Finished, both: Finished) -> dict:
+    """What the cells say of the paper's claims, for the slots of the template."""
+    of_folds = lambda measure, rival, method="tpce": duel(finished, "folds", measure, rival, method)
+    smoothed = [of_folds(m, rival).verdict for m in MEASURES[:3] for rival in ("tree_laplace", "bag_laplace")]
+    pooled = {of_folds(m, "tpce", "tpce_pool").verdict for m in MEASURES[:3]}
+    wins, upper = _by_size_of_score(finished)
+    called = called_shares(finished)
+    return {
+        "paper": lambda measure, rival: duel(finished, "paper", measure, rival),
+        "printed": lambda measure, rival: "{0.wins}/{0.ties}/{0.losses}".format(DUELS[measure, rival]),
+        "folds": of_folds,
+        "both": lambda measure, rival, protocol: duel(both, protocol, measure, rival),
+        "own": lambda measure: own_duel(own, measure),
+        "mean": lambda method, measure: average(finished, "folds", method, measure),
+        "share": lambda measure: _share_of_smoothing(finished, measure),
+        "half": lambda half, rival: int(wins[rival][upper == (half == "upper")].sum()),
+        "n_upper": int(upper.sum()),
+        "n_lower": int((~upper).sum()),
+        "tendency": "holds" if wins["bag"][upper].mean() > wins["bag"][~upper].mean() else "does not hold",
+        "n_ahead": smoothed.count("ahead"),
+        "n_behind": smoothed.count("behind"),
+        "agreeing": lambda protocol: np.mean([found[protocol]["agreeing"] for found in own.values()]),
+        "best": lambda measure: _best_reading(finished, measure),
+        "pool_verdict": POOLED.get(*pooled, "not told apart") if len(pooled) == 1 else "not better throughout",
+        "called": lambda method, which: called[method][("called", "right", "others").index(which)],
+        "by_class": lambda method: brier_by_class(finished, "paper", method),
+        "average": lambda method: AVERAGES["brier"][method],
+    }
+
+
+def _by_size_of_score(finished: Finished) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Whether TPCE wins by Brier score, for each rival; and which sets have large scores of both TPCE and bagging."""
+    scores = {name: values(finished, "paper", name, "brier") for name in ("tpce", "bag", "tree_laplace")}
+    least = np.minimum(scores["tpce"], scores["bag"])
+    return {name: scores["tpce"] < other for name, other in scores.items()}, least > np.median(least)
+
+
+def _share_of_smoothing(finished: Finished, measure: str) -> float:
+    """The part of the lead over the single tree that smoothing its leaves gives."""
+    tree, smoothed = (duel(finished, "paper", measure, rival) for rival in ("tree", "tree_laplace"))
+    return (smoothed.other - tree.other) / (tree.mean - tree.other)
+
+
+def _best_reading(finished: Finished, measure: str) -> str:
+    rules = {
+        "tpce_frequencies": "relative frequencies", "tpce": "Laplace", "tpce_m": "the m-estimate",
+        "tpce_eb": "empirical Bayes", "tpce_pool": "pooling", "tpce_eva": "evidence accumulation",
+    }  # fmt: skip
+    means = {rule: average(finished, "folds", rule, measure) for rule in rules}
+    best = (min if measure == "brier" else max)(means, key=lambda rule: means[rule])
+    return f"{rules[best]} ({means[best]:.3f})"
+
+
+def _duels(finished: Finished, measure: str) -> str:
     lines = []
-    for rival in rivals:
+    for rival in RIVALS.get(measure, ACCURACY_RIVALS):
         of, printed = duel(finished, "paper", measure, rival), DUELS.get((measure, rival))
         line = [METHODS[rival], of.score, p_in_words(of.p), f"{of.mean:.4f}", f"{of.other:.4f}"]
         if printed is None:
@@ -143,42 +143,29 @@ def _duels(finished: Finished, measure: str, rivals: Sequence[str]) -> str:
     return table(head[:shown], [line[:shown] for line in lines])
 
 
-def _scales(finished: Finished) -> str:
-    shown = ", ".join(
-        f"{METHODS[name]} {brier_by_class(finished, 'paper', name):.3f} (paper {AVERAGES['brier'][name]:.3f})"
-        for name in ("tpce", "tree", "bag")
-    )
-    return filled(f"Divided by the number of classes, which the paper's sizes suggest: {shown}.")
-
-
-def _folds(finished: Finished) -> str:
+def _folds(finished: Finished, both: Finished) -> str:
     lines = []
-    both = {name: found for name, found in finished.items() if "loo" in found}
     for measure in RIVALS:
         for rival in FOLD_RIVALS if measure != "reliability" else (*FOLD_RIVALS, "kk"):
             line = [TITLES[measure] if rival == "tree" else "", METHODS[rival]]
             for sets, protocol in ((both, "loo"), (both, "folds"), (finished, "folds")):
                 of = duel(sets, protocol, measure, rival)
-                line += [f"{of.score}, {p_in_words(of.p)}", f"{of.mean:.4f}, {of.other:.4f}"]
+                line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
             lines.append(line)
     head = ["", "TPCE against", f"leave-one-out, {len(both)} sets: w/t/l, p", "means"]
     head += [f"folds, the same {len(both)}: w/t/l, p", "means", f"folds, all {len(finished)}: w/t/l, p", "means"]
     return table(head, lines)
 
 
-def _own(finished: Finished) -> str:
-    there = {name: found for name, found in finished.items() if "own" in found}
-    but = [name for name in TOO_WIDE if name in finished]
+def _own(there: Finished) -> str:
     head = ["", *TITLES.values(), "won over by every label"]
     lines = []
     for protocol, method in (("loo", "tpce"), ("own", "tpce_own")):
         shown = [f"{average(there, protocol, method, measure):.4f}" for measure in TITLES]
         agreeing = np.mean([found[protocol]["agreeing"] for found in there.values()])
         lines.append([METHODS[method], *shown, f"{agreeing:.1%}"])
-    of = [own_duel(there, measure) for measure in TITLES]
-    lines.append(["own against not: w/t/l, p", *(f"{d.score}, {p_in_words(d.p)}" for d in of), ""])
-    text = filled(OWN.format(n=len(there), but=f"; not {', '.join(but)}, for its size" if but else ""))
-    return f"{text}\n\n{table(head, lines)}"
+    lines.append(["own against not: w/t/l, p", *(own_duel(there, measure).cell for measure in TITLES), ""])
+    return table(head, lines)
 
 
 def own_duel(there: Finished, measure: str) -> Duel:
@@ -196,7 +183,7 @@ def _read_outs(finished: Finished) -> str:
             lines.append([said, *shown, *[""] * 6])
             continue
         of = [duel(finished, "folds", measure, tree, own) for measure in RIVALS]
-        lines.append([said, *shown, *(f"{d.other:.4f}" for d in of), *(f"{d.score}, {p_in_words(d.p)}" for d in of)])
+        lines.append([said, *shown, *(f"{d.other:.4f}" for d in of), *(d.cell for d in of)])
     head = ["reading", *(f"TPCE: {TITLES[m]}" for m in RIVALS), *(f"tree: {TITLES[m]}" for m in RIVALS)]
     return table([*head, *(f"{TITLES[m]}: w/t/l, p" for m in RIVALS)], lines)
 
@@ -207,7 +194,7 @@ def _batch(finished: Finished) -> str:
         line = [METHODS[rival]]
         for measure in RIVALS:
             of = duel(finished, "folds", measure, rival, "batch")
-            line += [f"{of.score}, {p_in_words(of.p)}", f"{of.mean:.4f}, {of.other:.4f}"]
+            line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
         lines.append(line)
     head = ["batch against"]
     for measure in RIVALS:
@@ -223,7 +210,8 @@ def _called(finished: Finished) -> str:
     return table(head, lines)
 
 
-def _sets(finished: Finished, measure: str, methods: Sequence[str]) -> str:
+def _sets(finished: Finished, measure: str) -> str:
+    methods = ("tpce", *RIVALS[measure])
     found = {method: values(finished, "paper", method, measure) for method in methods}
     lines = []
     for place, (name, record) in enumerate(records(finished, "paper").items()):
@@ -234,12 +222,6 @@ def _sets(finished: Finished, measure: str, methods: Sequence[str]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.4f}" if np.isfinite(value) else "–"
-
-
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 # Figures of the study of Costa, Verwer and Blockeel 2013: a point for each set.

@@ -7,39 +7,20 @@ node's drawn towards its parent's, and the average over all prunings of the tree
 last one, on the trees of transduction. A cell has five folds of a set.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing
-from benchmarks.data import DataSet, load
+from benchmarks.cells import Journal
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.numbers import p_in_words
-from benchmarks.studies.costa2013.page import table
-from benchmarks.studies.costa2013.pools import (
-    N_FOLDS,
-    POOL_MEASURES,
-    SMALL,
-    TITLES,
-    Measures,
-    duel,
-    pooled,
-    scored,
-    values,
-)
-from benchmarks.studies.costa2013.reading import filled
-from benchmarks.studies.costa2013.sets import fold_of
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
 from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
 
-
-class PathCell(NamedTuple):
-    """A set."""
-
-    data: str
+SETS_RUN = SMALL
 
 
 class NodePath(NamedTuple):
@@ -162,20 +143,12 @@ def walked(forest: ju.Forest, X: np.ndarray):
         )
 
 
-def run_cell(cell: PathCell, data: DataSet) -> dict:
+def run_cell(cell: SetCell, data: DataSet) -> dict:
     """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
 
 
-def cross_validated(data: DataSet) -> Measures:
-    """Measures of all instances, each as a test instance of one of five folds."""
-    fold = fold_of(data.y, N_FOLDS)
-    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
-    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
-
-
-def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     classes, y = np.unique(data.y[train], return_inverse=True)
     path = transductive_paths(data.X[train], y, data.X[test], data.nominal)
     told, plain = NodePath(*(of[:, :-1] for of in path)), NodePath(*(of[:, -1] for of in path))
@@ -204,91 +177,4 @@ def _leaves(path: NodePath) -> np.ndarray:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
-    return Journal(out, "paths", [PathCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
-
-
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PathCell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
-def finished_paths(out: Path) -> dict[str, dict[str, dict]]:
-    """{set: {"five": record}} of the sets that are finished."""
-    found = {name: journal(out, name).found for name in SMALL}
-    return {name: {"five": record} for name, of in found.items() for record in of.values()}
-
-
-# The section on nodes along the path of the page of Costa, Verwer and Blockeel 2013, made of its cells.
-
-Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""{set: {"five": record}} of the sets that are finished."""
-READINGS = {
-    "tree_laplace": "tree, Laplace",
-    "tree_alike": "tree, nodes of the path alike",
-    "tree_drawn": "tree, drawn towards the parent",
-    "tree_prunings": "tree, average over prunings",
-    "tpce": "the paper's mean",
-    "tpce_alike": "transduction, nodes of the paths alike",
-    "tpce_drawn": "transduction, drawn towards the parent",
-    "tpce_pool": "transduction, pooled",
-    "tpce_pool_drawn": "transduction, pooled, drawn towards the parent",
-}
-DUELS = (
-    *(("tree_alike", "tree_laplace"), ("tree_drawn", "tree_laplace"), ("tree_prunings", "tree_laplace")),
-    *(("tpce_alike", "tpce"), ("tpce_drawn", "tpce"), ("tpce_pool_drawn", "tpce_pool")),
-    *(("tpce_pool", "tree_prunings"), ("tpce_pool", "tree_drawn"), ("tpce_pool_drawn", "tree_prunings")),
-)
-WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
-SECTION = """
-The paper names other ways to better certainty: "combining the class distribution from different nodes in the path"
-(its reference 12), inner nodes, smoothing (its reference 1), and says that they "can be easily combined" with its own.
-By `python -m benchmarks costa2013 --parts paths`, {folds} folds of each of {n} sets up to 2000 instances. An instance's
-path leads from the root to its leaf; its nodes are read **alike** (the mean of their Laplace estimates), **drawn
-towards the parent** (n_c and as many instances as there are classes, split as the parent's estimate is, from the
-uniform one at the root down to the leaf), or as the **average over prunings** of the whole tree, weighted by their
-evidence under uniform priors, each node being a leaf with probability one half beforehand (Buntine 1992; context-tree
-weighting). That last one needs the nodes beside the path, which transduction never makes, so it is there for the plain
-tree alone. *Pooled, drawn* weighs the k drawn estimates by the sizes of their leaves. Means over the sets; in brackets
-the sets on which pooled leaves are beaten.
-"""
-BESIDE = """
-Wins/ties/losses of the first, and p:
-"""
-
-
-def section(cells: Cells) -> str:
-    """The section, with its verdict."""
-    parts = ["## Nodes along the path", filled(SECTION.format(folds=N_FOLDS, n=len(cells))), _means(cells)]
-    return "\n\n".join([*parts, BESIDE.strip(), _duels(cells), verdict(cells)])
-
-
-def verdict(cells: Cells) -> str:
-    """Each mixture against the same leaves without it, in a list."""
-    lines = ["**So**:", ""]
-    for own, rival in DUELS:
-        found = {m: duel(cells, "five", m, own, rival) for m in TITLES}
-        said = ", ".join(f"{TITLES[m]} {WORDS[of.verdict]} ({of.wins}:{of.losses})" for m, of in found.items())
-        lines.append(f"* {READINGS[own]}, against {READINGS[rival]}: {said}.")
-    return filled("\n".join(lines))
-
-
-def _means(cells: Cells) -> str:
-    lines = []
-    for name, said in READINGS.items():
-        line = [said]
-        for measure in TITLES:
-            wins = duel(cells, "five", measure, name, "tpce_pool").wins
-            mean = float(np.nanmean(values(cells, "five", name, measure)))
-            line.append(f"{mean:.4f}" + f" ({wins})" * (name != "tpce_pool"))
-        lines.append(line)
-    return table(["reading", *TITLES.values()], lines)
-
-
-def _duels(cells: Cells) -> str:
-    lines = []
-    for own, rival in DUELS:
-        found = [duel(cells, "five", measure, own, rival) for measure in TITLES]
-        lines.append(
-            [f"{READINGS[own]}, against {READINGS[rival]}", *(f"{of.score}, {p_in_words(of.p)}" for of in found)]
-        )
-    return table(["", *TITLES.values()], lines)
+    return Journal(out, "paths", [SetCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.data import DataSet, load
-from benchmarks.studies.costa2013 import branches, general, paths, pools
+from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.studies.costa2013.page import study_page
 from benchmarks.studies.costa2013.sets import SETS, protocols
@@ -82,33 +82,46 @@ def write_page(out: Path) -> None:
 
 def further_sections(out: Path) -> list[str]:
     """The sections of what goes beyond the paper: of each part of which two sets are finished."""
-    of_pools = pools.finished_pools(out)
-    found = [pools.section(of_pools)] if sum("five" in of for of in of_pools.values()) > 1 else []
-    further = (
-        (paths.section, paths.finished_paths(out)),
-        (branches.section, branches.finished_branches(out)),
-        (general.section, general.finished_general(out)),
-    )
-    return found + [section(of_part) for section, of_part in further if len(of_part) > 1]
+    found = {part: finished_part(out, part) for part in FURTHER}
+    five = sum("five" in of for of in found["pools"].values())
+    sections = {"pools": further.pools_section, "paths": further.paths_section}
+    sections |= {"branches": further.branches_section, "general": further.general_section}
+    return [sections[part](of) for part, of in found.items() if (five if part == "pools" else len(of)) > 1]
 
 
-PARTS = {
-    "main": (run_all, SETS),
-    "pools": (pools.run_all, pools.SMALL),
-    "paths": (paths.run_all, pools.SMALL),
-    "branches": (branches.run_all, branches.RUN),
-    "general": (general.run_all, general.GENERAL_SETS),
-}
-"""The parts: what runs each of them, and on which sets."""
+FURTHER = {"pools": pools, "paths": paths, "branches": branches, "general": general}
+"""The further parts: modules with a journal, the sets that are run, and what runs a cell."""
+
+
+def finished_part(out: Path, part: str) -> dict[str, dict[str, dict]]:
+    """{set: {protocol or learner, ``five`` where there is one: record}} of the sets of which the part is finished.
+
+    Of pools, of the sets of which a cell is there.
+    """
+    of, found = FURTHER[part], {}
+    for name in of.SETS_RUN:
+        journal = of.journal(out, name)
+        if len(journal.found) == len(journal.wanted) or (part == "pools" and journal.found):
+            found[name] = {cell[1] if len(cell) > 1 else "five": record for cell, record in journal.found.items()}
+    return found
+
+
+def run_part(part: str, sets: Sequence[str], data_folder: str | None, out: Path) -> dict:
+    """Run what is missing of a further part; returns everything."""
+    of = FURTHER[part]
+    journals = {name: of.journal(out, name) for name in sets if name in of.SETS_RUN}
+    return run_missing(journals, lambda name: load(name, data_folder), of.run_cell)
 
 
 def options() -> ArgumentParser:
     """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS, PARTS)
+    return study_options(__doc__, RESULTS, SETS, ("main", *FURTHER))
 
 
 def run(args: Namespace) -> None:
     """Run what is missing, part by part."""
     for part in args.parts:
-        run_part, sets = PARTS[part]
-        run_part([name for name in args.sets if name in sets], args.data, args.out)
+        if part == "main":
+            run_all(args.sets, args.data, args.out)
+        else:
+            run_part(part, args.sets, args.data, args.out)

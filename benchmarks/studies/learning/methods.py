@@ -13,6 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
+from benchmarks.pages import table_rows
 
 CLIPS = (1e-2, 1e-3, 1e-4, 1e-6)
 KINDS = ("temperature", "platt", "vector", "one-vs-rest")
@@ -262,9 +263,9 @@ def how_many(found: Mapping[Any, dict]) -> str:
     return f"{len(folds)} sets: {most} of 5 folds of {whole} of them, {int(folds.min())} of the others."
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)]
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join([table_rows([head]), "|" + "---|" * len(head), table_rows(rows)])
 
 
 # Venn-Abers predictors, exact and in O(n log n): isotonic regression with the new row in either class.

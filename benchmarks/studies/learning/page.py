@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from benchmarks.pages import filled
-from benchmarks.studies.learning.instead import instead_section
+from benchmarks.pages import fill
+from benchmarks.studies.learning.instead import INSTEAD
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
-from benchmarks.studies.learning.noise import noise_section
-from benchmarks.studies.learning.shrinkage import shrinkage_section
+from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
+from benchmarks.studies.learning.shrinkage import STRENGTHS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PICTURE = "gain.svg"
@@ -30,43 +30,29 @@ TITLES = {
     "whole-sample": "Extremely randomised trees without bootstrap, cross-fitted",
     "random-trees": "Random decision trees, own labels left out",
 }
-MEANINGS = {
-    "pool": "`LearnedPool`; both counts where there is a bootstrap",
-    "blend": "the pool and a calibrated mean, averaged by a cross-validation on out-of-sample rows: `stack_combiners`",
-    "selected": "the pool or a calibrated mean, by cross-validation on rows out of sample: `select_combiner`",
-    "pool, in-bag": "`LearnedPool` of in-bag counts",
-    "mean": "mean of probabilities, as scikit-learn",
-    "P": "the mean and the best of sixteen calibrators (temperature, Platt, vector, one-vs-rest; four clips)",
-    "isotonic": "the mean and isotonic regression, clipped to 1/(n + 2)",
-    "fixed": "the rule without learned numbers that does best on the out-of-sample rows",
-    "temperature": "the mean and one scale",
-    "m alone": "mean m-estimate, m and prior learned",
-    "m, scale, bias": "the same, calibrated",
-    "evidence, scale, bias": "evidence accumulation, calibrated, smoothing and prior learned",
-    "tree weights": "a weight per tree, calibrated (fold 0)",
-    "leaf counts": "counts of every leaf learned, for the mean (fold 0)",
-    "CalibratedClassifierCV, sigmoid": "scikit-learn's, five forests",
-    "CalibratedClassifierCV, isotonic": "scikit-learn's, five forests, with isotonic regression",
-    "HistGradientBoosting": "scikit-learn's, as it comes",
+NAMES = (
+    "pool", "blend", "selected", "pool, in-bag", "mean", "P", "isotonic", "fixed", "temperature", "m alone",
+    "m, scale, bias", "evidence, scale, bias", "tree weights", "leaf counts", "CalibratedClassifierCV, sigmoid",
+    "CalibratedClassifierCV, isotonic", "HistGradientBoosting",
+)  # fmt: skip
+"""The methods; ``page.md`` says what they are."""
+SHOWN = ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting")
+"""Those that other measures are shown of."""
+GROUPS = {
+    "other-sets": "On sets that nothing here was developed on",
+    "development": "On the sets of development",
 }
+"""Parts whose sets and folds further methods are run on."""
 
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     by_part = {part: {cell: record for cell, record in found.items() if cell.part == part} for part in TITLES}
     sections = [_part(part, cells) for part, cells in by_part.items() if cells]
-    if any(cell.part == "instead" for cell in found):
-        sections.append(instead_section(found))
-    if any(cell.part == "shrinkage" for cell in found):
-        sections.append(shrinkage_section(found))
-    if noise := {cell: record for cell, record in found.items() if cell.part == "noise"}:
-        sections.append(noise_section(noise))
-    run = {name for cells in by_part.values() for record in cells.values() for name in record["methods"]}
-    return filled(
-        TEMPLATE,
-        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run),
-        sections="\n\n".join("\n".join(lines) for lines in sections),
-    )
+    for part, make in (("instead", _instead), ("shrinkage", _shrinkage), ("noise", _noise)):
+        if any(cell.part == part for cell in found):
+            sections.append(make(found))
+    return fill(TEMPLATE, sections="\n\n".join(sections))
 
 
 def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
@@ -91,58 +77,154 @@ def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
     plt.close(figure)
 
 
-def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
+def _part(part: str, found: Mapping[Any, dict]) -> str:
     frame = table(found)
-    methods = [name for name in MEANINGS if name in set(frame["method"])]
-    lines = [f"## {TITLES[part]}", "", how_many(found), ""]
+    methods = [name for name in NAMES if name in set(frame["method"])]
     references = ["mean", "P", "isotonic"]
-    for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,")):
-        if measure in frame:
-            lines += markdown(
-                [f"{title} of", *(f"against {name}" for name in references)],
-                [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods],
-            )
-            lines.append("")
+    losses = [
+        markdown(
+            [f"{title} of", *(f"against {name}" for name in references)],
+            [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods],
+        )
+        for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,"))
+        if measure in frame
+    ]
     others = [m for m in MEASURES if not m.startswith("log_loss")]
-    shown = [m for m in ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
-    lines += ["Against the mean, by the other measures:", ""]
-    lines += markdown(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
-    lines += ["", _worst(frame)]
-    lines += ["", *_sets_table(found), "", _seconds(found)]
-    return lines
+    shown = [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in SHOWN if m in methods]
+    worst = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "selected")}
+    seconds = pd.DataFrame([record["seconds"] for record in found.values()])
+    taken = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "selected") if name in seconds]
+    return fill(
+        TEMPLATE,
+        "part",
+        title=TITLES[part],
+        how_many=how_many(found),
+        losses="\n\n".join(losses),
+        others=markdown(["", *others], shown),
+        worst="; ".join(f"`{name}`: {text}" for name, text in worst.items() if text),
+        sets=_sets_table(found),
+        seconds=", ".join(f"{name} {seconds[name].median():.2f}" for name in taken),
+    )
 
 
-def _worst(frame: pd.DataFrame) -> str:
-    found = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "selected")}
-    said = "; ".join(f"`{name}`: {text}" for name, text in found.items() if text)
-    return f"Largest log loss as a share of that of `P`: {said}."
-
-
-def _sets_table(found: Mapping[Any, dict]) -> list[str]:
+def _sets_table(found: Mapping[Any, dict]) -> str:
     rows = [
         {"set": cell.data, "fold": cell.fold, "method": method, "u65": values[0], "u80": values[1]}
         for cell, record in found.items()
         for method, values in record["sets"].items()
     ]
-    frame = pd.DataFrame(rows)
-    methods = list(dict.fromkeys(frame["method"]))
-    lines = [
-        "Sets of classes: mean utility, and against the sets of highest expected utility of `pool` (conformal ones by",
-        "crepes; adaptive ones by MAPIE, on sets of more than two classes alone):",
-        "",
-    ]
-    body = []
-    for method in methods:
+    frame, body = pd.DataFrame(rows), []
+    for method in dict.fromkeys(frame["method"]):
         cells = [f"`{method}`"]
         for kind in ("u65", "u80"):
             mean = frame[frame["method"] == method].groupby("set")[kind].mean().mean()
             cells += [f"{mean:.4f}", duel(frame, method, "pool", kind) if method != "pool" else ""]
         body.append(cells)
-    return lines + markdown(["sets of", "u65", "against pool", "u80", "against pool"], body)
+    return markdown(["sets of", "u65", "against pool", "u80", "against pool"], body)
 
 
-def _seconds(found: Mapping[Any, dict]) -> str:
-    frame = pd.DataFrame([record["seconds"] for record in found.values()])
-    kept = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "selected") if name in frame]
-    said = ", ".join(f"{name} {frame[name].median():.2f}" for name in kept)
-    return f"Seconds in the median, compilation and other jobs beside included: {said}."
+def beside(found: Mapping[Any, dict], further: str, part: str) -> dict[Any, dict]:
+    """The cells of a further part on the sets of another, with that part's methods of the same folds.
+
+    Of a method that both have, those of `instead` are the other part's.
+    """
+    joined = {}
+    for cell, record in found.items():
+        other = found.get(cell._replace(part=part)) if cell.part == further else None
+        if other is not None:
+            first, second = (record, other) if further == "instead" else (other, record)
+            joined[cell] = {**record, "methods": first["methods"] | second["methods"]}
+    return joined
+
+
+def _instead(found: Mapping[Any, dict]) -> str:
+    """What users would do instead of learning the combination."""
+    groups = [_instead_group(title, of) for part, title in GROUPS.items() if (of := beside(found, "instead", part))]
+    return fill(TEMPLATE, "instead", groups="\n\n".join(groups))
+
+
+def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
+    frame = table(joined)
+    shown = {"log_loss_clipped": "log loss, below 1e-6 taken for 1e-6", "log_loss": "log loss, 1e-15"}
+    shown |= {"brier": "Brier score"}
+    rivals = {
+        "pool": ("mean", "P", "isotonic", "blend", *INSTEAD),
+        "pool, tuned": ("mean", "P", "pool", *INSTEAD[:4]),
+        "tuned mean": ("mean", "P", "isotonic"),
+        "tuned mean, P": ("P", "tuned mean, calibrated"),
+        "isotonic": INSTEAD[5:],
+    }
+
+    def against(ours: str) -> str:
+        body = [[f"`{m}`", *(duel(frame, ours, m, measure) for measure in shown)] for m in rivals[ours]]
+        return markdown([f"`{ours}` against", *shown.values()], body)
+
+    chosen = pd.DataFrame([record["chosen"] | record["seconds"] for record in joined.values()])
+    leaves = chosen["tuned"].str[0].value_counts().sort_index()
+    return fill(
+        TEMPLATE,
+        "instead group",
+        title=title,
+        how_many=how_many(joined),
+        against=against,
+        worst=largest(frame, "pool", "tuned mean, P", "log_loss_clipped"),
+        leaves=", ".join(f"{leaf} in {n}" for leaf, n in leaves.items()),
+        n=len(chosen),
+        isotonic=int((chosen["tuned"].str[2] == "isotonic").sum()),
+        seconds=chosen["tune"].median(),
+    )
+
+
+def _shrinkage(found: Mapping[Any, dict]) -> str:
+    """Hierarchical shrinkage."""
+    groups = []
+    for part, title in {
+        "other-sets": "sets that nothing here was developed on",
+        "development": "sets of development",
+    }.items():
+        if joined := beside(found, "shrinkage", part):
+            groups.append(_shrinkage_group(title, joined))
+    strengths = ", ".join(f"{one:g}" for one in STRENGTHS)
+    return fill(TEMPLATE, "shrinkage", strengths=strengths, groups="\n\n".join(groups))
+
+
+def _shrinkage_group(title: str, joined: Mapping[Any, dict]) -> str:
+    frame = table(joined)
+    shown = {"log_loss_clipped": "log loss, below 1e-6 taken for 1e-6", "log_loss": "log loss, 1e-15"}
+    shown |= {"brier": "Brier score", "auc": "AUC", "accuracy": "accuracy"}
+    pairs = [("pool", "shrinkage"), ("pool", "shrinkage, P"), *(("shrinkage", m) for m in ("mean", "P", "isotonic"))]
+    body = [[f"`{a}` against `{b}`", *(duel(frame, a, b, measure) for measure in shown)] for a, b in pairs]
+    chosen = [record["chosen"] for record in joined.values()]
+    return fill(
+        TEMPLATE,
+        "shrinkage group",
+        title=title,
+        how_many=how_many(joined),
+        duels=markdown(["", *shown.values()], body),
+        chosen=", ".join(f"{one:g} in {chosen.count(one)}" for one in STRENGTHS if one in chosen),
+        worst=largest(frame, "pool", "shrinkage", "log_loss_clipped"),
+    )
+
+
+def _noise(found: Mapping[Any, dict]) -> str:
+    """What the pool's share of noisy labels costs and saves."""
+    found = {cell: record for cell, record in found.items() if cell.part == "noise"}
+    means = table(found).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
+    noise = pd.DataFrame([{"set": cell.data, **record["noise"]} for cell, record in found.items()])
+    shares = noise.groupby("set")["pool"].mean()
+    body = [
+        [name, *(f"{value:.5f}" for value in means.loc[name]), f"{100 * shares[name]:.3f} %", f"{shares[name] / 2:.5f}"]
+        for name in [one for one in NOISE_SETS if one in means.index]
+    ]
+    gain = 100 * (1 - means["pool"] / means["no noise"])
+    helped, hurt = gain[gain > 0].sort_values(ascending=False), gain[gain <= 0].drop("mushroom", errors="ignore")
+    wins = {other: [int((s * (means["pool"] - means[other]) > 0).sum()) for s in (-1, 1)] for other in list(NOISE)[1:]}
+    return fill(
+        TEMPLATE,
+        "noise",
+        saved=", ".join(f"{share:.1f} % on {name}" for name, share in helped.items()),
+        cost={"median": -hurt.median(), "most": -hurt.min()},
+        n_sets=len(means),
+        against=", ".join(f"{won}:{lost} against *{other}*" for other, (won, lost) in wins.items()),
+        table=markdown(["set", *(f"*{name}*" for name in NOISE), "ε", "ε/2"], body),
+    )

@@ -8,19 +8,13 @@ over the steps of its path, n the bootstrapped rows of a node; the forest's answ
 Singh and Yu 2022, eq. 1). λ is the one of `STRENGTHS` whose out-of-bag answers have the least log loss.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.studies.learning.methods import best_calibrator, duel, how_many, largest, markdown, measures, table
+from benchmarks.studies.learning.methods import best_calibrator, measures
 
-SHRINKAGE = {
-    "shrinkage": "hierarchical shrinkage, λ by the out-of-bag log loss",
-    "shrinkage, P": "the same, with the best of sixteen calibrators",
-}
-"""The methods, and what they are."""
+SHRINKAGE = ("shrinkage", "shrinkage, P")
+"""The methods; ``page.md`` says what they are."""
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 25.0, 50.0, 100.0, 500.0)
 """Values of λ: those of the paper and of its authors' package."""
 LEAST = 1e-6
@@ -71,43 +65,3 @@ def shrunk_out_of_bag(model: RandomForestClassifier, X, y) -> np.ndarray:
         sums[:, out] += shrunk_nodes(tree.tree_)[:, at[out, i]]
         n_trees[out] += 1
     return np.where(n_trees[:, None] > 0, sums / np.maximum(n_trees, 1)[:, None], 1 / model.n_classes_)
-
-
-def beside_shrinkage(found: Mapping[Any, dict], part: str) -> dict[Any, dict]:
-    """The cells of this part on the sets of another, with that part's methods of the same folds."""
-    return {
-        cell: {**record, "methods": found[beside]["methods"] | record["methods"]}
-        for cell, record in found.items()
-        if cell.part == "shrinkage" and (beside := cell._replace(part=part)) in found
-    }
-
-
-def shrinkage_section(found: Mapping[Any, dict]) -> list[str]:
-    """Its section of the page, of the cells of this part and those of the same folds beside."""
-    lines = [
-        "## Against hierarchical shrinkage",
-        "",
-        "Each leaf's shares are drawn towards those of its ancestors (Agarwal et al. 2022):",
-        "p_root + Σ (p_child - p_parent) / (1 + λ / n_parent), n the bootstrapped rows of a node. λ is one of",
-        f"{', '.join(f'{one:g}' for one in STRENGTHS)}, by the out-of-bag log loss.",
-        "",
-        *(f"* *{name}*: {meaning}." for name, meaning in SHRINKAGE.items()),
-    ]
-    shown = ("log_loss_clipped", "log_loss", "brier", "auc", "accuracy")
-    titles = ("log loss, below 1e-6 taken for 1e-6", "log loss, 1e-15", "Brier score", "AUC", "accuracy")
-    for part, title in (
-        ("other-sets", "sets that nothing here was developed on"),
-        ("development", "sets of development"),
-    ):
-        if not (joined := beside_shrinkage(found, part)):
-            continue
-        frame = table(joined)
-        duels = (("pool", "shrinkage"), ("pool", "shrinkage, P"), ("shrinkage", "mean"), ("shrinkage", "P"),
-                 ("shrinkage", "isotonic"))  # fmt: skip
-        body = [[f"`{a}` against `{b}`", *(duel(frame, a, b, measure) for measure in shown)] for a, b in duels]
-        lines += ["", f"### On {title}", "", how_many(joined), "", *markdown(["", *titles], body), ""]
-        chosen = [record["chosen"] for record in joined.values()]
-        said = ", ".join(f"{one:g} in {chosen.count(one)}" for one in STRENGTHS if one in chosen)
-        worst = largest(frame, "pool", "shrinkage", "log_loss_clipped")
-        lines += [f"λ that was chosen: {said}. Largest log loss of `pool` as a share of that of `shrinkage`: {worst}."]
-    return lines

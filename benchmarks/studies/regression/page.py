@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill, table_rows, verdict_rows
+from benchmarks.pages import table as text_table
 from benchmarks.studies.regression.methods import METHODS
-from benchmarks.studies.sets.methods import digits, text_rows
+from benchmarks.studies.sets.methods import digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
 THEIRS, LEARNED, CONFORMAL, FINER = "quantile-forest", "learned law", "conformal form", "learned law, 100 bins"
@@ -99,19 +100,16 @@ def page(found: Mapping[Any, dict]) -> str:
     per_problem = by_problem(frame)
     fresh = ~per_problem.index.isin(IN_TRIALS)
     said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))
-    head, score = ["", *SHOWN], ratios(frame, "score")
+    score = ratios(frame, "score")
     above = score.index[score[LEARNED] > WORST].get_level_values("problem").unique()
     both = score[[LEARNED, FINER]].dropna()
     finer, is_worst = both[FINER] / both[LEARNED], both.index.get_level_values("problem").isin(above)
-    return filled(
+    return fill(
         TEMPLATE,
         n_problems=len(per_problem),
         n_cells=len(score),
-        table="\n".join(text_rows(_methods(frame))),
-        verdicts="\n".join(
-            text_rows([["rule", "found", ""], ["---"] * 3])
-            + text_rows([[rule, value, "kept" if kept else "**missed**"] for rule, value, kept in verdicts(frame)])
-        ),
+        table=table_rows(_methods(frame)),
+        verdicts=verdict_rows(verdicts(frame)),
         worst=WORST,
         above=" and ".join(above),
         few=digits(geometric(both[FINER][is_worst])),
@@ -122,9 +120,8 @@ def page(found: Mapping[Any, dict]) -> str:
         old=said(~fresh),
         fresh=said(fresh),
         n_fresh=int(fresh.sum()),
-        problems="\n".join(
-            text_rows([head, ["---"] * len(head)])
-            + text_rows([[name, *(digits(row[method]) for method in SHOWN)] for name, row in per_problem.iterrows()])
+        problems=text_table(
+            ["", *SHOWN], [[name, *(digits(row[m]) for m in SHOWN)] for name, row in per_problem.iterrows()]
         ),
     )
 
@@ -133,7 +130,7 @@ def _methods(frame: pd.DataFrame) -> list[list[str]]:
     score, loss = ratios(frame, "score"), ratios(frame, "loss")
     first = frame[frame["trees"] == frame["trees"].min()]
     mean: Callable[[str, str], str] = lambda name, what: digits(frame[frame["method"] == name][what].mean())
-    rows = [["", "coverage", "worst stratum", "interval score", "better in", "worst", "loss", "seconds"], ["---"] * 8]
+    rows = []
     for name in (one for one in METHODS if one in score):
         own = score[name].dropna()
         rows.append(

@@ -28,9 +28,8 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import KNOWN, load
-from benchmarks.studies.reliable_evidence.beyond_page import NATIVE
-from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
-from benchmarks.studies.reliable_evidence.page import MEASURES
+from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
+from benchmarks.studies.reliable_evidence.page import MEASURES, NATIVE
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc import compare
 from jaxunc.compare import FORESTS
@@ -115,7 +114,7 @@ def answered(counts: np.ndarray, prior: np.ndarray) -> tuple[dict[str, Answers],
     n, w = np.divmod(distinct, total.max() + 1)
     pairs = jnp.asarray(_padded(np.stack([n - w, w], axis=-1)), float)
     rules = [rules_of(jnp.asarray([1 - prior[c], prior[c]])) for c in asked]
-    answers = {name: _against_rest([one[name] for one in rules], pairs, at) for name in MEANINGS}
+    answers = {name: _against_rest([one[name] for one in rules], pairs, at) for name in NAMES}
     if n_classes > 2:  # as the library has it for any number of classes
         answers[NATIVE] = _native(own, total, prior)
     split = ju.UncertaintyDecomposition("plausibility")
@@ -206,7 +205,7 @@ def journal(out: Path, part: str, name: str) -> Journal:
     ]
 
     def is_sound(record: dict, cell: Cell) -> bool:
-        wanted = [*MEANINGS, NATIVE] if name in MORE_CLASSES else [*MEANINGS]
+        wanted = [*NAMES, NATIVE] if name in MORE_CLASSES else [*NAMES]
         return list(record["rules"]) == wanted and all(len(v) == len(MEASURES) for v in record["rules"].values())
 
     return Journal(out, part, cells, is_sound)

@@ -76,20 +76,11 @@ def smoothed(counts: jax.Array, smoothing: Any = 0.1) -> jax.Array:
     return ju.scorers.m_estimate(counts, prior=0.5, m=2 * smoothing)
 
 
-MEANINGS = {
-    "probability": "mean class frequency, which scikit-learn answers",
-    "plausibility": "Σ s, divided by the trees: the mean of plausibility scores",
-    "epistemic": "Σ (1 - u_e) s, divided by the trees: the library's `EpistemicWeighting`",
-    "preference-reliable": "Σ (1 - u_e - u_a) s, divided by the trees",
-    "preference-multiplied": "Π (1 ± s)/2: what `plausibility` adds, multiplied",
-    "evidence": "evidence accumulation: P(c) Π P(c|w)/P(c)",
-    "evidence-certain": "evidence accumulation, each leaf's evidence times 1 - u_e",
-    "evidence-reliable": "evidence accumulation, each leaf's evidence times 1 - u_e - u_a",
-    "evidence-summed": "P(c) Σ P(c|w)/P(c), divided by the trees: what `evidence` multiplies, added; the prior cancels",
-    "dempster": "Dempster's rule",
-    "dempster-p": "Dempster's rule, counting from the prior",
-}
-"""What each rule is, by the name that the page gives it."""
+NAMES = (
+    "probability", "plausibility", "epistemic", "preference-reliable", "preference-multiplied",
+    "evidence", "evidence-certain", "evidence-reliable", "evidence-summed", "dempster", "dempster-p",
+)  # fmt: skip
+"""The rules; ``page.md`` says what they are."""
 
 
 def rules_of(prior: jax.Array) -> dict[str, ju.Combiner]:
@@ -108,4 +99,4 @@ def rules_of(prior: jax.Array) -> dict[str, ju.Combiner]:
         "dempster": ju.DempsterRule(),
         "dempster-p": ju.DempsterRule(prior=prior),
     }
-    return {name: rules[name] for name in MEANINGS}
+    return {name: rules[name] for name in NAMES}

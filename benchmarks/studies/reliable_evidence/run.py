@@ -19,7 +19,7 @@ from benchmarks.cells import Journal, run_missing, study_options
 from benchmarks.data import load
 from benchmarks.studies.reliable_evidence import beyond
 from benchmarks.studies.reliable_evidence.beyond import Cell
-from benchmarks.studies.reliable_evidence.methods import MEANINGS, rules_of
+from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES, REJECTED_BY, page
 from benchmarks.studies.rules.run import SETS as RULES_SETS
 from benchmarks.studies.rules.run import table
@@ -71,7 +71,7 @@ def journal(out: Path, name: str) -> Journal:
     cells = [Cell(name, KINDS[c[1]], LEAF_SIZES[c[2]], int(c[3])) for c in cells]
 
     def is_sound(record: dict, cell: Cell) -> bool:
-        return set(record["rules"]) == set(MEANINGS) and all(len(v) == len(MEASURES) for v in record["rules"].values())
+        return set(record["rules"]) == set(NAMES) and all(len(v) == len(MEASURES) for v in record["rules"].values())
 
     return Journal(out, "main", cells, is_sound)
 

@@ -22,20 +22,14 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
+from benchmarks.pages import fill, table
+from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
 from jaxunc.combiners import combiner_by_name
 
 N_TREES, N_FOLDS, LEAVES, K = 100, 5, (1, 4, 16), 5
-METHODS = {
-    "probability": "the mean of probabilities: the two largest apart",
-    "largest": "the same answers, by the largest probability",
-    "RF-ICE": "the same answers, by the proximities' share of rows that are right out of bag",
-    "conformity": f"the same answers, by RF-ICE conformity, k = {K}",
-    "laplace": "mean Laplace frequency",
-    "confidence": "accumulated confidence, for two classes",
-    "pool": "`LearnedPool`, both counts",
-}
-"""The methods, and what they are."""
+METHODS = ("probability", "largest", "RF-ICE", "conformity", "laplace", "confidence", "pool")
+"""The methods; ``page.md`` says what they are."""
 BASELINE = "probability"
 
 
@@ -151,19 +145,7 @@ def abstaining_section(found: Mapping[Cell, dict]) -> str:
                 here = frame[(frame["leaf"] == leaf) & ((frame["classes"] == 2) == two)]
                 line.append(_against(here.pivot_table(index="set", columns="method", values="area"), method))
         body.append(line)
-    text = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
-    meanings = [f"* *{name}*: {meaning}." for name, meaning in METHODS.items()]
-    return "\n".join(
-        [
-            "Area under the risk-coverage curve (smaller is better) of random forests by least leaf, in the mean over",
-            "sets; in brackets on how many sets a method is better and worse than the mean of probabilities, **bold**",
-            "where a signed-rank test tells the two apart (p < .05, not corrected).",
-            "",
-            *meanings,
-            "",
-            *text,
-        ]
-    )
+    return fill(TEMPLATE, "abstaining", k=K, table=table(head, body))
 
 
 def _against(areas: pd.DataFrame, method: str) -> str:

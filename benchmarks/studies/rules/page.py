@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.pages import fill, table
 from jaxunc import compare
 
+TEMPLATE = Path(__file__).with_name("page.md")
 BASELINE = "probability"
 AIMS = {
     "auc": "to rank (AUC)",
@@ -22,38 +24,26 @@ COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "held_out": "held-out"}
 def rules_page(everything: pd.DataFrame) -> str:
     """The page, as Markdown."""
     two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
-    parts = [
-        "# Which rule when",
-        f"Made by `python -m benchmarks rules`: {everything['set'].nunique()} data sets ({two['set'].nunique()} of two "
-        "classes), random forests and extremely randomised trees of 100 trees, 5-fold cross-validation. A block of "
-        "every test is a data set: the mean over its folds and over the two kinds of forest. Where counts are "
-        "out-of-bag, extremely randomised trees are grown on bags as well, so that kinds of counts are compared on "
-        "random forests alone; rules are compared on the same forests always.",
-        _who_is_who(two, more),
-        "## Two classes: the best rule for each purpose",
-        _how_to_read(),
-        _winners(two),
-        "## Two classes: against the mean of probabilities",
-        told_apart(two),
-        "## Two classes: ranking by grown-out forests",
-        _ranking(two),
-    ]
-    if len(more):
-        parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
-    for measure in ("auc", "brier"):
-        title = compare.TITLES[measure]
-        parts += [f"## Two classes: average ranks by {title}", _ranks(two, measure)]
-        parts += [
-            f"![Critical-difference diagram of average ranks by {title}: in-bag counts, leaves of at "
-            f"least one instance](rules-{measure}.svg)"
-        ]
-        parts += [
-            "In the picture 1 is best, and rules joined by a bar are not told apart by Nemenyi's test, which looks at "
-            "all pairs. The tables above look at comparisons with the mean alone, by signed-rank tests, which see more."
-        ]
-    parts += ["## Two classes: rule, counts and leaf size chosen together", _together(two)]
-    parts += ["## Two classes: whose counts", _whose_counts(two)]
-    return "\n\n".join(parts) + "\n"
+    shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own)}
+    names = lambda rows: ", ".join(sorted(rows["set"].unique()))
+    return fill(
+        TEMPLATE,
+        n_sets=everything["set"].nunique(),
+        n_two=two["set"].nunique(),
+        meanings="; ".join(f"`{name}`, {rule.meaning}" for name, rule in shown.items()),
+        two=names(two),
+        more_sets=f"\n\nOf more: {names(more)}." if len(more) else "",
+        winners=_winners(two),
+        n_comparisons=len(AIMS) * two["leaf_size"].nunique(),
+        told_apart=told_apart(two),
+        ranking=_ranking(two),
+        more=fill(TEMPLATE, "more", winners=_winners(more)) + "\n\n" if len(more) else "",
+        ranks=lambda measure: _ranks(two, measure),
+        difference=lambda measure: compare.nemenyi_difference(*by_set(two, measure, "inbag", 1).shape[::-1]),
+        n_choices=len(two[["counts", "leaf_size", "rule"]].drop_duplicates()),
+        together=_together(two),
+        whose_counts=_whose_counts(two),
+    )
 
 
 def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
@@ -71,17 +61,6 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
         plt.close(figure)
 
 
-def _who_is_who(two: pd.DataFrame, more: pd.DataFrame) -> str:
-    """The names of rules and sets."""
-    shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own)}
-    meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in shown.items())
-    sets = [", ".join(sorted(rows["set"].unique())) for rows in (two, more)]
-    return (
-        f"Rules, by the names that `jaxunc compare` and estimators know: {meanings}.\n\nSets of two classes: {sets[0]}."
-        + f"\n\nOf more: {sets[1]}." * bool(sets[1])
-    )
-
-
 def _ranking(rows: pd.DataFrame) -> str:
     """Each rule against the mean by AUC where leaves may hold one instance, as scikit-learn grows them."""
     found = against_the_mean(by_set(rows, "auc", "inbag", 1), larger=True).drop(BASELINE)
@@ -89,18 +68,7 @@ def _ranking(rows: pd.DataFrame) -> str:
         [f"`{rule}`", f"{row['better']:.0f}:{row['worse']:.0f}", f"{row['gain']:+.4f}", f"{row['p']:.3f}"]
         for rule, row in found.sort_values("p", kind="stable").iterrows()
     ]
-    return (
-        f"AUC against `{BASELINE}`, in-bag counts, leaves of at least one instance: sets better and worse, median "
-        "gain, and Holm's p.\n\n" + _table(["rule", "better:worse", "gain", "p"], body)
-    )
-
-
-def _how_to_read() -> str:
-    return (
-        f"Least average rank of all rules. In brackets: on how many sets it is better and worse than `{BASELINE}`, the "
-        "mean that scikit-learn answers, and by how much in the median; in **bold** where a signed-rank test over the "
-        "sets tells the two apart (p < .05, Holm-corrected for all rules of that cell)."
-    )
+    return table(["rule", "better:worse", "gain", "p"], body)
 
 
 def by_set(rows: pd.DataFrame, measure: str, counts: str, leaf_size: int) -> pd.DataFrame:
@@ -138,7 +106,7 @@ def _winners(rows: pd.DataFrame) -> str:
         for leaf_size in sorted(rows["leaf_size"].unique()):
             cells = [_cell(winner(by_set(rows, m, counts, leaf_size), larger=_larger(m))) for m in AIMS]
             lines.append([f"{words}, {leaf_size}", *cells])
-    return _table(["counts, least leaf", *AIMS.values()], lines)
+    return table(["counts, least leaf", *AIMS.values()], lines)
 
 
 def _cell(best: pd.Series) -> str:
@@ -156,30 +124,25 @@ def told_apart(rows: pd.DataFrame) -> str:
         tests = [against_the_mean(by_set(rows, m, counts, n), larger=_larger(m)) for m in AIMS for n in leaf_sizes]
         for sign, word in ((1, "better"), (-1, "worse")):
             found[f"{words}, {word}"] = sum((t["p"] < 0.05) & (t["gain"] * sign > 0) for t in tests)
-    table = pd.DataFrame(found).drop(BASELINE)
-    order = (table["in-bag, worse"] - table["in-bag, better"]).sort_values(kind="stable").index
-    body = [[f"`{rule}`", *(str(n) for n in table.loc[rule])] for rule in order]
-    return (
-        f"In how many of {len(AIMS) * len(leaf_sizes)} comparisons with `{BASELINE}` (each measure above at each leaf "
-        "size) the test finds a rule better, and worse.\n\n" + _table(["rule", *found], body)
-    )
+    counted = pd.DataFrame(found).drop(BASELINE)
+    order = (counted["in-bag, worse"] - counted["in-bag, better"]).sort_values(kind="stable").index
+    body = [[f"`{rule}`", *(str(n) for n in counted.loc[rule])] for rule in order]
+    return table(["rule", *found], body)
 
 
 def _ranks(rows: pd.DataFrame, measure: str) -> str:
     """A row per rule, a column per counts and leaf size; below, whether the rules differ at all."""
-    columns, notes, last = {}, {}, None
+    columns, notes = {}, {}
     for counts, words in COUNTS.items():
         for leaf_size in sorted(rows["leaf_size"].unique()):
             values = by_set(rows, measure, counts, leaf_size)
             ranks = compare.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
             columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
             notes[f"{words}, {leaf_size}"] = compare.friedman(values.to_numpy(), decimals=6).p_value
-            last = values
-    table = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
-    body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in table.iterrows()]
+    ranked = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
+    body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in ranked.iterrows()]
     body.append(["Friedman's p", *(f"{p:.1g}" for p in notes.values())])
-    difference = compare.nemenyi_difference(last.shape[1], last.shape[0])
-    return _table(["rule", *columns], body) + f"\n\nNemenyi's critical difference at .05: {difference:.2f}."
+    return table(["rule", *columns], body)
 
 
 def _together(rows: pd.DataFrame) -> str:
@@ -196,12 +159,7 @@ def _together(rows: pd.DataFrame) -> str:
             won = f"{(gain > 0).sum()}:{(gain < 0).sum()}"
             cells = [f"{ranks[i]:.0f}", f"`{rule}`", COUNTS[counts], str(leaf_size), won, f"{gain.median():+.4f}"]
             lines.append([aim, *cells])
-    return (
-        f"Random forests. The five least average ranks among all {values.shape[1]} choices, and each against what "
-        f"scikit-learn does by default (`{BASELINE}`, in-bag counts, leaves of one instance): sets better and worse, "
-        "median gain. The best of so many is flattered by the choice.\n\n"
-        + _table(["purpose", "rank", "rule", "counts", "least leaf", "better:worse", "gain"], lines)
-    )
+    return table(["purpose", "rank", "rule", "counts", "least leaf", "better:worse", "gain"], lines)
 
 
 def _whose_counts(rows: pd.DataFrame) -> str:
@@ -217,13 +175,4 @@ def _whose_counts(rows: pd.DataFrame) -> str:
                     cells.append(f"{change.median():+.4f}")
             lines.append([str(leaf_size), f"`{rule}`", *cells])
     names = ["AUC, out-of-bag", "AUC, held-out", "Brier, out-of-bag", "Brier, held-out"]
-    return (
-        "Random forests: median over sets of what a rule's measure changes by, against in-bag counts (AUC: up is "
-        "better; Brier: down is better). Held-out counts come from a fifth of the training data, which the trees "
-        "then do without.\n\n" + _table(["least leaf", "rule", *names], lines)
-    )
-
-
-def _table(head: list[str], lines: list[list[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return table(["least leaf", "rule", *names], lines)

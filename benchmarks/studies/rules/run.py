@@ -111,6 +111,6 @@ def write_page(out: Path) -> None:
     everything = pd.DataFrame(document["rows"], columns=document["columns"])
     page = rules_page(everything)
     if left_open := {cell: record for name in SETS for cell, record in journal(out, name).found.items()}:
-        page += f"\n## Which rows to leave open: beside trust by proximities\n\n{abstaining_section(left_open)}\n"
+        page += f"\n{abstaining_section(left_open)}\n"
     (out / "README.md").write_text(page, encoding="utf-8")
     write_pictures(everything, out)

@@ -217,8 +217,3 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
 def digits(value: float, key: str = "") -> str:
     """A number of a table."""
     return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
-
-
-def text_rows(cells: list[list[str]]) -> list[str]:
-    """Lines of a table."""
-    return ["| " + " | ".join(row) + " |" for row in cells]

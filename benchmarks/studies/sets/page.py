@@ -6,25 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.pages import filled
-from benchmarks.studies.sets.likelihood import NAMES, likelihood_section
-from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table, text_rows
-from benchmarks.studies.sets.vote import vote_section
+from benchmarks.pages import fill
+from benchmarks.pages import table as text_table
+from benchmarks.studies.sets.further import likelihood_section, vote_section
+from benchmarks.studies.sets.likelihood import NAMES
+from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table
 
 TEMPLATE = Path(__file__).with_name("page.md")
-MEANINGS = {
-    "one class, …": "the most probable class, always",
-    "u65, …; u80, …": "the set of highest expected utility (`decisions.expected_utility_set`)",
-    "mean; learned": "by the mean of the leaves' shares; by the learned pool, what `CombinedForestClassifier` answers",
-    "cautious, …": "`CautiousForestClassifier(s=s, counts=…)`, whose defaults are `oob` and s = 1",
-    "intervals, …": "`decisions.interval_dominance` of `AveragedIntervals(s)`: leaves' imprecise Dirichlet intervals",
-    "conformal, …": "conformal sets that promise 90 %, of one less the probability of the class (crepes)",
-    "by class, …": "the same with a p-value among the rows of each class: 90 % of every class are promised",
-    "adaptive, …": "adaptive prediction sets (APS, MAPIE), which are for three classes and more",
-    "…, oob": "of cautious forests and intervals: out-of-bag counts; of conformal sets: calibrated on all training "
-    "rows, each by the trees that were grown without it; *learned*, of the learned pool's probabilities",
-    "…, held-out": "calibrated on a quarter of the rows, by a forest of the others: for these alone there is a proof",
-}
 AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learned", "conformal, held-out")
 PROVED = ("conformal, held-out", "by class, held-out", "adaptive, held-out")
 
@@ -35,17 +23,16 @@ def page(found: Mapping[Any, dict]) -> str:
     frame = everything[~everything["method"].isin(NAMES)]
     two = frame[frame["n_classes"] == 2]
     by_size = {"Two classes": two, "Three classes and more": frame[frame["n_classes"] > 2]}
-    further = [*likelihood_section(everything), *vote_section(found)]
-    return filled(
+    further = [likelihood_section(everything), vote_section(found)]
+    return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
         n_two=two["set"].nunique(),
-        methods="\n".join(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
-        by_need="\n".join(by_need(frame)),
+        by_need=by_need(frame),
         medians="\n\n".join(_medians(title, rows) for title, rows in by_size.items() if len(rows)),
-        wins="\n\n".join(_wins(frame, kind) for kind in WORTH),
+        wins=lambda kind: _wins(frame, kind),
         promises=_promises(frame),
-        further="\n".join(further).strip("\n"),
+        further="\n\n".join(filter(None, further)),
         **_numbers(frame),
     )
 
@@ -68,7 +55,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def by_need(frame: pd.DataFrame) -> list[str]:
+def by_need(frame: pd.DataFrame) -> str:
     """The table by need, each with what the cells say of it."""
     middle = frame.groupby("method")[[*COLUMNS]].median()
     columns = ("coverage", "worst_class", "single", *WORTH)
@@ -76,7 +63,7 @@ def by_need(frame: pd.DataFrame) -> list[str]:
     body = [
         [need, f"*{name}*", *(digits(middle.loc[name, key]) for key in columns)] for need, name in chosen(frame).items()
     ]
-    return text_rows([head, ["---"] * len(head), *body])
+    return text_table(head, body)
 
 
 def _numbers(frame: pd.DataFrame) -> dict[str, Any]:
@@ -135,27 +122,17 @@ def _medians(title: str, frame: pd.DataFrame) -> str:
     """The section of the sets of two classes, or of more."""
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
     body = [[name, *(digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
-    lines = [
-        f"## {title}",
-        "",
-        f"Medians over {frame['set'].nunique()} sets. *Worst class*, *worst size*: the least coverage of a class, and"
-        f" of sets of one size, of those with {LEAST_ROWS} test rows at least. *Single*: the share of answers of one"
-        " class, and how many of these are right. *ms*: for 1000 rows, routing and decision, the best of three calls on"
-        " a shared core (orders of magnitude; short calls are mostly overhead; of conformal sets, with calibration).",
-        "",
-        *text_rows([["", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS)), *body]),
-    ]
-    return "\n".join(lines)
+    shown = text_table(["", *COLUMNS.values()], body)
+    return fill(TEMPLATE, "medians", title=title, n=frame["set"].nunique(), least=LEAST_ROWS, table=shown)
 
 
 def _wins(frame: pd.DataFrame, kind: str) -> str:
-    """The section of wins by one utility."""
+    """The table of wins by one utility."""
     body = [
         [name, *(duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
         for name in frame["method"].unique()
     ]
-    rows = text_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])
-    return "\n".join([f"### By {kind}", "", *rows])
+    return text_table(["", *AGAINST], body)
 
 
 def _promises(frame: pd.DataFrame) -> str:
@@ -171,4 +148,4 @@ def _promises(frame: pd.DataFrame) -> str:
         ]
         for name, row in sums.iterrows()
     ]
-    return "\n".join(text_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]))
+    return text_table(["", "proved", "sets", "classes"], body)

@@ -26,9 +26,11 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
+from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
 from benchmarks.studies.suttoncharani2020.methods import COMPLEXITIES, SETS, columns, rounded
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
+from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
 from benchmarks.studies.suttoncharani2020.trees import best_cp, grow, prune
 
 MORE_CLASSES = (
@@ -136,7 +138,6 @@ FORESTS = {
     "members, all rows": ("`MemberSmoothing`, all rows", "mean, all rows"),
 }
 """What corrects a forest: its name, and the forest uncorrected."""
-Records = Mapping[str, Sequence[Mapping]]
 
 
 def kept(out: Path) -> dict[str, Records]:
@@ -178,84 +179,42 @@ def _side(gain: np.ndarray) -> int:
 
 def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
-    parts = [
-        "## What the paper names and does not study",
-        "Made by `python -m benchmarks suttoncharani2020 --parts classes ensembles counting`. The Brier score is "
-        "summed over the classes, probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said "
-        "where a two-sided sign "
-        f"test over the sets rejects chance at {LEVEL} by log loss and by Brier score alike: all of eight sets, ten of "
-        "twelve. That was fixed when single folds of six sets had been seen. What is smoothed how: "
-        "`benchmarks/studies/suttoncharani2020/beyond_methods.py`.",
-    ]
-    sections = {"classes": _classes, "ensembles": _ensembles, "counting": _counting_in_words}
-    return "\n\n".join([*parts, *(sections[part](records) for part, records in found.items())])
+    sections = [fill(TEMPLATE, "beyond", level=LEVEL)]
+    for part, records in found.items():
+        told = lambda model, way, other, records=records: _told(gains(records, model, way, other))
+        shown = {"classes": _classes, "ensembles": _ensembles, "counting": _counters}[part](records)
+        sections.append(fill(TEMPLATE, part, n=len(records), told=told, table=shown))
+    return "\n\n".join(sections)
 
 
 def _classes(records: Records) -> str:
-    said = []
-    for tree in TREES:
-        name = "Pruned trees" if tree == "pruned" else f"Trees of cp = {tree}"
-        said.append(f"* {name}: {_both(records, tree)}")
     lines = [
-        [WAYS[way], tree, _against(records, tree, way, "raw"), _against(records, tree, way, "laplace")]
+        [WAYS[way], tree, *_against(records, tree, way, "raw"), *_against(records, tree, way, "laplace")]
         for way in WAYS
         for tree in TREES
     ]
-    return _part(
-        f"### More than two classes: {_sets(records)}",
-        "Trees like the study's, one ten-fold cross-validation, leaves smoothed by `fit_dirichlet_prior`. Nominal "
-        "features have a column per level, so that splits are one level against the others.",
-        "\n".join(said),
-        ["smoothing", "trees", *_heads("frequencies"), *_heads("Laplace")],
-        lines,
-    )
+    return table(["smoothing", "trees", *_heads("frequencies"), *_heads("Laplace")], lines)
 
 
 def _ensembles(records: Records) -> str:
-    said = [
-        f"* {name[0].upper() + name[1:] if name[0] != '`' else name}: {_told(gains(records, 'forest', way, raw))}."
-        for way, (name, raw) in FORESTS.items()
-    ]
     lines = [
-        [name, raw, _against(records, "forest", way, raw), _against(records, "forest", way, "mean")]
+        [name, raw, *_against(records, "forest", way, raw), *_against(records, "forest", way, "mean")]
         for way, (name, raw) in FORESTS.items()
     ]
     lines += [
-        [f"({way}, uncorrected)", "", [""] * 2, _against(records, "forest", way, "mean")]
+        [f"({way}, uncorrected)", "", "", "", *_against(records, "forest", way, "mean")]
         for way in ("pooling", "mean, all rows")
     ]
-    return _part(
-        f"### Ensembles: {_sets(records)}",
-        "Random forests of 100 trees, grown out, two folds. Leaves count the bag of their tree, or all training rows. "
-        "*Whole* is a correction of the aggregate: one prior, fitted to what the out-of-bag trees say together of each "
-        "training row, added to what all trees say of a new one. Against the same forest uncorrected:",
-        "\n".join(said),
-        ["correction", "of", *_heads("it"), *_heads("mean")],
-        lines,
-    )
+    return table(["correction", "of", *_heads("it"), *_heads("mean")], lines)
 
 
-def _counting_in_words(records: Records) -> str:
-    said = []
-    for model, name in COUNTERS.items():
-        said.append(f"* {name[0].upper() + name[1:]}: {_both(records, model)}")
+def _counters(records: Records) -> str:
     lines = [
-        [name, WAYS[way], _against(records, model, way, "raw"), _against(records, model, way, "laplace")]
+        [name, WAYS[way], *_against(records, model, way, "raw"), *_against(records, model, way, "laplace")]
         for model, name in COUNTERS.items()
         for way in WAYS
     ]
-    return _part(
-        f"### Other classifiers that count: {_sets(records)}",
-        "One ten-fold cross-validation. The artificial sample is what training rows meet: the classes among their ten "
-        "nearest others, the bins of each feature, the cells of a table of three features.",
-        "\n".join(said),
-        ["classifier", "smoothing", *_heads("frequencies"), *_heads("Laplace")],
-        lines,
-    )
-
-
-def _sets(records: Records) -> str:
-    return f"{len(records)} sets"
+    return table(["classifier", "smoothing", *_heads("frequencies"), *_heads("Laplace")], lines)
 
 
 def _heads(other: str) -> list[str]:
@@ -263,32 +222,8 @@ def _heads(other: str) -> list[str]:
 
 
 def _told(gain: np.ndarray) -> str:
-    better, n = (gain > 0).sum(axis=1), gain.shape[1]
-    mean = gain.mean(axis=1)
-    return (
-        f"it {verdict(gain)} (log loss better on {better[0]} of {n} sets, {mean[0]:+.4f} in the mean; Brier score on "
-        f"{better[1]}, {mean[1]:+.4f})"
-    )
-
-
-def _both(records: Records, model: str) -> str:
-    raw, laplace, other = (
-        gains(records, model, way, over) for way, over in (("eb", "raw"), ("eb", "laplace"), ("marginal", "laplace"))
-    )
-    return (
-        f"against frequencies {_told(raw)}; against Laplace {_told(laplace)}. The beta-binomial prior against Laplace: "
-        f"{_told(other)}."
-    )
+    return f"it {verdict(gain)} ({in_words(gain)})"
 
 
 def _against(records: Records, model: str, way: str, other: str) -> list[str]:
-    if way == other:
-        return [""] * 2
-    return [f"{of.mean():+.4f} ({(of > 0).sum()}/{len(of)})" for of in gains(records, model, way, other)]
-
-
-def _part(title: str, about: str, said: str, head: Sequence[str], lines: Sequence[Sequence]) -> str:
-    flat = [[*line[:2], *(cell for pair in line[2:] for cell in pair)] for line in lines]
-    rows = [list(head), ["---"] * len(head), *flat]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    return "\n\n".join([title, about, said, "Mean gain over the sets, and on how many of them:", table])
+    return [""] * 2 if way == other else gain_cells(gains(records, model, way, other))

@@ -12,13 +12,13 @@ to measure from: the perfect loss, [0, 0]. That point is one sure interval, so t
 upper end for p = ∞; p = 2 is the root of the midpoint's square and the half-width's.
 """
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
+
+from benchmarks.pages import fill, table
+from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records
 
 ORDERS = {"p = 1, midpoints": 1.0, "p = 2": 2.0, "p = ∞, upper ends": np.inf}
 LOSSES = {"log_loss": "log loss", "brier": "Brier score"}
-Records = Mapping[str, Sequence[Mapping]]
 
 
 def to_perfect(ends: np.ndarray, p: float) -> np.ndarray:
@@ -63,42 +63,20 @@ def wins(one: np.ndarray, other: np.ndarray) -> dict[str, int]:
 
 def section(studied: Records, opened: Records) -> str:
     """The section."""
-    lines, differ = [], np.zeros(2, int)
-    n, points = 0, {}
+    lines, differ, points, n, n_compared = [], np.zeros(2, int), {}, 0, 0
     for loss, title in LOSSES.items():
         after, before, smoothed = of_smoothing(studied, loss)
-        n = len(after)
-        points[loss] = wins(smoothed, before)["p = 1, midpoints"]
-        pairs = {"range after correction over frequencies": (after, before), "likelihood's belief over the paper's": ()}
-        pairs["likelihood's belief over the paper's"] = of_beliefs(opened, loss)
+        n, points[loss] = len(after), wins(smoothed, before)["p = 1, midpoints"]
+        pairs = {
+            "range after correction over frequencies": (after, before),
+            "likelihood's belief over the paper's": of_beliefs(opened, loss),
+        }
         for name, pair in pairs.items():
-            found = wins(*pair)
+            found, n_compared = wins(*pair), n_compared + len(pair[0])
             by_distance = [f"{found[order]}/{len(pair[0])}" for order in ORDERS]
             lines.append([name, title, f"{found['overlap']}, of {found['apart']} apart", *by_distance])
-            order = {of: to_perfect(pair[0], p) < to_perfect(pair[1], p) for of, p in ORDERS.items()}
-            midpoints, *others = order.values()
+            midpoints, *others = (to_perfect(pair[0], p) < to_perfect(pair[1], p) for p in ORDERS.values())
             differ += [int((of != midpoints).sum()) for of in others]
-    of_all = sum(int(line[-1].split("/")[1]) for line in lines)
-    parts = [
-        "## Distances between metrics that are ranges",
-        "Its reference 11, beyond simple intervals: the folds' ranges of a loss as a random set, and its distance to "
-        "the perfect loss, the mean of ((lower^p + upper^p)/2)^(1/p). p = 1 is the midpoint, p = ∞ the upper end "
-        "(Hausdorff's distance); see `benchmarks/studies/suttoncharani2020/distances.py`. Cases are the six sets times "
-        "the six trees.",
-        f"* **It decides nothing that the ends do not say.** Over {of_all} comparisons p = 2 orders otherwise than the "
-        f"midpoints {differ[0]} times, p = ∞ {differ[1]} times: the larger p, the more a wide range costs, whatever "
-        "it holds. Between points all of them are the plain difference.",
-        "* **About smoothing ranges decide by construction.** A leaf's interval is centred at its frequency, so by "
-        "convexity its best and its worst loss have a mean no better than the frequency's. Only clipping, at 0 and 1 "
-        "and of the log loss, undoes that. As points, smoothed trees are better than raw ones in "
-        f"{points['log_loss']} of {n} cases by log loss and in {points['brier']} by Brier score.",
-        "* **Jousselme's own distance is of no use between ranges.** It weighs pairs of intervals by the share that "
-        "they have in common. A point has no share in any range, so every raw tree is as far from every range as "
-        "can be.",
-        _table(["comparison", "loss", "better where apart", *ORDERS], lines),
-    ]
-    return "\n\n".join(parts)
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *lines])
+    counts = {"differ": differ, "points": points, "n": n, "n_compared": n_compared}
+    head = ["comparison", "loss", "better where apart", *ORDERS]
+    return fill(TEMPLATE, "distances", **counts, table=table(head, lines))

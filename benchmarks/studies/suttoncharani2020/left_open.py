@@ -23,6 +23,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
+from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.methods import (
     CLIP,
     COMPLEXITIES,
@@ -34,6 +35,7 @@ from benchmarks.studies.suttoncharani2020.methods import (
 )
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
+from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
 from benchmarks.studies.suttoncharani2020.trees import (
     ENTROPY,
     EVIDENTIAL,
@@ -124,14 +126,11 @@ def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> None:
 
 
 def records(out: Path) -> dict[str, list[dict]]:
-    """The finished sets; of further gains those that are finished on all of them."""
-    groups = {group: _growths_of(out, group) for group in GROUPS}
-    found = groups.pop("open")
-    for further in groups.values():
-        if found.keys() <= further.keys():
-            for name, records in found.items():
-                found[name] = [one | other for one, other in zip(records, further[name], strict=True)]
-    return {name: [{"growths": one} for one in records] for name, records in found.items()}
+    """The sets on which all gains are finished."""
+    groups = [_growths_of(out, group) for group in GROUPS]
+    sets = [name for name in SETS if all(name in group for group in groups)]
+    folds = {name: zip(*(group[name] for group in groups), strict=True) for name in sets}
+    return {name: [{"growths": {k: v for of in fold for k, v in of.items()}} for fold in folds[name]] for name in sets}
 
 
 def _growths_of(out: Path, group: str) -> dict[str, list[dict]]:
@@ -155,17 +154,7 @@ GAINS = {
     "quarter": "evidential, λ = 1/4",
     "entropy": "entropy",
 }
-EVIDENTIAL_IN_WORDS = {
-    "evidential": "**The evidential gain** of its reference 7, with λ = 1/2 (what its authors took is not known here).",
-    "quarter": "**The same with λ = 1/4**, by which a node more has to win half a bit at least.",
-}
-LATER = (
-    "λ = 1/2 was set beforehand. λ = 1/4 was added before any evidential score was looked at, as λ = 1/2 lets "
-    "balanced nodes be cut at no cost; entropy was added after those of λ = 1/2 were seen, as a control. No verdict is "
-    "corrected for how many there are."
-)
 SIZES = ("0", "pruned")
-Records = Mapping[str, Sequence[Mapping]]
 
 
 def values(finished: Records, growth: str, tree: str, *path) -> np.ndarray:
@@ -210,96 +199,40 @@ def verdict(gains: np.ndarray) -> str:
 
 def section(finished: Records) -> str:
     """The section; of the sets that are finished."""
-    cuts = {tree: gain_of_cuts(finished, "level", tree, "eb") for tree in SIZES}
-    likelihood = {tree: gain_of_likelihood(finished, tree, "eb") for tree in SIZES}
     agree = _orders_agree(finished)
-    parts = [
-        "## What the paper left open",
-        "Made by `python -m benchmarks suttoncharani2020 --parts open`: the protocol once, a single ten-fold "
-        f"cross-validation of {_how_many(finished)} ({', '.join(finished)}; `banknote-eb` is `banknote-damaged`). "
-        "Counts are sets where the first is better. *Helps* and *harms* are said where log loss and Brier score agree "
-        "on all sets, as a two-sided sign test at .05 asks of six; with fewer even that could be chance. Differences "
-        "within the noise of the folds are counted like others.",
-        f"* **Corrected gains.** With the prior of each level, and leaves smoothed: {_in_words(cuts)}.",
-        *(
-            _evidential(finished, growth, told)
-            for growth, told in EVIDENTIAL_IN_WORDS.items()
-            if growth in _growths(finished)
+    return fill(
+        TEMPLATE,
+        "open",
+        how_many="the paper's six sets" if len(finished) == 6 else f"{len(finished)} of the paper's six sets",
+        names=", ".join(finished),
+        cuts=lambda growth, over="raw": _in_words(
+            {tree: gain_of_cuts(finished, growth, tree, "eb", over=over) for tree in SIZES}
         ),
-        *([LATER] if "entropy" in _growths(finished) else []),
-        "* **Beliefs from the likelihood.** Against the paper's smoothed probabilities, by pignistic probabilities: "
-        f"{_in_words(likelihood)}. {_widths(finished)}",
-        "* **Jousselme's distance.** It does not help as a score: for two classes its mean square is the Brier score "
-        f"of the pignistic probabilities and the mean of m(Ω)²/4. It puts both beliefs in the order of that Brier "
-        f"score in {agree[0]} of {agree[1]} sets and sizes; the plain mean, no proper score, in {agree[2]}.",
-        "Other gains against CART's, in the same leaves' reading: mean gain over the sets, and on how many there "
-        "is one; the number of leaves beside CART's.\n\n" + _cuts_table(finished),
-        "The likelihood's pignistic probabilities (CART's trees) against others: mean gain, and on how many sets.\n\n"
-        + _likelihood_table(finished),
-        "Both beliefs in CART's trees, means over the sets: ignorance, ranges and distances to the class that came.\n\n"
-        + _beliefs_table(finished),
-    ]
-    return "\n\n".join(parts)
+        instead=lambda growth: _in_words({"0": gain_of_cuts(finished, growth, "0", "raw", read="eb")}),
+        leaves=lambda growth, tree: values(finished, growth, tree, "leaves").mean(),
+        likelihood=_in_words({tree: gain_of_likelihood(finished, tree, "eb") for tree in SIZES}),
+        width=lambda belief: _width(finished, belief),
+        agreed=dict(zip(("square", "plain"), agree, strict=True)),
+        n_agreed=len(SIZES) * len(finished),
+        cuts_table=_cuts_table(finished),
+        likelihood_table=_likelihood_table(finished),
+        beliefs_table=_beliefs_table(finished),
+    )
 
 
 def _in_words(gains: Mapping[str, np.ndarray]) -> str:
-    said = []
-    for tree, found in gains.items():
-        name = "pruned trees" if tree == "pruned" else f"trees of cp = {tree}"
-        n = found.shape[1]
-        (log_loss, brier), (d_log, d_brier) = (found[:2] > 0).sum(axis=1), found[:2].mean(axis=1)
-        said.append(
-            f"{verdict(found)} in {name} (log loss better on {log_loss} of {n} sets, "
-            f"{d_log:+.4f} in the mean; Brier score on {brier}, {d_brier:+.4f})"
-        )
-    return "; ".join(said)
+    names = {tree: "pruned trees" if tree == "pruned" else f"trees of cp = {tree}" for tree in gains}
+    return "; ".join(f"{verdict(found)} in {names[tree]} ({in_words(found[:2])})" for tree, found in gains.items())
 
 
-def _growths(finished: Records) -> list[str]:
-    """The gains that the records hold, beside CART's."""
-    return [growth for growth in GAINS if growth in next(iter(finished.values()))[0]["growths"]]
+def _width(finished: Records, belief: str) -> float:
+    """How wide the range of the Brier score is in large trees."""
+    low, high = (values(finished, "raw", "0", belief, "brier", end) for end in (0, 1))
+    return float((high - low).mean())
 
 
-def _evidential(finished: Records, growth: str, told: str) -> str:
-    smoothed = {tree: gain_of_cuts(finished, growth, tree, "eb") for tree in SIZES}
-    instead = {"0": gain_of_cuts(finished, growth, "0", "raw", read="eb")}
-    said = [
-        f"* {told} With smoothed leaves, against CART's: {_in_words(smoothed)}. {_leaves(finished, growth)} In the "
-        f"place of smoothing, its frequencies against CART's smoothed leaves: {_in_words(instead)}."
-    ]
-    if "entropy" in _growths(finished):
-        plain = {tree: gain_of_cuts(finished, growth, tree, "eb", over="entropy") for tree in SIZES}
-        said.append(f"Against plain entropy, smoothed both, which tells what ignorance does: {_in_words(plain)}.")
-    return " ".join(said)
-
-
-def _how_many(finished: Records) -> str:
-    return "the paper's six sets" if len(finished) == 6 else f"{len(finished)} of the paper's six sets"
-
-
-def _leaves(finished: Records, growth: str) -> str:
-    """How many leaves the trees of a gain and CART's have."""
-    (large, pruned), (cart, cart_pruned) = (
-        [values(finished, of, tree, "leaves").mean() for tree in SIZES] for of in (growth, "raw")
-    )
-    return (
-        f"It has {large:.1f} leaves at cp = 0 in the mean ({pruned:.1f} pruned), CART {cart:.1f} ({cart_pruned:.1f})."
-    )
-
-
-def _widths(finished: Records) -> str:
-    width = {}
-    for belief in BELIEFS:
-        low, high = (values(finished, "raw", "0", belief, "brier", end) for end in (0, 1))
-        width[belief] = (high - low).mean()
-    return (
-        f"Its range of the Brier score is {width['likelihood']:.3f} wide at cp = 0, that of the paper's belief "
-        f"{width['correction']:.3f}."
-    )
-
-
-def _orders_agree(finished: Records) -> tuple[int, int, int]:
-    """How often mean squared distance orders the beliefs as the Brier score, of how many, and the plain mean."""
+def _orders_agree(finished: Records) -> np.ndarray:
+    """How often the mean squared distance orders the beliefs as the Brier score, and how often the plain mean."""
     agree = np.zeros(2, int)
     for tree in SIZES:
         apart = {}
@@ -307,32 +240,28 @@ def _orders_agree(finished: Records) -> tuple[int, int, int]:
             one, other = (values(finished, "raw", tree, belief, *path) for belief in BELIEFS)
             apart[kind] = np.sign(one - other)
         agree += [(apart[kind] == apart["brier"]).sum() for kind in ("square", "plain")]
-    return int(agree[0]), len(SIZES) * len(finished), int(agree[1])
-
-
-def _counted(gains: np.ndarray) -> list[str]:
-    return [f"{of.mean():+.4f} ({(of > 0).sum()}/{len(of)})" for of in gains]
+    return agree
 
 
 def _cuts_table(finished: Records) -> str:
     lines = []
-    for growth in _growths(finished):
+    for growth in GAINS:
         for estimate, leaves in (("raw", "frequencies"), ("eb", "smoothed")):
             for tree in SIZES:
                 sizes = [values(finished, of, tree, "leaves").mean() for of in (growth, "raw")]
-                counted = _counted(gain_of_cuts(finished, growth, tree, estimate))
-                lines.append([GAINS[growth], leaves, tree, *counted, f"{sizes[0]:.1f}, {sizes[1]:.1f}"])
-    return _table(["gain by", "leaves read as", "trees", "log loss", "Brier score", "AUC", "leaves"], lines)
+                gained = gain_cells(gain_of_cuts(finished, growth, tree, estimate))
+                lines.append([GAINS[growth], leaves, tree, *gained, f"{sizes[0]:.1f}, {sizes[1]:.1f}"])
+    return table(["gain by", "leaves read as", "trees", "log loss", "Brier score", "AUC", "leaves"], lines)
 
 
 def _likelihood_table(finished: Records) -> str:
     others = {"raw": "frequencies", "eb": "smoothed", "correction": "the paper's belief, pignistic"}
     lines = [
-        [name, tree, *_counted(gain_of_likelihood(finished, tree, other))]
+        [name, tree, *gain_cells(gain_of_likelihood(finished, tree, other))]
         for other, name in others.items()
         for tree in SIZES
     ]
-    return _table(["against", "trees", "log loss", "Brier score", "AUC"], lines)
+    return table(["against", "trees", "log loss", "Brier score", "AUC"], lines)
 
 
 def _beliefs_table(finished: Records) -> str:
@@ -347,8 +276,4 @@ def _beliefs_table(finished: Records) -> str:
             distances = [f"{mean['distance', i]:.4f}" for i in (0, 1)]
             lines.append([belief, tree, f"{mean['ignorance', 0]:.4f}", *ranges, *distances])
     head = ["belief", "trees", "m(Ω)", "log loss", "Brier score", "distance", "squared"]
-    return _table(head, lines)
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *lines])
+    return table(head, lines)

@@ -47,7 +47,7 @@ def write_page(out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
     kept = {name: journal(out, name).found for name in SETS}
     finished = {name: list(found.values()) for name, found in kept.items() if len(found) == len(cells(name))}
-    if finished:
+    if any(SETS[name] for name in finished):
         page = study_page(finished, SETS, out, further_sections(finished, out))
         (out / "README.md").write_text(page, encoding="utf-8")
 

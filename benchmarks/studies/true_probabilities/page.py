@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill
+from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 from jaxunc import compare
 
@@ -20,23 +21,16 @@ MEAN, POOL, CHOSEN, BOTH = (
 )
 OUT_OF_BAG, CALIBRATED, ORACLE = "mean, out-of-bag counts", "calibrated mean", "logistic regression"
 SHOWN_BESIDE = (MEAN, POOL)
-MEANINGS = {
-    MEAN: "the mean of the leaves' shares, of trees that are grown out, as scikit-learn has it",
-    "mean, leaves of 5": "the same of trees whose leaves hold at least so many instances",
-    "mean, leaves of 20": "",
-    "mean, leaves of √n": "",
-    CHOSEN: "that one of the four which has the least log loss out of bag",
-    "laplace": "of the grown-out trees, the mean of Laplace's estimates",
-    "m-estimate": "the same of m-estimates, m = 2 and the forest's prior",
-    "plausibility": "the same of plausibility scores (two classes)",
-    "pooling": "the leaves' counts, added",
-    OUT_OF_BAG: "the leaves' shares of the instances that their tree has not seen",
-    "pooling, out-of-bag counts": "these counts, added",
-    CALIBRATED: "`Calibrated(Mean())`, a scale and a bias for each class, learned out of bag",
-    POOL: "`CombinedForestClassifier`'s default on the grown-out forest",
-    BOTH: "the same on the forest whose leaf size was chosen",
-    ORACLE: "without a penalty: the form of the truth in the logistic problems, and in twonorm",
-}
+NAMED = {
+    "mean": MEAN, "pool": POOL, "chosen": CHOSEN, "both": BOTH, "out_of_bag": OUT_OF_BAG, "calibrated": CALIBRATED,
+    "oracle": ORACLE,
+}  # fmt: skip
+"""Short names, for the template."""
+NAMES = (
+    MEAN, "mean, leaves of 5", "mean, leaves of 20", "mean, leaves of √n", CHOSEN, "laplace", "m-estimate",
+    "plausibility", "pooling", OUT_OF_BAG, "pooling, out-of-bag counts", CALIBRATED, POOL, BOTH, ORACLE,
+)  # fmt: skip
+"""The estimates; ``page.md`` says what they are."""
 TITLES = {
     "mae": "mean absolute error",
     "rmse": "root mean squared error",
@@ -57,74 +51,41 @@ def page(found: Mapping[Any, dict]) -> str:
     groups = _groups(frame)
     repetitions = frame.groupby(["problem", "size"])["repetition"].nunique().to_numpy()
     few, many = int(repetitions.min()), int(repetitions.max())
-    return filled(
+    return fill(
         TEMPLATE,
         n_logistic=len(LOGISTIC),
         n_repetitions=few if few == many else f"{few} to {many}",
-        estimates="\n".join(
-            f"* *{name}*: {meaning}." if meaning else f"* *{name}*." for name, meaning in MEANINGS.items()
-        ),
         first_shown=SHOWN_BESIDE[0],
         second_shown=SHOWN_BESIDE[1],
         tables="\n\n".join(_of_group(title, rows) for title, rows in groups.items()),
-        problems="\n".join(_of_problems(frame)),
-        **_numbers(groups),
+        problems=_of_problems(frame),
+        **_slots(groups),
     )
 
 
-def _numbers(groups: dict[str, pd.DataFrame]) -> dict[str, str]:
+def _slots(groups: dict[str, pd.DataFrame]) -> dict:
     """What helps and what does not; the page's test holds its words to these numbers."""
     small, large = (groups[f"Logistic problems, n = {size}"] for size in (200, 4000))
     other = [groups[f"Problems of `benchmarks.problems`, n = {size}"] for size in (200, 4000)]
+    named = lambda name: NAMED.get(name, name)
 
     def both(first: str, second: str = MEAN, measure: str = "mae") -> str:
-        return " and ".join(duel(rows, first, second, measure) for rows in (small, large))
+        return " and ".join(duel(rows, named(first), named(second), measure) for rows in (small, large))
 
     def typical(measure: str, name: str = MEAN) -> str:
-        return " and ".join(f"{by_problem(rows, measure)[name].median():.2f}" for rows in (small, large))
-
-    def elsewhere(name: str) -> str:
-        return " and ".join(duel(rows, name, MEAN) for rows in other)
+        return " and ".join(f"{by_problem(rows, measure)[named(name)].median():.2f}" for rows in (small, large))
 
     return {
-        "train_auc": typical("train_auc"),
-        "slope": typical("slope"),
-        "spike": typical("spike"),
-        "chosen": both(CHOSEN),
-        "pool": both(POOL),
-        "both": both(BOTH),
-        "both_against_chosen": both(BOTH, CHOSEN),
-        "spike_pool": typical("spike", POOL),
-        "spike_both": typical("spike", BOTH),
-        "plausibility": both("plausibility"),
-        "laplace": both("laplace"),
-        "m_estimate": both("m-estimate"),
-        "spike_out_of_bag": typical("spike", OUT_OF_BAG),
-        "out_of_bag": both(OUT_OF_BAG),
-        "calibrated": both(CALIBRATED),
-        "calibrated_excess": both(CALIBRATED, measure="excess"),
-        "pooling": both("pooling"),
+        "both": both,
+        "typical": typical,
+        "elsewhere": lambda name: " and ".join(duel(rows, named(name), MEAN) for rows in other),
         "slope_elsewhere": " and ".join(f"{by_problem(rows, 'slope')[MEAN].median():.1f}" for rows in other),
-        "large_elsewhere": elsewhere("mean, leaves of 20"),
-        "calibrated_elsewhere": elsewhere(CALIBRATED),
-        "pool_elsewhere": elsewhere(POOL),
-        "oracle": both(ORACLE, BOTH),
     }
 
 
 def _of_group(title: str, rows: pd.DataFrame) -> str:
     """The section of problems of a kind and size."""
-    lines = [
-        f"## {title}",
-        "",
-        f"Medians over {rows['problem'].nunique()} problems, of means over repetitions. *Nearer:farther*: problems "
-        "where the mean absolute",
-        f"error is smaller and larger than that of *{MEAN}*; **bold** where a signed-rank test tells the two apart",
-        "(p < .05, not corrected for the number of comparisons).",
-        "",
-        *_of_methods(rows),
-    ]
-    return "\n".join(lines)
+    return fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), table=_of_methods(rows))
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
@@ -177,12 +138,12 @@ def _groups(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {title: rows for title, rows in cut.items() if len(rows)}
 
 
-def _of_methods(rows: pd.DataFrame) -> list[str]:
+def _of_methods(rows: pd.DataFrame) -> str:
     """A line for each method."""
     medians = {measure: by_problem(rows, measure).median() for measure in TITLES}
     head = ["", "nearer:farther", *TITLES.values()]
     body = []
-    for name in MEANINGS:
+    for name in NAMES:
         against = duel(rows, name, MEAN, gain=False) if name != MEAN else ""
         n, n_all = (len(set(some["problem"])) for some in (rows.loc[rows["method"] == name], rows))
         few = f" ({n} problems)" if n < n_all else ""
@@ -193,10 +154,10 @@ def _of_methods(rows: pd.DataFrame) -> list[str]:
                 *(f"{medians[m][name]:{'.2f' if m in ('slope', 'spike') else '.4f'}}" for m in TITLES),
             ]
         )
-    return _as_table(head, body)
+    return text_table(head, body)
 
 
-def _of_problems(frame: pd.DataFrame) -> list[str]:
+def _of_problems(frame: pd.DataFrame) -> str:
     """A line for each problem and size."""
     head = ["problem", "n", "repetitions", "true AUC", "training AUC", *PER_PROBLEM]
     body = []
@@ -208,11 +169,7 @@ def _of_problems(frame: pd.DataFrame) -> list[str]:
         spread = values.std() / np.sqrt(n) if n > 1 else None
         shown = [f"{values[m].mean():.3f}" + (f" ± {spread[m]:.3f}" if spread is not None else "") for m in PER_PROBLEM]
         body.append([str(problem), str(size), str(n), f"{auc:.3f}", f"{training:.3f}", *shown])
-    return _as_table(head, body)
-
-
-def _as_table(head: list[str], body: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
+    return text_table(head, body)
 
 
 def draw(points: dict, path: Path) -> None:
