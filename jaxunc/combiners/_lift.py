@@ -72,7 +72,7 @@ def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | 
 
 
 _lift_rows_once = jit(lift_tree)
-_SHORT, _LONG, _MOST_NUMBERS = 1024, 16384, 2**22
+_SHORT, _LONG, _LIFTED_NUMBERS = 1024, 16384, 2**22
 _MOST_LIFTED = 2**29
 """Numbers that may be lifted in all, 2 GB of 32 bits: some times as much is in use while they are packed."""
 
@@ -112,7 +112,7 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
             f"{n_rows} distinct ones (padded): {n_rows * numbers * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
             "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
         )
-    return min(_SHORT, 1 << max(_MOST_NUMBERS // numbers, 1).bit_length() - 1)
+    return min(_SHORT, 1 << max(_LIFTED_NUMBERS // numbers, 1).bit_length() - 1)
 
 
 # What is checked of counts first.

@@ -38,7 +38,7 @@ from jaxunc.tables import (
 
 from ._copies import GroupCounts, mask_by_group, rows_together
 
-ENTRIES = 2**21
+LEFT_OUT_COUNTS = 2**21
 """Number of counts that are held at a time."""
 
 
@@ -122,7 +122,7 @@ def leave_one_out(
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
-    size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
+    size = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
         leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
         group_counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)

@@ -1,4 +1,6 @@
-"""Shapley values of leaf statistics by the rows that leaves cover: each tree is walked once, depth first.
+"""Shapley values of leaf statistics by the rows that leaves cover, by Quadrature TreeSHAP (arXiv 2605.04497).
+
+Each tree is walked once, depth first, in O(L D) time for each instance: L leaves, D distinct columns on a path at most.
 
 A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
 the cover. For a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
@@ -44,7 +46,7 @@ SMALL = 8, 128
 """Instances of small calls."""
 OF_A_THREAD = 16
 """Instances that take as long as another thread to wake."""
-BYTES = 2**28
+STEP_BYTES = 2**28
 """Memory of what the steps hold, beyond which calls take fewer instances."""
 NODES, DEPTH = 4096, 32
 """The least sizes of programs; larger ones are powers of two."""
@@ -135,7 +137,7 @@ def values_by_cover(
     n_all, n_points = nodes["c"].shape
     held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
     most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
-    rows = min(most, power_of_two(BYTES // held + 1, 2 * SMALL[-1]) // 2)
+    rows = min(most, power_of_two(STEP_BYTES // held + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
     threads = cores() if on_cpu else 1
     leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)

@@ -31,7 +31,7 @@ from ._walk import Walk
 
 STRETCH = 2**15
 """Instances whose sums are lifted together, once for each distinct one."""
-ENTRIES = 2**20
+ROW_COUNTS = 2**20
 """Counts of a block."""
 
 
@@ -75,7 +75,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     """Answer any number of instances ``[instances features]`` of the host, stretch by stretch, each block by block."""
     forest, read = engine.forest, engine.read
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
+    size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     table, code = (np.asarray(part) for part in read.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 

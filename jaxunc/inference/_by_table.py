@@ -22,7 +22,7 @@ from jaxunc.forest import Forest, Trees
 
 from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device
 from ._fold import is_large, leaf_table, lifted_rows
-from ._packed_trees import MOST_NUMBERS, PackedTrees, Spec
+from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec
 from ._plan import Folded, folded
 from ._walk import BLOCKS, Walk, are_few
 
@@ -127,7 +127,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
-        return shapes.of_at_most(MOST_NUMBERS // (layout.width * collected), spec.block)
+        return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)
     if not on_host:
         return shapes
     most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS

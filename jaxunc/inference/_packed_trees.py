@@ -52,7 +52,7 @@ from ._walk import (
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
 
-MOST_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
+MERGED_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
 """Numbers of wide planes that are merged in a call, and in a block on a CPU, and the fewest instances of a block."""
 
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
@@ -78,7 +78,7 @@ class Spec(NamedTuple):
         """Instances that are merged at a time at most: where planes are wide, so few that their carry is small."""
         if not self.layout.is_wide:
             return 2**31
-        most = MOST_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
+        most = MERGED_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
         return 1 << max(most // self.layout.width, SMALLEST_BLOCK).bit_length() - 1
 
 

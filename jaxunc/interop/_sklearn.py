@@ -110,6 +110,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
 
+    A missing value goes where scikit-learn learned it to go. Where no training row at a test's node had one, it goes to
+    the child that more of these rows went to (right if as many), as scikit-learn's ``predict`` has it.
+
     Which categories go left at a test, the tree is asked for each of them. They are levels of their column; a number is
     the category of its word, too. An unknown one goes where missing values go, as there.
     """

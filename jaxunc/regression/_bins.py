@@ -13,7 +13,7 @@ from ._moments import checked_target
 
 POINTS = 33
 """Number of quantiles of its values that a bin keeps."""
-ENTRIES = 2**21
+BIN_SCORES = 2**21
 """Number of values of a distribution function that are held at a time."""
 TIED = 1e-9
 """Share of a sum of weights that is taken for rounding."""
@@ -110,7 +110,7 @@ class TargetBins(NamedTuple):
         """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
-        scores, step = np.empty(len(target)), max(ENTRIES // self.table.size, 1)
+        scores, step = np.empty(len(target)), max(BIN_SCORES // self.table.size, 1)
         for start in range(0, len(target), step):
             part = slice(start, start + step)
             scores[part] = self._crps(shares[part], target[part])

@@ -96,7 +96,7 @@ def answerers_of(
     needed = left + ["interval"] * ("interval" in derived and "interval" in names)
     further = _further(needed, outputs) if has_counts else {}
     makers = {name: MODELS[name] for name in left if name in MODELS}
-    made_of = Beside(model, outputs, column_names, training)
+    made_of = Request(model, outputs, column_names, training)
     beside = {name: other for name, make in makers.items() if (other := make(made_of)) is not None}
     if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
         can = sorted({name for part in parts.values() for name in part})
@@ -243,7 +243,7 @@ class Explaining(OfForest):
         return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
 
 
-class Beside(NamedTuple):
+class Request(NamedTuple):
     """What a model that answers beside the combiners is made of."""
 
     model: Any
@@ -252,27 +252,27 @@ class Beside(NamedTuple):
     training: TrainingRows | None
 
 
-def _vote(beside: Beside) -> Any:
+def _vote(request: Request) -> Any:
     from jaxunc.voting import bind_vote  # here, since the room's tables of votes take SciPy
 
-    model = beside.model
-    return bind_vote(model.forest, confidence=beside.outputs.confidence) if isinstance(model, OfForest) else None
+    model = request.model
+    return bind_vote(model.forest, confidence=request.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explaining(beside: Beside) -> Any:
-    model = beside.model
+def _explaining(request: Request) -> Any:
+    model = request.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
-    return Explaining(model.forest, model.combiner, beside.column_names)
+    return Explaining(model.forest, model.combiner, request.column_names)
 
 
-def _neighbours(beside: Beside) -> Any:
-    outputs = beside.outputs
-    return beside.training and NeighbourModel(beside.training, outputs.k or 10, outputs.kind or "prediction")
+def _neighbours(request: Request) -> Any:
+    outputs = request.outputs
+    return request.training and NeighbourModel(request.training, outputs.k or 10, outputs.kind or "prediction")
 
 
-def _outside(beside: Beside) -> Any:
-    return beside.training and OutsideModel(beside.training)
+def _outside(request: Request) -> Any:
+    return request.training and OutsideModel(request.training)
 
 
 COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
@@ -280,7 +280,7 @@ COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }
 """Combiners of the model's forest for outputs that its own does not answer: which these are, and what makes it."""
-MODELS: dict[str, Callable[[Beside], Any]] = {
+MODELS: dict[str, Callable[[Request], Any]] = {
     "trees_polled": _vote,
     "explanation": _explaining,
     "neighbours": _neighbours,

@@ -25,7 +25,7 @@ from ._run import Run, description_of, identity_of, locked, part_name, refuse_ov
 from ._scoring import CHUNK_ROWS, Scoring, load_model
 from ._sources import check_text, data_files, format_of
 from ._stream import Behind, ahead, answered
-from ._training_rows import Rows
+from ._training_rows import EncodedRows
 
 PART_CHUNKS = 8
 """Chunks in a part."""
@@ -53,7 +53,7 @@ class _Piece(NamedTuple):
     part: int
     kept: pa.Table | None
     """Columns that are carried along. Those of the model are let go once they are encoded."""
-    rows: Rows | None
+    rows: EncodedRows | None
 
 
 def predict_files(
@@ -195,7 +195,7 @@ def _score(
             writer(part_name(0, 0), 0, None)
 
 
-def _answers(scoring: Scoring, carried: pa.Table, rows: Rows) -> Callable[[], pa.Table]:
+def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
     """Score the rows now; the thread that writes them makes columns of the answers."""
     answers = scoring.ask(rows)
     return lambda: answered(carried, scoring.columns(answers))

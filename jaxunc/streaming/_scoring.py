@@ -30,7 +30,7 @@ from ._in_memory import arrow_labels, arrow_numbers
 from ._notation import Notation
 from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, check_lists
 from ._sources import DataChunk, Wanted
-from ._training_rows import NeighbourModel, OutsideModel, Rows, TrainingRows, grown_model, join_rows
+from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingRows, grown_model, join_rows
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
@@ -137,20 +137,20 @@ class Scoring:
 
         return get_tags(self._model).input_tags.allow_nan
 
-    def encoded(self, chunk: DataChunk) -> Rows:
+    def encoded(self, chunk: DataChunk) -> EncodedRows:
         """Return a chunk's rows as the model's trees test them, and as numbers where these are others."""
         if self.raw_rows is not None:
             rows = self.raw_rows(chunk)
-            return Rows(rows, rows)
+            return EncodedRows(rows, rows)
         how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
         rows = encode_arrow(chunk.features, self.columns_read, **how)
         if rows.missing and not self.takes_missing:
             raise ValueError(
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
-        return Rows(rows, rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how))
+        return EncodedRows(rows, rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how))
 
-    def ask(self, rows: Rows) -> list[Any]:
+    def ask(self, rows: EncodedRows) -> list[Any]:
         """Return the answers for rows, which go through the trees of each bound model once."""
         asked = {
             place: model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)

@@ -13,7 +13,7 @@ from jaxunc.regression import BoundLaw
 from jaxunc.tables import Encoded
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Rows of data for a model and for those beside it."""
 
     encoded: Encoded
@@ -25,14 +25,14 @@ class Rows(NamedTuple):
 class TrainingRows(NamedTuple):
     """Rows that neighbours are looked for among."""
 
-    rows: Rows
+    rows: EncodedRows
     ids: Any
     """What names each row, an array of Arrow: a column of the data that is kept, or the numbers of the rows."""
     model: Any
     """The forest that the rows grew, by whose leaves they are near or far."""
 
 
-def join_rows(parts: list[tuple[Rows, pa.Table, int]], model: Any) -> TrainingRows:
+def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
     """Return rows that were read in parts, each with a kept column or none, and the number of its first row."""
     if not parts:
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
@@ -43,7 +43,7 @@ def join_rows(parts: list[tuple[Rows, pa.Table, int]], model: Any) -> TrainingRo
     first = parts[0][2]
     kept = pa.concat_tables([table for _, table, _ in parts])
     ids = kept.column(0) if kept.num_columns else pa.array(np.arange(first, first + len(encoded.values)))
-    return TrainingRows(Rows(encoded, numbers), ids, model)
+    return TrainingRows(EncodedRows(encoded, numbers), ids, model)
 
 
 def grown_model(model: Any, bound: Any) -> Any:
@@ -83,7 +83,7 @@ class NeighbourModel:
         self._index = NeighbourIndex(training.model, training.rows.encoded, kind=kind)
         self._ids, self._k = training.ids, k
 
-    def answer(self, rows: Rows) -> NeighbourAnswer:
+    def answer(self, rows: EncodedRows) -> NeighbourAnswer:
         """Return the rows of most weight for each instance."""
         near = self._index.neighbours(rows.encoded, self._k)
         weight = near.weight.sum(axis=1)
@@ -117,7 +117,7 @@ class OutsideModel:
     def __init__(self, training: TrainingRows):
         self._boxes = LeafBoxes(training.model, *training.rows)
 
-    def answer(self, rows: Rows) -> OutsideAnswer:
+    def answer(self, rows: EncodedRows) -> OutsideAnswer:
         """Return the share of columns in which each instance lies outside."""
         return OutsideAnswer(self._boxes.outside_share(*rows))
 

@@ -35,7 +35,7 @@ LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
 
 
-MOST_KEPT = 2**12
+MOST_CATEGORIES = 2**12
 """Categories up to which all are looked up, also those that no row has, and kept."""
 
 
@@ -114,7 +114,7 @@ class Lookup:
         Where either the column or the levels hold words, numbers are compared as words.
         """
         categories = getattr(column.dtype, "categories", None)
-        if categories is None or len(categories) > MOST_KEPT:
+        if categories is None or len(categories) > MOST_CATEGORIES:
             return self._codes(*read_entries(column))
         # Of the same categories once, whatever rows have them.
         of_categories = self._kept.get((categories,), None, lambda: self._codes(*read_entries(categories)))

@@ -78,7 +78,7 @@ def test_calls_of_any_size_agree(monkeypatch):
     forest, X = grown(7, n_trees=2)
     X = np.tile(X, (2, 1))
     expected = by_paths(forest, X)
-    settings = [{}, {"CALLS": {"cpu": _by_cover.CALLS["accelerator"]}}, {"BYTES": 1}]
+    settings = [{}, {"CALLS": {"cpu": _by_cover.CALLS["accelerator"]}}, {"STEP_BYTES": 1}]
     for n, setting in [(1, {}), (9, {}), (70, {}), *((len(X), setting) for setting in settings)]:
         with monkeypatch.context() as patch:
             for name, value in setting.items():

@@ -18,9 +18,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import _predict_files, _run, _stream, predict_files
+from jaxunc.streaming import _run, predict_files
 from jaxunc.streaming._predict_files import FORMATS, PartWriter
-from jaxunc.streaming._stream import encoded_rows
+from jaxunc.streaming._scoring import Scoring
 from tests._exhaustive import SEED
 from tests._patience import Deadline, patience
 from tests._refusal import refuses
@@ -53,15 +53,14 @@ def test_a_folder_of_files(saved, model, data, frame, tmp_path):
 
 @pytest.mark.exhaustive
 def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeypatch):
-    read = []
+    read, encode = [], Scoring.encoded
 
-    def encoded(asked, wanted, chunk):
+    def encoded(scoring, chunk):
         read.append(weakref.ref(chunk.features))
-        return encoded_rows(asked, wanted, chunk)
+        return encode(scoring, chunk)
 
     count = lambda *_: alive.append(sum(one() is not None for one in read))
-    for module in (_predict_files, _stream):
-        monkeypatch.setattr(module, "encoded_rows", encoded)
+    monkeypatch.setattr(Scoring, "encoded", encoded)
     alive: list[int] = []
     predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=count)
     for _ in ju.stream(ju.load(saved), data, chunk_rows=16):

@@ -201,7 +201,7 @@ def test_categories_are_looked_up_once_for_all_columns_that_share_them(monkeypat
     assert len(lookup._kept) == 1
     other = whole.cat.set_categories(["a", "b"])  # other codes, and fewer values
     np.testing.assert_array_equal(lookup.codes(other), [1, 3, 3, 3, 0])
-    monkeypatch.setattr("jaxunc.tables._levels.MOST_KEPT", 3)
+    monkeypatch.setattr("jaxunc.tables._levels.MOST_CATEGORIES", 3)
     np.testing.assert_array_equal(lookup.codes(whole), [1, 3, 2, -1, 0])
     del whole, other
     gc.collect()
