@@ -1,6 +1,6 @@
 """Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared.
 
-The three algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
+The two algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
 `jaxunc.estimators.TransductiveClassifier`.
 """
 
