@@ -44,16 +44,6 @@ from ._presorted import (
     value_counts,
     values_of,
 )
-from ._reliability import (
-    Reliability,
-    Threshold,
-    ThresholdStatus,
-    j_divergence,
-    kukar_kononenko,
-    leave_one_out_kukar_kononenko,
-    reliability_of,
-    reliability_threshold,
-)
 from ._scores import scores_with
 
 __all__ = [

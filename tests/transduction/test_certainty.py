@@ -113,6 +113,25 @@ def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, 
         )
 
 
+@pytest.mark.parametrize("candidates", ["boundary", "all"])
+@pytest.mark.parametrize("min_samples_leaf", [1, 3])
+@pytest.mark.exhaustive
+def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples_leaf, rng):
+    X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
+    settings = {"nominal": nominal, "candidates": candidates}
+    own = {**settings, "min_samples_leaf": min_samples_leaf, "inductive": True}
+    grow = {**settings, "min_samples_leaf": min_samples_leaf}
+    found = transductive_leaf_counts(X, y, queries, **own)
+    tree = ju.transduction.grow_greedy_trees(X, y, **grow)
+    np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])
+    np.testing.assert_array_equal(found[:, :-1], transductive_leaf_counts(X, y, queries, **{**own, "inductive": False}))
+    found = leave_one_out_leaf_counts(X, y, **own)
+    for i in range(0, len(X), 4):
+        others = np.arange(len(X)) != i
+        tree = ju.transduction.grow_greedy_trees(X[others], y[others], **grow)
+        np.testing.assert_array_equal(found[i, -1], ju.leaf_counts(tree, X[i : i + 1])[0, 0])
+
+
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
 @pytest.mark.exhaustive
 def test_real_sets(load, rng):
