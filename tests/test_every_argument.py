@@ -28,10 +28,8 @@ ROOMS = (
     *("interop", "intervals", "learning", "metrics", "parallel", "proximity", "random_trees", "regression", "scorers"),
     *("smoothing", "storage", "streaming", "tables", "transduction", "voting"),
 )
-SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
-    *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),
-    *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
-)
+SIGNIFICANCE = ("average_ranks", "corrected_t_test", "holm", "pairwise_corrected_t", "ranks")
+"""The rest of their room has a command and tests of its own."""
 FOR_OTHERS = {
     "belief": ("commonality", "discount", "jousselme_distance"),
     "decisions": ("maximality",),
@@ -100,9 +98,8 @@ def arguments(folder: Path) -> dict:
         "candidates": {"pool": ju.LearnedPool(np.array([0.5, 0.5]))}, "nodes": [STUMP],
         "masses": np.asarray(ju.scorers.mass(counts)), "reliability": np.array([0.5, 0.2]),
         "key": jax.random.key(0), "values": rng.random((6, 3)), "larger_is_better": True,
-        "p_values": np.array([0.1, 0.02]), "order_values": np.array([1.0, 2.0]),
-        "different": np.array([[False, True], [True, False]]), "differences": np.array([0.1, 0.2, 0.3]),
-        "test_share": 0.1, "n_methods": 3, "n_blocks": 6, "probability": probs, "probs": probs, "class_scores": probs,
+        "p_values": np.array([0.1, 0.02]), "differences": np.array([0.1, 0.2, 0.3]), "test_share": 0.1,
+        "probability": probs, "probs": probs, "class_scores": probs,
         "log_probs": np.log(probs), "cost": 0.2, "interval": ju.intervals.Interval(probs - 0.1, probs + 0.1),
         "membership": probs > 0.3, "preference": ju.GeneralizedVote(1.0)(counts[None]),
         "certainty": np.array([0.9, 0.2]), "correct": np.array([True, False]), "score": np.array([0.3, -0.2]),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.studies.busch2021.figures import NEAR
 from benchmarks.studies.busch2021.methods import METHODS
 from benchmarks.studies.busch2021.numbers import (
@@ -23,7 +24,6 @@ from benchmarks.studies.busch2021.numbers import (
     with_references,
 )
 from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, best_of_all, findings, webdata_accuracies
-from jaxunc import compare
 
 DARK = "Darker is better."
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -208,7 +208,7 @@ def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str
 
 def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
     values = by_set(trees, "auc", leaf_size, PAIRS)
-    tests = compare.pairwise_wilcoxon(
+    tests = many_sets.pairwise_wilcoxon(
         values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=DECIMALS
     )
     # tests.wins[i, j] counts the blocks where i is better than j.

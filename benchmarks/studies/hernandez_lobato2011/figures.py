@@ -7,20 +7,17 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
-from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
-from jaxunc import voting
-from jaxunc.compare import (
-    CriticalDifferenceDisplay,
+from benchmarks.many_sets import CriticalDifferenceDisplay, cliques, nemenyi_difference
+from benchmarks.studies.hernandez_lobato2011.displays import (
     PolledDisplay,
     SettledDisplay,
     TreesNeededDisplay,
     VotePathsDisplay,
-    average_ranks,
-    cliques,
-    lines_for,
-    nemenyi_difference,
 )
+from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
+from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
+from jaxunc import voting
+from jaxunc.compare import average_ranks, lines_for
 
 SIZES = (1, 5, 25, 100, 10_000)
 SHARES = (0.501, 0.601, 0.701)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.many_sets import cliques, friedman, nemenyi_difference
 from benchmarks.studies.hernandez_lobato2011 import figures
 from benchmarks.studies.hernandez_lobato2011.numbers import (
     KINDS,
@@ -20,7 +21,7 @@ from benchmarks.studies.hernandez_lobato2011.numbers import (
     shares,
 )
 from benchmarks.studies.hernandez_lobato2011.votes import N_CIRCLE, N_GRID, N_TEST, N_TRAIN, NOISE
-from jaxunc.compare import average_ranks, cliques, friedman, nemenyi_difference
+from jaxunc.compare import average_ranks
 
 TABLES = {"bagging": "Table 2: bagging", "forest": "Table 3: random forests"}
 METHODS = {"error_fixed": "FS", "error": "IB", "error_infinite": "infinite"}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.studies.reliable_evidence.methods import MEANINGS
 from jaxunc import compare
 
@@ -83,7 +84,7 @@ def _duels(pairs: Mapping[str, tuple[pd.Series, pd.Series]], *, larger: bool) ->
     for first, second in pairs.values():
         pair = np.column_stack([first, second]).round(6)
         gains = np.round(sign * (pair[:, 0] - pair[:, 1]), 6)
-        p = compare.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if gains.any() else 1.0
+        p = many_sets.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if gains.any() else 1.0
         rows.append([int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p)])
     found = pd.DataFrame(rows, columns=["won", "lost", "gain", "p"], index=list(pairs))
     return found.assign(p=compare.holm(found["p"].to_numpy()))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.studies.reliable_evidence.beyond_page import beyond_sections, frame_of
 from benchmarks.studies.reliable_evidence.methods import MEANINGS
 from jaxunc import compare
@@ -75,7 +76,7 @@ def against(values: pd.DataFrame, other: str | pd.Series, *, larger: bool = True
     names = [name for name in values if not (isinstance(other, str) and name == other)]
     pairs = [np.column_stack([values[name], base]).round(6) for name in names]
     gains = [(pair[:, 0] - pair[:, 1]) * (1 if larger else -1) for pair in pairs]
-    tests = [compare.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] for pair in pairs]
+    tests = [many_sets.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] for pair in pairs]
     won, lost = ([int((sign * np.round(g, 6) > 0).sum()) for g in gains] for sign in (1, -1))
     columns = {"won": won, "lost": lost, "gain": [float(np.median(g)) for g in gains]}
     return pd.DataFrame({**columns, "p": compare.holm(np.array(tests))}, index=names)
