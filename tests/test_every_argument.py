@@ -31,12 +31,11 @@ ROOMS = (
 SIGNIFICANCE = ("average_ranks", "corrected_t_test", "holm", "pairwise_corrected_t", "ranks")
 """The rest of their room has a command and tests of its own."""
 FOR_OTHERS = {
-    "belief": ("commonality", "discount", "jousselme_distance"),
     "decisions": ("maximality",),
     "intervals": ("dominance",),
     "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
-    "smoothing": ("fit_dirichlet_prior", "predictive_mass"),
-    "voting": ("bind_vote", "critical_final_votes", "majority_probability"),
+    "smoothing": ("fit_dirichlet_prior",),
+    "voting": ("bind_vote", "critical_final_votes"),
 }
 """Names that other rooms import, and whose arguments users reach."""
 MADE_BY_OTHERS = {
@@ -117,14 +116,12 @@ def arguments(folder: Path) -> dict:
 
 
 OWN = {
-    "jousselme_distance": {"other": np.array([0.0, 0.25, 0.5, 0.25])},
     "expected_trees": {"p": np.array([0.6, 0.4])},
     "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
     "optimal_votes": {"n_trees": 50},
     "combiner_by_name": {"name": "evidence"},
     "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},
-    "discount": {"reliability": 0.5},
     "least_cost": {"p": np.array([[0.2, 0.8], [0.6, 0.4]]), "costs": np.array([[0.0, 1.0], [5.0, 0.0]]), "reject": 0.2},
     "conformal_sets": {
         "p": np.array([[0.2, 0.8], [0.6, 0.4]]),
@@ -152,7 +149,6 @@ OWN = {
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},
     "correction_interval": {"prior": BETA},
-    "predictive_mass": {"prior": BETA},
     "smooth": {"prior": BETA},
     "from_sklearn_values": {"model": lambda v: GradientBoostingClassifier(n_estimators=3).fit(v["X"], v["y"])},
     "stream": {"model": lambda v: v["forest"]},

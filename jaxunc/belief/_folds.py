@@ -192,7 +192,7 @@ def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = 
     if is_concrete(masses) and not np.all(np.asarray(masses)[..., -1] > 0):
         raise ValueError(
             "masses holds a dogmatic mass function, m(Ω) = 0, which has no canonical weights. "
-            "Discount it a little first: discount(masses, 0.99999)."
+            "Discount it a little first: multiply its masses by 0.99999, and add the rest of 1 to m(Ω)."
         )
     return _cautious_fold(masses, bool(normalized))
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
+from scipy.stats import binom
 
 from benchmarks.many_sets import CriticalDifferenceDisplay, cliques, nemenyi_difference
 from benchmarks.studies.hernandez_lobato2011.displays import (
@@ -48,7 +48,7 @@ def draw_majority(path: Path) -> None:
     looks = lines_for([f"t = {t}" for t in SIZES])
     ax = _axes(path, (4.2, 3.0))
     for t, (name, look) in zip(SIZES, looks.items(), strict=True):
-        chance = np.asarray(voting.majority_probability(jnp.asarray(p), t))
+        chance = binom.sf(t // 2, t, p)  # equation 4: a strict majority
         ax.plot(p, chance, color=look.color, linestyle=look.dashes, label=name)
     ax.set(xlabel="p, the probability that a tree votes for class 1", ylabel="probability of predicting class 1")
     ax.legend(frameon=False)
