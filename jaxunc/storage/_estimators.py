@@ -18,7 +18,7 @@ from jaxunc.interop import library_of, opened
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from . import _transformers
-from ._decode import KEPT, broken, checked, checked_numbers, law_of
+from ._fitted import KEPT, broken, checked, checked_numbers, law_of
 from ._names import ESTIMATORS, REGRESSOR, SKLEARN, current, sklearn_class
 
 

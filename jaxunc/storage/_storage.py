@@ -16,8 +16,9 @@ from jaxunc._checks import check_collection
 from jaxunc._numerics import IN_FILES, Pickled
 from jaxunc._version import __version__
 
-from ._decode import KEPT, Decoder
+from ._decode import Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
+from ._fitted import KEPT
 from ._names import ESTIMATORS, current
 
 COMBINERS = ("combiner", "combiner_options", "mass")
