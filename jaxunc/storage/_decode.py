@@ -22,8 +22,8 @@ from jax.tree_util import Partial
 from jaxtyping import AbstractArray
 
 from jaxunc.additive import AdditiveTrees, check_additive
-from jaxunc.combiners import Combiner, LearnedPool
-from jaxunc.forest import OWN, CountSet, Forest, Trees, check_forest, check_trees
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.inference import bind
 from jaxunc.regression import LeafMoments, LeafTable, NumberLaw, TargetBins, check_bins, check_law
 from jaxunc.scorers import as_partial
@@ -38,18 +38,9 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {
-        name: getattr(Columns, name)
-        for name in (
-            *("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines"),
-            *("decimal", "thousands"),
-        )
-    },
-    Forest: {"further": {}},
-    AdditiveTrees: {"averaged": False},
-    NumberLaw: {"weights": np.zeros(0)},
+    Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")}
 }
-"""Defaults of fields that files of the first versions lack."""
+"""Defaults of fields that files of version 0.2.0 lack."""
 
 
 class Decoder:
@@ -221,10 +212,6 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
     fields = LATER_FIELDS.get(made, {}) | fields
-    if made is LearnedPool and "both" in fields:
-        fields["reads"] = (OWN, "oob") if fields.pop("both") else (OWN,)
-    if made is Forest:
-        fields = _own_and_further(fields)
     fields = _suiting(made, fields, names, typing.get_type_hints(made) if made.__module__.startswith("jaxunc") else {})
     if made is Columns:
         return _columns(fields)
@@ -259,7 +246,6 @@ def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[st
 def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     """Return moments, bins or a law; a ValueError for what is none."""
     kind: Any = LeafTable if made is LeafMoments else made
-    fields = LATER_FIELDS.get(made, {}) | fields
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
     if made is LeafMoments:
         return LeafMoments.of(kept)
@@ -272,20 +258,6 @@ def _of_jax(part: Any, hint: Any) -> Any:
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
     return jnp.asarray(part)
-
-
-def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
-    """Split out-of-bag counts from the own ones: in files of the first versions they are further columns of these."""
-    table: Any = fields.get("count_table")
-    forks: Any = fields.get("fork_counts")
-    labels: Any = fields.get("class_labels")
-    n = len(labels) if isinstance(labels, tuple) else 0
-    if n == 0 or fields["further"] or getattr(table, "ndim", 0) != 2 or table.shape[1] != 2 * n:
-        return fields
-    forks_of_forest, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
-    code: Any = fields.get("code")
-    further = {"oob": CountSet(table[:, n:], code, others)}
-    return fields | {"count_table": table[:, :n], "fork_counts": forks_of_forest, "further": further}
 
 
 def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:

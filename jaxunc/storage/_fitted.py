@@ -23,9 +23,6 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
 
     Where a pipeline takes ``raw`` columns, the forest has others.
     """
-    wide = fitted.pop("wide", None)
-    if isinstance(wide, Forest):  # of files of the first versions, in which it was another forest
-        fitted["forest_"] = wide
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}

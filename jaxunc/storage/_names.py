@@ -29,17 +29,12 @@ ESTIMATORS = (
 )
 
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-FORMER_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf", "stopped": "settled_after"}
-FORMER_PARAMETERS |= {"form": "algorithm"}  # of transduction
-FORMER_VALUES = {"counts": {"calibration": "held_out"}, "algorithm": {"nodes": "grouped"}}
-"""Names in files of before, and what they are called now; of values by parameter."""
+"""Names in files of version 0.2.0, and what they are called now."""
 
 
 def current(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a file by the names and values that they have now."""
-    params = {FORMER_PARAMETERS.get(name, name): part for name, part in params.items()}
-    of_text = {name: part for name, part in params.items() if name in FORMER_VALUES and isinstance(part, str)}
-    return params | {name: FORMER_VALUES[name].get(part, part) for name, part in of_text.items()}
+    """Return parameters of a file, where transduction's algorithm that is gone is the one in its place."""
+    return params | {"algorithm": "grouped"} if str(params.get("algorithm")) == "nodes" else params
 
 
 @lru_cache(1)

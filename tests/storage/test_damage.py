@@ -110,17 +110,16 @@ def test_documents(change, match, originals, tmp_path):
     _refused(_changed(originals["forest"], change), match, tmp_path / "x")
 
 
-def test_columns_of_the_first_versions(originals, tmp_path):
-    """They did not say how cells of text files are read."""
+def test_columns_of_version_0_2_0(originals, tmp_path):
+    """They did not say how numbers of text files are written."""
 
     def older(document):
         columns = document["object"]["fields"]["trees"]["fields"]["columns"]["fields"]
-        del columns["boolean"], columns["missing_words"]
+        del columns["spaces_are_underlines"], columns["decimal"], columns["thousands"]
 
     (tmp_path / "x").write_bytes(_changed(originals["forest"], older))
     columns = ju.load(tmp_path / "x").trees.columns
-    assert columns.boolean is None
-    assert columns.missing_words == ju.tables.MISSING_WORDS
+    assert (columns.spaces_are_underlines, columns.decimal, columns.thousands) == (False, None, None)
 
 
 def test_an_algorithm_that_is_gone(tmp_path):

@@ -24,7 +24,6 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
     UncertainForestRegressor,
 )
-from jaxunc.storage._decode import module_of
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests._rules import RULES, GiniWeighted, tempered
@@ -215,20 +214,6 @@ def test_settings_of_scorers(tmp_path):
     scorer = Partial(ju.scorers.confidence_bounds, family="beta", statistic="height", weighted=False)
     loaded = round_trip(ju.Median(scorer), tmp_path)
     assert jax.tree.structure(loaded) == jax.tree.structure(ju.Median(scorer))
-
-
-def test_several_counts_in_files_of_the_first_versions(forest):
-    """There they stood side by side, and the learned pool said by a truth value that it reads both."""
-    whole = forest.with_count_set("oob", forest.with_counts(forest.counts[..., ::-1]))
-    side_by_side = vars(whole.reading(("own", "oob")))
-    read = module_of(ju.Forest, {name: part for name, part in side_by_side.items() if name != "further"})
-    assert read.count_sets == whole.count_sets
-    np.testing.assert_array_equal(read.counts, whole.counts)
-    np.testing.assert_array_equal(read.of_counting("oob").counts, whole.of_counting("oob").counts)
-    for both, names in ((True, ("own", "oob")), (False, ("own",))):
-        pool = ju.LearnedPool(forest.prior, reads=names)
-        fields = {name: part for name, part in vars(pool).items() if name != "reads"}
-        assert module_of(ju.LearnedPool, fields | {"both": both}).count_sets == names
 
 
 REGRESSORS = {
