@@ -32,7 +32,7 @@ SIGNIFICANCE = ("average_ranks", "corrected_t_test", "holm", "pairwise_corrected
 """The rest of their room has a command and tests of its own."""
 FOR_OTHERS = {
     "decisions": ("maximality",),
-    "intervals": ("dominance",),
+    "intervals": ("dominance", "idm_interval"),
     "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
     "smoothing": ("fit_dirichlet_prior",),
     "voting": ("bind_vote", "critical_final_votes"),

@@ -203,7 +203,6 @@ LEARNING = [
     (lambda g: ju.random_trees.grow_random_trees(g.key, X, y, n_trees=2, missing="rndom"), "Did you mean 'random'"),
     (lambda g: ju.random_trees.grow_random_trees(g.key, X, y, n_trees=2, nominal=[7]), r"nominal=\[7\] does not fit"),
     (lambda g: ju.random_trees.grow_random_trees(g.key, X[:0], y[:0], n_trees=2), "at least one of each"),
-    (lambda g: ju.transduction.bagging(g.key, X, None, n_trees=2), r"y has shape \(\)"),
     (lambda g: ju.transduction.grow_greedy_trees(X, None), r"y has shape \(\)"),
     (lambda g: ju.transduction.grow_greedy_trees(X, y, max_depth="deep"), "max_depth='deep' must be an integer"),
     (lambda g: combined("forest"), "estimator=.forest. is no model of scikit-learn"),

@@ -3,4 +3,4 @@
 from ._neighbours import NeighbourIndex, Neighbours, neighbour_weights, neighbours
 from ._outside import outside_share
 
-__all__ = ["NeighbourIndex", "Neighbours", "neighbour_weights", "neighbours", "outside_share"]
+__all__ = ["NeighbourIndex", "neighbour_weights", "neighbours", "outside_share"]

@@ -18,7 +18,6 @@ from ._certainty import (
 )
 from ._entropy_trees import (
     SplitLimits,
-    bagging,
     best_test,
     checked_limits,
     entropy_table,
@@ -47,7 +46,6 @@ from ._presorted import (
 from ._scores import scores_with
 
 __all__ = [
-    "bagging",
     "grow_greedy_trees",
     "label_average",
     "leave_one_out_certainty",
