@@ -112,23 +112,23 @@ class _Nodes:
 
 
 def _children_after_parents(nodes: _Nodes) -> bool:
-    return (nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all()
+    return bool((nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all())
 
 
 def _leaves_absorb(nodes: _Nodes) -> bool:
-    return (~nodes.absorbs | (nodes.threshold == NAN_LAST)).all()
+    return bool((~nodes.absorbs | (nodes.threshold == NAN_LAST)).all())
 
 
 def _features_in_range(nodes: _Nodes) -> bool:
     empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
-    return (((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all()
+    return bool((((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all())
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
     deep = nodes.tree_depth
     if deep.shape != (nodes.n_trees,):
         return False
-    return _reach(nodes) and (deep < min(nodes.n_nodes, DEEPEST)).all()
+    return _reach(nodes) and bool((deep < min(nodes.n_nodes, DEEPEST)).all())
 
 
 def _reach(nodes: _Nodes) -> bool:
