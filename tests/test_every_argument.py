@@ -28,17 +28,14 @@ ROOMS = (
     *("interop", "intervals", "learning", "metrics", "parallel", "proximity", "random_trees", "regression", "scorers"),
     *("smoothing", "storage", "streaming", "tables", "transduction", "voting"),
 )
-SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
-    *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),
-    *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
-)
+SIGNIFICANCE = ("average_ranks", "corrected_t_test", "holm", "pairwise_corrected_t", "ranks")
+"""The rest of their room has a command and tests of its own."""
 FOR_OTHERS = {
-    "belief": ("commonality", "discount", "jousselme_distance"),
     "decisions": ("maximality",),
-    "intervals": ("dominance",),
+    "intervals": ("dominance", "idm_interval"),
     "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
-    "smoothing": ("fit_dirichlet_prior", "predictive_mass"),
-    "voting": ("bind_vote", "critical_final_votes", "majority_probability"),
+    "smoothing": ("fit_dirichlet_prior",),
+    "voting": ("bind_vote", "critical_final_votes"),
 }
 """Names that other rooms import, and whose arguments users reach."""
 MADE_BY_OTHERS = {
@@ -100,9 +97,8 @@ def arguments(folder: Path) -> dict:
         "candidates": {"pool": ju.LearnedPool(np.array([0.5, 0.5]))}, "nodes": [STUMP],
         "masses": np.asarray(ju.scorers.mass(counts)), "reliability": np.array([0.5, 0.2]),
         "key": jax.random.key(0), "values": rng.random((6, 3)), "larger_is_better": True,
-        "p_values": np.array([0.1, 0.02]), "order_values": np.array([1.0, 2.0]),
-        "different": np.array([[False, True], [True, False]]), "differences": np.array([0.1, 0.2, 0.3]),
-        "test_share": 0.1, "n_methods": 3, "n_blocks": 6, "probability": probs, "probs": probs, "class_scores": probs,
+        "p_values": np.array([0.1, 0.02]), "differences": np.array([0.1, 0.2, 0.3]), "test_share": 0.1,
+        "probability": probs, "probs": probs, "class_scores": probs,
         "log_probs": np.log(probs), "cost": 0.2, "interval": ju.intervals.Interval(probs - 0.1, probs + 0.1),
         "membership": probs > 0.3, "preference": ju.GeneralizedVote(1.0)(counts[None]),
         "certainty": np.array([0.9, 0.2]), "correct": np.array([True, False]), "score": np.array([0.3, -0.2]),
@@ -120,14 +116,12 @@ def arguments(folder: Path) -> dict:
 
 
 OWN = {
-    "jousselme_distance": {"other": np.array([0.0, 0.25, 0.5, 0.25])},
     "expected_trees": {"p": np.array([0.6, 0.4])},
     "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
     "optimal_votes": {"n_trees": 50},
     "combiner_by_name": {"name": "evidence"},
     "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},
-    "discount": {"reliability": 0.5},
     "least_cost": {"p": np.array([[0.2, 0.8], [0.6, 0.4]]), "costs": np.array([[0.0, 1.0], [5.0, 0.0]]), "reject": 0.2},
     "conformal_sets": {
         "p": np.array([[0.2, 0.8], [0.6, 0.4]]),
@@ -155,7 +149,6 @@ OWN = {
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},
     "correction_interval": {"prior": BETA},
-    "predictive_mass": {"prior": BETA},
     "smooth": {"prior": BETA},
     "from_sklearn_values": {"model": lambda v: GradientBoostingClassifier(n_estimators=3).fit(v["X"], v["y"])},
     "stream": {"model": lambda v: v["forest"]},

@@ -116,7 +116,7 @@ import jaxunc.compare
 assert ju.from_sklearn is ju.interop.from_sklearn is ju.__dict__["from_sklearn"]
 assert ju.counting.oob_mask is ju.counting.oob_mask
 assert ju.grow_random_trees is ju.random_trees.grow_random_trees
-assert ju.transduction.bagging is ju.transduction.bagging
+assert ju.transduction.grow_greedy_trees is ju.transduction.grow_greedy_trees
 
 for statement in (
     "from jaxunc import estimators",

@@ -1,6 +1,6 @@
 """``python -m benchmarks.speed.cautious``: what caution costs.
 
-Sets, intervals and masses against the streamed mean, exact bounds of the AUC, and priors of many leaves.
+Sets, intervals and masses against the streamed mean, and priors of many leaves.
 """
 
 import argparse
@@ -47,18 +47,6 @@ def _answers(bound: ju.BoundForest, rows: np.ndarray):
     return lambda: jax.block_until_ready(jax.tree.leaves(bound.answer(rows)))
 
 
-def interval_auc(n_instances: int, repeats: int) -> dict:
-    """Exact bounds of the AUC."""
-    rng = np.random.default_rng(0)
-    ends = np.sort(rng.random((n_instances, 2)), axis=1).astype(np.float32)
-    interval, y = (
-        ju.intervals.Interval(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])),
-        rng.integers(0, 2, n_instances),
-    )
-    times = interleaved({"auc": lambda: jax.block_until_ready(ju.metrics.interval_auc(interval, y))}, repeats)
-    return {"intervals": n_instances, **summary(times["auc"])}
-
-
 def prior_fits(n_leaves: int, repeats: int) -> dict:
     """Priors of leaves, of concrete counts and in a compiled function."""
     rng = np.random.default_rng(0)
@@ -93,7 +81,6 @@ def main(arguments: list[str] | None = None) -> None:
     result = {
         **about(),
         "reports": reports(100_000 // scale, options.repeats),
-        "interval_auc": interval_auc(1_000_000 // scale, options.repeats),
         "prior_fits": prior_fits(100_000 // scale, options.repeats),
     }
     publish(result, options.output)

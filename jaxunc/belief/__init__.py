@@ -1,6 +1,5 @@
 """Mass functions as arrays: combination set by set, the reference of the closed forms, and what is read from them."""
 
-from ._folds import cautious_fold, conjunctive_fold
-from ._masses import commonality, discount, jousselme_distance, pignistic
+from ._folds import cautious_fold, conjunctive_fold, pignistic
 
 __all__ = ["cautious_fold", "conjunctive_fold", "pignistic"]

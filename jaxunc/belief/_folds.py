@@ -1,7 +1,8 @@
 """Combination of mass functions over trees, set by set: the reference forms of the combiners of belief functions.
 
 `conjunctive_fold` intersects, `cautious_fold` takes the smallest canonical weights. Both go from tree to tree by
-`jax.lax.scan`, and take any masses on ∅, the singletons and Ω.
+`jax.lax.scan`, and take any masses on ∅, the singletons and Ω, in this order along the last axis. `pignistic` reads
+masses as probabilities.
 """
 
 from typing import NamedTuple
@@ -11,10 +12,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
-from jaxunc._checks import check_bool, is_concrete
-from jaxunc._numerics import jit, safe_divide
-
-from ._masses import checked, not_negative
+from jaxunc._checks import check_bool, check_numbers, is_concrete
+from jaxunc._numerics import copy_in, float_dtype, jit, safe_divide
 
 
 def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = False) -> Float[Array, "... sets"]:
@@ -192,7 +191,7 @@ def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = 
     if is_concrete(masses) and not np.all(np.asarray(masses)[..., -1] > 0):
         raise ValueError(
             "masses holds a dogmatic mass function, m(Ω) = 0, which has no canonical weights. "
-            "Discount it a little first: discount(masses, 0.99999)."
+            "Discount it a little first: multiply its masses by 0.99999, and add the rest of 1 to m(Ω)."
         )
     return _cautious_fold(masses, bool(normalized))
 
@@ -229,3 +228,75 @@ def _recombined(log_weights, normalized):
     if normalized:
         return jnp.concatenate([jnp.zeros_like(agreed), rest / agreed], axis=-1)
     return jnp.concatenate([not_negative(1 - agreed), rest], axis=-1)
+
+
+def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
+    r"""Probabilities that share the mass of ignorance equally among the classes.
+
+    .. math:: BetP(c) = \frac{m(\{c\}) + m(\Omega)/C}{1 - m(\emptyset)}
+
+    Parameters
+    ----------
+    masses
+        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
+
+    Returns
+    -------
+    Array
+        Probabilities of the classes.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than four sets or (outside a trace) masses are negative or do not add to 1.
+
+    Notes
+    -----
+    Total conflict, m(∅) = 1: uniform, and gradient 0 there; elsewhere smooth. 1 - m(∅) is added up from the other
+    masses, which keeps its digits near total conflict.
+
+    References
+    ----------
+    Smets and Kennes 1994.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(pignistic(jnp.array([[0.0, 0.0, 0.75, 0.25], [0.5, 0.25, 0.125, 0.125], [1.0, 0.0, 0.0, 0.0]])))
+    [[0.125 0.875]
+     [0.625 0.375]
+     [0.5   0.5  ]]
+    """
+    return _pignistic(checked(masses))
+
+
+@jit
+def _pignistic(masses):
+    n_classes = masses.shape[-1] - 2
+    agreed = masses[..., 1:].sum(axis=-1, keepdims=True)
+    return safe_divide(masses[..., 1:-1] + masses[..., -1:] / n_classes, agreed, 1 / n_classes)
+
+
+def checked(masses: Array | np.ndarray, *, trees: bool = False) -> Float[Array, "... sets"]:
+    """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
+    check_numbers("masses", masses)
+    masses = copy_in(masses)
+    expected = "[... trees sets]" if trees else "[... sets]"
+    if masses.ndim < 1 + trees or masses.shape[-1] < 4:
+        raise ValueError(
+            f"masses has shape {masses.shape}; expected {expected} with the sets empty, singletons, Ω "
+            "(four for two classes)."
+        )
+    if trees and masses.shape[-2] == 0:
+        raise ValueError(f"masses has shape {masses.shape}: there is no tree to combine.")
+    if is_concrete(masses):
+        values = np.asarray(masses, dtype=float)
+        # Masses that were computed may be below 0, or miss 1, by rounding.
+        if not (values.min(initial=0) >= -1e-6 and np.allclose(values.sum(-1), 1, atol=1e-4)):
+            raise ValueError("masses must be >= 0 and add to 1 along the last axis.")
+    return masses.astype(float_dtype(masses))
+
+
+def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return max(x, 0) with the gradient of x, for differences that are below zero by rounding only."""
+    return x + lax.stop_gradient(jnp.maximum(x, 0) - x)

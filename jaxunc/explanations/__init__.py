@@ -1,6 +1,5 @@
 """Which columns make an answer what it is: Shapley values of merged statistics."""
 
-from ._attributions import Attributions, axes_of
-from ._explain import explain
+from ._explain import Attributions, axes_of, explain
 
 __all__ = ["explain"]

@@ -21,10 +21,9 @@ from ._interval_tests import (
     column_sets,
     interval_nodes,
     interval_tests,
-    intervals_of_codes,
     reached_nodes,
     with_interval_tests,
 )
-from ._validity import check_forest, check_trees, validity
+from ._validity import check_forest, check_trees
 
 __all__ = ["Forest", "Trees"]

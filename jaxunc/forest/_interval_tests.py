@@ -39,16 +39,6 @@ class IntervalNode(NamedTuple):
     intervals: Intervals
 
 
-def intervals_of_codes(codes: np.ndarray, below: np.ndarray, last: np.ndarray, missing_left: bool) -> Intervals:
-    """Return the intervals of a set of integers, in any order, that goes left, all else going right.
-
-    For each code: the key ``below`` those of its numbers, and the ``last`` of theirs.
-    """
-    order = np.argsort(codes)
-    bounds = np.stack([below[order], last[order]], axis=1).ravel()
-    return Intervals(bounds, np.arange(len(bounds) + 1) % 2 == 1, missing_left)
-
-
 def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
     """Return a tree whose given nodes make these tests, as a few binary tests of their feature each.
 

@@ -1,15 +1,11 @@
-"""Invariants of the arrays of trees and forests: small checks with messages, for NumPy on the host and for JAX.
+"""Invariants of the arrays of trees and forests: small checks with messages, on the host.
 
 Gathers clamp an index that is out of range, without a message. So arrays that come from elsewhere (files, other
 libraries, hand-made trees) are checked before they are used.
 """
 
-from typing import Any
-
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
@@ -21,15 +17,6 @@ CACHED_NODES = 2**18
 
 DEEPEST = 2**16
 """Largest depth: no learned tree is as deep, and one that is would only take forever to walk."""
-
-
-def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
-    """Return each invariant of trees or of a forest by name and whether it holds; traceable.
-
-    Invariants of forks are checked by `check_trees` alone.
-    """
-    check_is_forest(forest, or_trees=True)
-    return _holding(forest, jnp)
 
 
 def check_trees(trees: Trees) -> Trees:
@@ -62,17 +49,17 @@ def check_forest(forest: Forest) -> Forest:
     return forest
 
 
-def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
+def _holding(forest: Trees | Forest) -> dict[str, bool]:
     if isinstance(forest, Forest):
-        return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
-    # On the host a few trees at a time, which stay in the cache; in a program all at once.
-    step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
-    parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
-    return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
+        return _holding(forest.trees) | {name: check(forest) for name, (check, _) in _OF_COUNTS.items()}
+    # A few trees at a time, which stay in the cache.
+    step = max(1, CACHED_NODES // forest.n_nodes)
+    parts = [_Nodes(forest, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
+    return {name: all(check(part) for part in parts) for name, (check, _) in _OF_TREES.items()}
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    broken = [checks[name][1] for name, holds in _holding(checked, np).items() if not holds]
+    broken = [checks[name][1] for name, holds in _holding(checked).items() if not holds]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
@@ -112,40 +99,39 @@ def _check_classes(forest: Forest) -> None:
 
 
 class _Nodes:
-    """The arrays of some trees, and what several checks read of them; ``xp`` is NumPy or JAX's."""
+    """The arrays of some trees, and what several checks read of them."""
 
-    def __init__(self, trees: Trees, xp: Any, some: slice):
-        self.xp, self.n_features = xp, trees.n_features
+    def __init__(self, trees: Trees, some: slice):
+        self.n_features = trees.n_features
         self.n_forks = 0 if trees.forks is None else trees.forks.number
         arrays = trees.feature, trees.threshold, trees.child, trees.tree_depth
-        self.feature, self.threshold, self.child, self.tree_depth = (xp.asarray(array)[some] for array in arrays)
+        self.feature, self.threshold, self.child, self.tree_depth = (np.asarray(array)[some] for array in arrays)
         self.n_trees, self.n_nodes = self.child.shape
-        self.index = xp.arange(self.n_nodes, dtype=np.int32)
+        self.index = np.arange(self.n_nodes, dtype=np.int32)
         self.absorbs = self.child == self.index
 
 
-def _children_after_parents(nodes: _Nodes) -> Any:
-    return (nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all()
+def _children_after_parents(nodes: _Nodes) -> bool:
+    return bool((nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all())
 
 
-def _leaves_absorb(nodes: _Nodes) -> Any:
-    return (~nodes.absorbs | (nodes.threshold == NAN_LAST)).all()
+def _leaves_absorb(nodes: _Nodes) -> bool:
+    return bool((~nodes.absorbs | (nodes.threshold == NAN_LAST)).all())
 
 
-def _features_in_range(nodes: _Nodes) -> Any:
+def _features_in_range(nodes: _Nodes) -> bool:
     empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
-    return (((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all()
+    return bool((((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all())
 
 
-def _depths_reach_leaves(nodes: _Nodes) -> Any:
+def _depths_reach_leaves(nodes: _Nodes) -> bool:
     deep = nodes.tree_depth
     if deep.shape != (nodes.n_trees,):
-        return nodes.xp.asarray(False)
-    reach = _reach_on_host if nodes.xp is np else _reach
-    return reach(nodes) & (deep < min(nodes.n_nodes, DEEPEST)).all()
+        return False
+    return _reach(nodes) and bool((deep < min(nodes.n_nodes, DEEPEST)).all())
 
 
-def _reach_on_host(nodes: _Nodes) -> bool:
+def _reach(nodes: _Nodes) -> bool:
     """Return whether no path is longer than its tree is deep.
 
     Nodes are taken once all of their parents were, so each is taken once. A node may have several parents: of nominal
@@ -172,42 +158,26 @@ def _reach_on_host(nodes: _Nodes) -> bool:
     return True
 
 
-def _reach(nodes: _Nodes) -> Any:
-    """Return, in a program, whether every node that is reached after as many levels as a tree's depth is a leaf."""
-    child = jnp.clip(nodes.child, 0, nodes.n_nodes - 2)
-    rows = jnp.arange(nodes.n_trees)[:, None]
-
-    def descend(level, reached):
-        going = reached & ~nodes.absorbs & (level < nodes.tree_depth)[:, None]
-        below = jnp.zeros_like(reached).at[rows, child].max(going).at[rows, child + 1].max(going)
-        return (reached & ~going) | below
-
-    root = jnp.zeros((nodes.n_trees, nodes.n_nodes), bool).at[:, 0].set(True)
-    return jnp.all(nodes.absorbs | ~lax.fori_loop(0, jnp.max(nodes.tree_depth), descend, root))
-
-
-def _codes_in_range(forest: Forest, xp: Any) -> Any:
+def _codes_in_range(forest: Forest) -> bool:
     codes = [
-        (xp.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in (forest, *forest.further.values())
+        (np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in (forest, *forest.further.values())
     ]
-    return xp.stack([((code >= 0) & (code < number)).all() for code, number in codes]).all()
+    return all(((code >= 0) & (code < number)).all() for code, number in codes)
 
 
-def _counts_admissible(forest: Forest, xp: Any) -> Any:
+def _counts_admissible(forest: Forest) -> bool:
     tables = [
         table
         for count_set in (forest, *forest.further.values())
         for table in (count_set.count_table, count_set.fork_counts)
         if table is not None
     ]
-    holds = [(xp.isfinite(table) & (table >= 0)).all() for table in map(xp.asarray, tables)]
-    size = xp.asarray(forest.n_samples)
-    return xp.stack([*holds, xp.isfinite(size) & (size >= 0)]).all()
+    return all((np.isfinite(table) & (table >= 0)).all() for table in map(np.asarray, (*tables, forest.n_samples)))
 
 
-def _prior_is_distribution(forest: Forest, xp: Any) -> Any:
-    prior = xp.asarray(forest.prior)
-    return (prior >= 0).all() & (xp.abs(prior.sum() - 1) < 1e-4)
+def _prior_is_distribution(forest: Forest) -> bool:
+    prior = np.asarray(forest.prior)
+    return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 
 
 _OF_TREES = {

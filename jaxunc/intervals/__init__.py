@@ -13,4 +13,4 @@ from ._imprecise_dirichlet import (
     undominated,
 )
 
-__all__ = ["Interval", "idm_interval"]
+__all__ = ["Interval"]

@@ -3,7 +3,7 @@
 from ._auc import auc, auc_reliability
 from ._calibration import ReliabilityCurve, calibration_error, reliability_curve
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
-from ._intervals import interval_auc, interval_brier, interval_log_loss
+from ._intervals import interval_brier
 from ._losses import accuracy, brier_score, log_loss, log_loss_from_logs
 from ._numbers import crps, interval_score, pinball_loss
 from ._rejection import (

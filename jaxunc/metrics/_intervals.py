@@ -1,17 +1,14 @@
-"""Exact bounds of the Brier score, the log loss and the area under the curve, of probabilities known as intervals."""
-
-from typing import Literal
+"""Exact bounds of the Brier score of probabilities that are known as intervals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer
 
-from jaxunc._checks import check_one_of, check_within, is_concrete
-from jaxunc._numerics import floored_log, jit
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import jit
 from jaxunc.intervals import Interval
 
-from ._auc import auc
 from ._instances import Labels, as_array, as_floats, checked_labels, group_edges, mean, nan_unless_classes, total
 
 Leaf = Integer[Array | np.ndarray, "instances"]
@@ -68,104 +65,22 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     >>> print(*interval_brier(Interval(jnp.zeros(2), jnp.ones(2)), jnp.array([1, 0]), leaf=jnp.array([7, 7])))
     0.25 0.5
     """
-    return _bounds(interval, y, leaf, _square, None)
-
-
-def interval_log_loss(
-    interval: Interval, y: Labels, *, leaf: Leaf | None = None, clip: float | None = None
-) -> Interval:
-    r"""The least and the greatest log loss that probabilities inside the intervals can have, in nats.
-
-    .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \;
-              -\frac1n \sum_i \big(y_i \log p_i + (1-y_i) \log(1-p_i)\big)
-
-    Parameters
-    ----------
-    interval
-        Intervals of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
-    y
-        Class indices ``[instances]``, 0 or 1.
-    leaf
-        See `interval_brier`.
-    clip
-        Probabilities are clipped to [clip, 1 - clip]; the published code has 1e-15. Default: they are not.
-
-    Returns
-    -------
-    Interval
-        Two scalars in [0, ∞] (the paper says [0, 1]).
-
-    Raises
-    ------
-    ValueError
-        As for `interval_brier`, or if clip is outside (0, 1/2).
-    TypeError
-        If the labels are neither integer nor bool.
-
-    Notes
-    -----
-    At the ends, as for `interval_brier`. +inf where an interval lets the class that occurred have probability 0, as
-    those of small pure leaves do: without ``clip`` the upper bound is then infinite.
-
-    Gradient: of the ends that were chosen; large and finite where a probability is 0, as in `log_loss`.
-
-    References
-    ----------
-    Sutton-Charani 2020, section 5.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> interval = Interval(jnp.array([0.5, 0.0]), jnp.array([1.0, 0.5]))
-    >>> print(*(end.round(4) for end in interval_log_loss(interval, jnp.array([1, 0]))))
-    0.0 0.6931
-    >>> print(*interval_log_loss(interval, jnp.array([0, 1])))
-    0.6931472 inf
-    """
-    if clip is not None:
-        check_within("clip", clip, "(0, 0.5)", ", such as 1e-15; None clips nothing")
-    return _bounds(interval, y, leaf, _log, None if clip is None else float(clip))
-
-
-def _bounds(interval, y, leaf, loss, clip) -> Interval:
     interval = _checked_interval(interval)
     y = checked_labels(y, interval.lower.shape[0], 2)
-    if leaf is None:
-        return _each_its_own(interval, y, clip, loss)
-    return _by_leaf(interval, y, _checked_leaf(leaf, interval), clip, loss)
+    return _each_its_own(interval, y) if leaf is None else _by_leaf(interval, y, _checked_leaf(leaf, interval))
 
 
-def _square(p, clip):
-    """Return the losses of probability p of class 1: if class 1 occurs, and if class 0 does."""
-    return (1 - p) ** 2, p**2
-
-
-def _log(p, clip):
-    if clip is None:
-        tiny, infinite = jnp.finfo(p.dtype).tiny, jnp.inf
-        is_one, none = p < tiny, 1 - p < tiny
-        return jnp.where(is_one, infinite, 0.0) - floored_log(p), jnp.where(none, infinite, 0.0) - _log_of_rest(p)
-    least, most = -jnp.log1p(-jnp.asarray(clip, p.dtype)), -jnp.log(jnp.asarray(clip, p.dtype))
-    return jnp.clip(-floored_log(p), least, most), jnp.clip(-_log_of_rest(p), least, most)
-
-
-def _log_of_rest(p):
-    """Return log(1 - p) to relative precision for small p."""
-    return jnp.where(p < 0.5, jnp.log1p(-jnp.where(p < 0.5, p, 0.0)), floored_log(1 - p))
-
-
-@jit(static_argnames=("loss", "clip"))
-def _each_its_own(interval: Interval, y, clip, loss) -> Interval:
+@jit
+def _each_its_own(interval: Interval, y) -> Interval:
     def of(p):
-        if_one, if_zero = loss(p, clip)
-        return nan_unless_classes(mean(jnp.where(y == 1, if_one, if_zero)), y, 2)
+        return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
 
     lower, upper = interval
     return Interval(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
 
 
-@jit(static_argnames=("loss", "clip"))
-def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
+@jit
+def _by_leaf(interval: Interval, y, leaf) -> Interval:
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -180,79 +95,14 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
     def of(p):
-        if_one, if_zero = loss(jnp.where(here, p, 0.5), clip)
-        # 0 · ∞ is no loss: nobody of that class is there.
-        return jnp.where(ones > 0, ones * jnp.where(ones > 0, if_one, 0.0), 0.0) + jnp.where(
-            zeros > 0, zeros * jnp.where(zeros > 0, if_zero, 0.0), 0.0
-        )
+        return ones * (1 - p) ** 2 + zeros * p**2
 
     best, worst = of(jnp.clip(share, lower, upper)), jnp.maximum(of(lower), of(upper))
     values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
     return Interval(*(nan_unless_classes(value, y, 2) for value in values))
 
 
-def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "published"] = "exact") -> Interval:
-    r"""The least and the greatest area that probabilities inside the intervals can have.
-
-    .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \;
-              \frac{1}{n_+ n_-} \sum_{i: y_i = 1} \sum_{j: y_j = 0} \Big([p_i > p_j] + \tfrac12 [p_i = p_j]\Big)
-
-    Parameters
-    ----------
-    interval
-        Intervals of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
-    y
-        Class indices ``[instances]``, 0 or 1.
-    method
-        ``"exact"``: the bounds. ``"published"``: what the paper's code reports, the areas of all lower and of all upper
-        ends, in order. Those bound nothing: probabilities inside the intervals can have areas beyond both.
-
-    Returns
-    -------
-    Interval
-        Two scalars in [0, 1]; NaN if only one class occurs.
-
-    Raises
-    ------
-    ValueError
-        As for `interval_brier`, or if the method is unknown.
-    TypeError
-        If the labels are neither integer nor bool.
-
-    Notes
-    -----
-    A pair's summand never falls in p_i nor rises in p_j. So no choice exceeds that of all upper ends for class 1 and
-    all lower ends for class 0, and none falls below the opposite one. Both are attained, since the intervals are
-    closed. Two sorts, O(n log n); ends are compared exactly, as in `auc`. Instances choose their probabilities each for
-    itself; if those of a leaf must share one, there is no closed form. Gradient: 0.
-
-    References
-    ----------
-    Sutton-Charani 2020, section 5 and published code.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> interval = Interval(jnp.array([0.2, 0.4]), jnp.array([0.6, 0.7]))
-    >>> print(*interval_auc(interval, jnp.array([0, 1])))
-    0.0 1.0
-    >>> print(*interval_auc(interval, jnp.array([0, 1]), method="published"))
-    1.0 1.0
-    """
-    check_one_of("method", method, ("exact", "published"))
-    lower, upper = interval = _checked_interval(interval, floats=False)
-    y = checked_labels(y, interval.lower.shape[0], 2)
-    if method == "published":
-        areas = auc(lower, y), auc(upper, y)
-        return Interval(jnp.minimum(*areas), jnp.maximum(*areas))
-    # On the host 64-bit ends are compared as they are.
-    xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) and is_concrete(y) else jnp
-    # Worst: positives at their lower ends, negatives at their upper ones; best: the other way round.
-    positive = xp.asarray(y) == 1
-    return Interval(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))
-
-
-def _checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
+def _checked_interval(interval: Interval) -> Interval:
     """Return the interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
 
     Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0
@@ -286,7 +136,7 @@ def _checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
             )
     if lower.ndim == 2:
         lower, upper = _of_class_one(lower, upper)
-    return Interval(as_floats(lower), as_floats(upper)) if floats else Interval(lower, upper)
+    return Interval(as_floats(lower), as_floats(upper))
 
 
 def _of_class_one(lower, upper):

@@ -5,4 +5,4 @@ from ._neighbours import NeighbourIndex, Neighbours, neighbour_weights, neighbou
 from ._outside import LeafBoxes, outside_share
 from ._target_doubt import target_doubt
 
-__all__ = ["NeighbourIndex", "Neighbours", "neighbour_weights", "neighbours", "outside_share", "target_doubt"]
+__all__ = ["NeighbourIndex", "neighbour_weights", "neighbours", "outside_share", "target_doubt"]

@@ -178,29 +178,6 @@ def correction_interval(
     return Interval(*_correction(counts, alpha))
 
 
-def predictive_mass(
-    counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
-) -> Float[Array, "... sets"]:
-    r"""The predictive belief function of a leaf: the share that smoothing would move is mass of ignorance.
-
-    .. math:: m(\{c\}) = \max(\tilde p_c - \delta_c/2,\, 0), \qquad m(\Omega) = 1 - \sum_c m(\{c\})
-
-    Arguments, errors and gradient are those of `correction_interval`, whose ends are, for two classes, belief and
-    plausibility of class c. Masses ``[... sets]`` lie on ∅ (always 0), the singletons and Ω, as `jaxunc.belief` has
-    them. To read them as probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval.
-    Leaf without instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves.
-    Sutton-Charani 2020, equation 3, clipped as the published code clips the interval.
-
-    >>> import jax.numpy as jnp
-    >>> from jaxunc.belief import pignistic
-    >>> mass = predictive_mass(jnp.array([0, 2]), BetaPrior(1.0, 1.0, 0))
-    >>> print(mass, pignistic(mass))
-    [0.    0.    0.875 0.125] [0.0625 0.9375]
-    """
-    counts, alpha = _aligned(counts, prior)
-    return _mass(counts, alpha)
-
-
 @jit
 def _smooth(counts, alpha):
     return shares_of(counts + alpha)
@@ -214,15 +191,6 @@ def _correction(counts, alpha):
     lower = jnp.where(total > 0, jnp.maximum(share - moved / 2, 0.0), 0.0)
     upper = jnp.where(total > 0, jnp.minimum(share + moved / 2, 1.0), 1.0)
     return lower, upper
-
-
-@jit
-def _mass(counts, alpha):
-    lower, _ = _correction(counts, alpha)
-    # Not 1 less the masses: large leaves lose less than the last digit of 1.
-    taken = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
-    rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, taken, 1.0)
-    return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)
 
 
 def _moved(counts, alpha):

@@ -1,7 +1,7 @@
 """Decoding: from a document and its arrays to the object, checked before it is made.
 
 A `Decoder` makes a value of each node. `module_of` makes trees, forests, columns and combiners from their fields, as
-their own constructors would have made them. `checked` looks at the attributes of a fitted classifier.
+their own constructors would have made them.
 """
 
 import dataclasses
@@ -22,11 +22,10 @@ from jax.tree_util import Partial
 from jaxtyping import AbstractArray
 
 from jaxunc.additive import AdditiveTrees, check_additive
-from jaxunc.combiners import Combiner, LearnedPool
-from jaxunc.forest import OWN, CountSet, Forest, Trees, check_forest, check_trees
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.inference import bind
 from jaxunc.regression import (
-    BoundLaw,
     LeafMoments,
     LeafScales,
     LeafTable,
@@ -39,6 +38,7 @@ from jaxunc.regression import (
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
+from ._fitted import checked, checked_numbers, has_forest, law_of
 from ._names import ESTIMATORS, REGRESSOR, classes, find, scorer_names
 
 DEEPEST = 64
@@ -47,27 +47,11 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {
-        name: getattr(Columns, name)
-        for name in (
-            *("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines"),
-            *("decimal", "thousands"),
-        )
-    },
-    Forest: {"further": {}},
-    AdditiveTrees: {"averaged": False},
-    NumberLaw: {"weights": np.zeros(0), "is_local": False},
+    Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")}
 }
-"""Defaults of fields that files of the first versions lack."""
-ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
-"""Names of attributes that are NumPy arrays."""
-OF_NUMBERS = {"moments_": LeafMoments | LeafScales, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
-"""Names of attributes of a regressor, and what they are."""
+"""Defaults of fields that files of version 0.2.0 lack."""
 TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 """What holds numbers of leaves, and the tables that are kept of it."""
-KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
-"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
-learning went: no answer reads them."""
 
 
 class Decoder:
@@ -239,10 +223,6 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
     fields = LATER_FIELDS.get(made, {}) | fields
-    if made is LearnedPool and "both" in fields:
-        fields["reads"] = (OWN, "oob") if fields.pop("both") else (OWN,)
-    if made is Forest:
-        fields = _own_and_further(fields)
     fields = _suiting(made, fields, names, typing.get_type_hints(made) if made.__module__.startswith("jaxunc") else {})
     if made is Columns:
         return _columns(fields)
@@ -277,7 +257,6 @@ def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[st
 def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     """Return moments, bins or a law; a ValueError for what is none."""
     kind: Any = TABLES.get(made, made)
-    fields = LATER_FIELDS.get(made, {}) | fields
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
     if made in TABLES:
         return made.of(kept)
@@ -290,20 +269,6 @@ def _of_jax(part: Any, hint: Any) -> Any:
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
     return jnp.asarray(part)
-
-
-def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
-    """Split out-of-bag counts from the own ones: in files of the first versions they are further columns of these."""
-    table: Any = fields.get("count_table")
-    forks: Any = fields.get("fork_counts")
-    labels: Any = fields.get("class_labels")
-    n = len(labels) if isinstance(labels, tuple) else 0
-    if n == 0 or fields["further"] or getattr(table, "ndim", 0) != 2 or table.shape[1] != 2 * n:
-        return fields
-    forks_of_forest, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
-    code: Any = fields.get("code")
-    further = {"oob": CountSet(table[:, n:], code, others)}
-    return fields | {"count_table": table[:, :n], "fork_counts": forks_of_forest, "further": further}
 
 
 def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:
@@ -390,88 +355,3 @@ class StoredEstimator:
         from sklearn.utils import get_tags
 
         return get_tags(self._estimator()).input_tags.allow_nan
-
-
-def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return fitted attributes that belong together; raises a ValueError for others.
-
-    Where a pipeline takes ``raw`` columns, the forest has others.
-    """
-    wide = fitted.pop("wide", None)
-    if isinstance(wide, Forest):  # of files of the first versions, in which it was another forest
-        fitted["forest_"] = wide
-    if unknown := sorted(set(fitted) - set(KEPT)):
-        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
-    kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
-    kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
-    needs_forest = has_forest(name)
-    raw_rows = raw and "n_features_in_" not in fitted  # of texts, which have no columns
-    needed = {
-        "classes_",
-        *(() if raw_rows else ("n_features_in_",)),
-        *(("forest_", "combiner_") if needs_forest else ()),
-    }
-    for attribute in sorted(needed | set(fitted)):
-        if not isinstance(fitted.get(attribute), kinds[attribute]):
-            raise broken(name, attribute)
-    number, classes = fitted.get("n_features_in_", 1), fitted["classes_"]
-    if classes.ndim != 1 or len(classes) < 2 or isinstance(number, bool) or number < 1:
-        raise broken(name, "classes_ and n_features_in_")
-    names = fitted.get("feature_names_in_")
-    if names is not None and names.shape != (number,):
-        raise broken(name, "feature_names_in_")
-    if (types := fitted.get("_raw_types")) is not None and (
-        len(types) != number or not all(isinstance(raw_type, str) for raw_type in types)
-    ):
-        raise broken(name, "_raw_types")
-    if not _is_calibration(fitted.get("calibration_"), len(classes)):
-        raise broken(name, "calibration_")
-    if needs_forest:
-        forest = fitted["forest_"]
-        if (forest.n_features != number and not raw) or tuple(classes.tolist()) != forest.class_labels:
-            raise broken(name, "classes_ and n_features_in_")
-    return fitted
-
-
-def checked_numbers(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes of a regressor that belong together; raises a ValueError for others."""
-    kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
-    if unknown := sorted(set(fitted) - set(kinds)):
-        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
-    for attribute in sorted((set(kinds) - {"forest_", "feature_names_in_"}) | set(fitted)):
-        if not isinstance(fitted.get(attribute), kinds[attribute]):
-            raise broken(name, attribute)
-    trees, n_bins, forest = fitted["moments_"].kept.trees, fitted["bins_"].n_bins, fitted.get("forest_")
-    number, names = fitted["n_features_in_"], fitted.get("feature_names_in_")
-    if isinstance(number, bool) or trees.n_features != number or (names is not None and names.shape != (number,)):
-        raise broken(name, "n_features_in_ and feature_names_in_")
-    if (forest is None) != (n_bins == 1 or isinstance(fitted["moments_"], LeafScales)) or (
-        forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != number)
-    ):
-        raise broken(name, "forest_ and bins_")
-    return fitted
-
-
-def law_of(fitted: dict[str, Any]) -> BoundLaw:
-    """Return what answers of a regressor's attributes."""
-    return BoundLaw(fitted["moments_"], fitted["bins_"], fitted.get("forest_"), fitted["law_"])
-
-
-def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether rows hold a probability and a class each, and perhaps a weight; or there are none."""
-    if kept is None:
-        return True
-    if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
-        return False
-    probability, position, *weight = kept.T
-    sound = (probability >= 0) & (probability <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
-    return bool(np.all(sound) and all(np.all((part > 0) & np.isfinite(part)) for part in weight))
-
-
-def has_forest(name: str) -> bool:
-    """Return whether classifiers of that name answer by a forest; transduction keeps a sample instead."""
-    return name != "TransductiveTreeClassifier"
-
-
-def broken(name: str, attribute: str) -> ValueError:
-    return ValueError(f"the file's {name} has no {attribute} that fits the rest of it.")

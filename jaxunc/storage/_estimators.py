@@ -18,8 +18,8 @@ from jaxunc.interop import library_of, opened
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from . import _transformers
-from ._decode import KEPT, broken, checked, checked_numbers, law_of
-from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, REGRESSOR, SKLEARN, sklearn_class
+from ._fitted import KEPT, broken, checked, checked_numbers, law_of
+from ._names import ESTIMATORS, REGRESSOR, SKLEARN, current, sklearn_class
 
 
 def is_estimator(value: Any) -> bool:
@@ -83,9 +83,7 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted:
 
     ``trusted`` are types that the transformers of a pipeline may have, beside scikit-learn's.
     """
-    params = {FORMER_PARAMETERS.get(key, key): part for key, part in params.items()}
-    if params.get("counts") in list(FORMER_VALUES):
-        params["counts"] = FORMER_VALUES[params["counts"]]
+    params = current(params)
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
@@ -113,7 +111,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
         return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
-        chosen = {FORMER_PARAMETERS.get(key, key): part for key, part in chosen.items()}
+        chosen = current(chosen)
     fitted = checked(name, fitted, raw=bool(vars(model).get("_steps")))
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)

@@ -29,10 +29,12 @@ ESTIMATORS = (
 )
 
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-FORMER_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf", "stopped": "settled_after"}
-FORMER_PARAMETERS |= {"form": "algorithm"}  # of transduction
-FORMER_VALUES = {"calibration": "held_out"}
-"""Names in files of before, and what they are called now."""
+"""Names in files of version 0.2.0, and what they are called now."""
+
+
+def current(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a file, where transduction's algorithm that is gone is the one in its place."""
+    return params | {"algorithm": "grouped"} if str(params.get("algorithm")) == "nodes" else params
 
 
 @lru_cache(1)

@@ -16,9 +16,10 @@ from jaxunc._checks import check_collection
 from jaxunc._numerics import IN_FILES, Pickled
 from jaxunc._version import __version__
 
-from ._decode import KEPT, Decoder
+from ._decode import Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
-from ._names import ESTIMATORS
+from ._fitted import KEPT
+from ._names import ESTIMATORS, current
 
 COMBINERS = ("combiner", "combiner_options", "mass")
 """Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""
@@ -207,6 +208,6 @@ def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> N
 
     if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):
         raise ValueError("it holds no parameters and attributes.")
-    vars(model).update(state | kept["params"])
+    vars(model).update(current(state | kept["params"]))
     if kept["fitted"] is not None:
         refit(model, name, kept["fitted"])

@@ -17,7 +17,6 @@ from ._cells import (
 )
 from ._columns import Columns, fit_columns, holds_numbers
 from ._encode import (
-    Encoded,
     MergedValuesWarning,
     check_names,
     encode_arrow,
@@ -40,6 +39,7 @@ from ._file_columns import (
 )
 from ._frames import (
     ArrowTable,
+    Encoded,
     Frame,
     InstancesLike,
     LabelsLike,

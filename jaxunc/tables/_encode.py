@@ -6,7 +6,7 @@ what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are look
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from ._cells import floats_of
 from ._columns import Columns, CutLookup
 from ._frames import (
     NUMBERS,
+    Encoded,
     as_floats,
     as_table,
     check_distinct_names,
@@ -36,15 +37,6 @@ MOST_MERGED = 0.01
 """Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
 MOST_EXAMINED = 2**17
 """Largest number of instances that are examined."""
-
-
-class Encoded(NamedTuple):
-    """Data as trees test them: the functions here return it, and take it as it is."""
-
-    values: Any
-    """Float32 ``[instances features]`` of NumPy or JAX; of a sparse matrix `SparseRows`."""
-    missing: bool
-    """Whether any value is NaN."""
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:

@@ -7,7 +7,7 @@ passed. `as_table` and `plain_table` read tables, the functions after them ask a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +23,18 @@ NUMBERS = "fiub"
 QUANTITIES = "mMc"
 """Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
+
+class Encoded(NamedTuple):
+    """Data as trees test them, which functions of this room return, and take as they are."""
+
+    values: Any
+    """Float32 ``[instances features]`` of NumPy or JAX; of a sparse matrix `SparseRows`."""
+    missing: bool
+    """Whether any value is NaN."""
+
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-    from ._encode import Encoded
 
     class OfFrame(Protocol):
         """Members of a pandas frame that are read."""

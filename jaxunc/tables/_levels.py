@@ -93,11 +93,6 @@ def _distinct_words(values: list[str]) -> list[str]:
     return sorted(words)
 
 
-def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
-    """Return the position of each value of a column among its levels: see `Lookup.codes`."""
-    return Lookup(levels).codes(column)
-
-
 class Lookup:
     """The levels of a column, made ready for looking up values."""
 

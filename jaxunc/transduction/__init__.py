@@ -1,6 +1,6 @@
 """Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared.
 
-The three algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
+The two algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
 `jaxunc.estimators.TransductiveClassifier`.
 """
 
@@ -18,7 +18,6 @@ from ._certainty import (
 )
 from ._entropy_trees import (
     SplitLimits,
-    bagging,
     best_test,
     checked_limits,
     entropy_table,
@@ -44,20 +43,9 @@ from ._presorted import (
     value_counts,
     values_of,
 )
-from ._reliability import (
-    Reliability,
-    Threshold,
-    ThresholdStatus,
-    j_divergence,
-    kukar_kononenko,
-    leave_one_out_kukar_kononenko,
-    reliability_of,
-    reliability_threshold,
-)
 from ._scores import scores_with
 
 __all__ = [
-    "bagging",
     "grow_greedy_trees",
     "label_average",
     "leave_one_out_certainty",

@@ -1,6 +1,6 @@
 """Certainty of a class, by the trees that are induced once the instance has been given each label.
 
-The public functions ask one of three algorithms for the counts of the leaves, which are the same (`counts_of`), and
+The public functions ask one of two algorithms for the counts of the leaves, which are the same (`counts_of`), and
 average over the labels (`label_average`). `BoundSample` holds a training set for instances that come later.
 """
 
@@ -20,21 +20,14 @@ from jaxunc.tables import Columns, InstancesLike, LabelsLike, NominalLike
 from ._dense import dense_work, descend_dense
 from ._entropy_trees import checked_limits, entropy_table
 from ._grouped import KeptNodes, descend_grouped
-from ._nodes import descend_nodes, table_bytes
 from ._pairs import Pairs, PairsProgress
 from ._presorted import Presorted, as_queries, presort
 from ._scores import InductionSettings
 
-ALGORITHMS = ("auto", "grouped", "nodes", "dense")
+ALGORITHMS = ("auto", "grouped", "dense")
 
 MOST_WORK = {"host": 2**30, "accelerator": 2**40}
 """Products of the dense algorithm's first step, beyond which shared samples cost less than rows of their own."""
-
-LEAST_PAIRS = 2**24
-"""Pairs times instances, below which programs for an accelerator are hardly worth compiling."""
-
-MOST_BYTES = 2**30
-"""Largest size of the whole training set's table on an accelerator, in bytes."""
 
 
 def transductive_certainty(
@@ -75,10 +68,8 @@ def transductive_certainty(
         Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
         probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
     algorithm
-        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
-        many padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features
-        alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
-        the problem is large, else grouped.
+        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"dense"``: all
+        pairs in step, for nominal features alone. ``"auto"``: dense where it applies and is small enough, else grouped.
     progress
         Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all.
 
@@ -386,8 +377,6 @@ def counts_of(
                 f"{pairs.sample.columns.number} are numeric; pass algorithm='auto', or name all of them in nominal."
             )
         descend_dense(pairs, on_host=device == "host")
-    elif algorithm == "nodes":
-        descend_nodes(pairs)
     else:
         descend_grouped(pairs, store)
     return pairs.leaf_counts
@@ -395,10 +384,7 @@ def counts_of(
 
 def choose_algorithm(pairs: Pairs, device: str) -> str:
     """Return the algorithm that ``"auto"`` stands for, on the host or on an accelerator."""
-    if 0 < dense_work(pairs) <= MOST_WORK[device]:
-        return "dense"
-    is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES
-    return "nodes" if device == "accelerator" and is_worth else "grouped"
+    return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
 
 
 def _check_settings(candidates: str, min_samples_leaf: int, algorithm: str, progress: Any, inductive: bool) -> None:

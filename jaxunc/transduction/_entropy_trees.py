@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Int64
 
-from jaxunc._checks import check_integer, check_key, check_one_of
+from jaxunc._checks import check_integer, check_one_of
 from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
@@ -140,47 +139,6 @@ def grow_greedy_trees(
         return forest_of([grow_greedy_tree(sample, limits)], sample)
     rows = _check_samples(samples, sample.n)
     return forest_of([grow_greedy_tree(sample.take(row), limits) for row in rows], sample)
-
-
-def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 10, **settings: Any) -> Forest:
-    """Grow greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
-
-    Parameters
-    ----------
-    key
-        A typed key, ``jax.random.key(seed)``. Tree i is the same whatever ``n_trees``.
-    X, y
-        See `grow_greedy_trees`.
-    n_trees
-        Number of trees, ≥ 1.
-    **settings
-        Those of `grow_greedy_trees`, but for ``samples``.
-
-    Returns
-    -------
-    Forest
-        With the counts of the samples drawn (in-bag); ``prior`` are the frequencies of the whole.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `grow_greedy_trees`; a TypeError if ``key`` is not a typed key.
-
-    Examples
-    --------
-    >>> import jax, jaxunc as ju
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> ju.transduction.bagging(jax.random.key(0), X, y, n_trees=3).n_trees
-    3
-    """
-    check_key(key)
-    check_integer("n_trees", n_trees, 1)
-    if np.ndim(y) != 1:
-        raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
-    keys, n = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees)), len(np.asarray(y))
-    samples = np.asarray(jax.vmap(lambda tree_key: jax.random.randint(tree_key, (n,), 0, n))(keys))
-    return grow_greedy_trees(X, y, samples=samples, **settings)
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:

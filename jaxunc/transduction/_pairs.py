@@ -109,9 +109,7 @@ class Samples:
         self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
         self._flags = np.zeros(n, bool)
 
-    def add(
-        self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
-    ) -> None:
+    def add(self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any]) -> None:
         """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept for a new sample."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
@@ -123,7 +121,7 @@ class Samples:
             # Another sample has this key: take the next one, which the same search finds again.
             key += 1
         else:
-            self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
+            self._waiting[key] = chosen, keep(self._flags), [pairs]
             heapq.heappush(self._heap, (-len(chosen), key))
         self._flags[chosen] = False
 

@@ -244,7 +244,7 @@ def halfway(below, above):
     """Return a threshold that parts two values: no less than the lower, less than the upper."""
     middle = (below + above) / 2
     # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
-    return middle.__array_namespace__().where(middle < above, middle, below)
+    return np.where(middle < above, middle, below)
 
 
 def value_counts(

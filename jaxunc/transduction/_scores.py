@@ -1,9 +1,9 @@
 """Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
 
-The functions take NumPy's arrays and JAX's alike: all three algorithms compute by them.
+`scores_with`, `is_leaf` and `parts_a_value` take NumPy's arrays and JAX's: the dense algorithm computes by them, too.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
@@ -25,15 +25,15 @@ class InductionSettings(NamedTuple):
 class Change(NamedTuple):
     """Change of a node's sample: class ``gained`` has one instance more, and class ``lost`` one less."""
 
-    gained: int | Int[Array, ""]
+    gained: int
     """Class that gains an instance; -1 for none."""
-    lost: int | Int[Array, ""] | None = None
+    lost: int | None = None
     """Class that loses an instance; None if nothing is left out."""
 
     @property
-    def added(self):
+    def added(self) -> int:
         """Number of instances that come in, less those that are left out."""
-        return _as_integer(self.gained >= 0) - self.removed
+        return int(self.gained >= 0) - self.removed
 
     @property
     def removed(self) -> int:
@@ -41,30 +41,23 @@ class Change(NamedTuple):
         return int(self.lost is not None)
 
     @property
-    def differs(self):
-        """Return 0 if the instance that is left out comes back with the same class, else 1."""
-        return 1 if self.lost is None else _as_integer(self.gained != self.lost)
-
-    @property
-    def gains(self):
-        """Whether the class ``gained`` has one more in the end, as 0 or 1."""
-        return _as_integer(self.gained >= 0) * self.differs
+    def differs(self) -> bool:
+        """Whether the instance that is left out, if any, comes back with another class or not at all."""
+        return self.gained != self.lost
 
 
 def side_scores(
-    entropy: Int64[Array | np.ndarray, " sizes"],
-    inside: Int[Array | np.ndarray, "classes *tests"],
-    outside: Int[Array | np.ndarray, "classes *tests"],
+    entropy: Int64[np.ndarray, " sizes"],
+    inside: Int[np.ndarray, "classes *tests"],
+    outside: Int[np.ndarray, "classes *tests"],
     change: Change,
-    min_samples_leaf,
-) -> tuple[Any, Any]:
-    """Return the scores of all tests if the change happens inside, and if it happens outside: int64 ``[*tests]`` each.
+    min_samples_leaf: int,
+) -> tuple[Int64[np.ndarray, "*tests"], Int64[np.ndarray, "*tests"]]:
+    """Return the scores of all tests if the change happens inside, and if it happens outside.
 
     A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy. It is the lowest where a side is
     smaller than ``min_samples_leaf`` with the instance, and undefined where the side lacks the class that loses one.
     """
-    # For NumPy and JAX alike: the functions are those of the arrays' own namespace.
-    where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     # What both answers share. A change then touches one class on one side: two look-ups in place of a sum over classes.
     base = entropy[inside].sum(axis=0)
@@ -72,27 +65,17 @@ def side_scores(
     results = []
     for counts, n_side, n_opposite in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
         # A side that loses its only instance is empty: such tests are not candidates for that instance.
-        scores = base - entropy[maximum(n_side + change.added, 0)] - entropy[n_opposite]
-        # Where nothing changes is known on the host, but traced in a program: there the terms are computed and are 0.
-        if not _is_nothing(change.gains):
+        scores = base - entropy[np.maximum(n_side + change.added, 0)] - entropy[n_opposite]
+        if change.gained >= 0 and change.differs:
             gained = counts[change.gained]
-            scores += entropy[gained + change.gains] - entropy[gained]
-        if change.lost is not None and not _is_nothing(change.differs):
+            scores += entropy[gained + 1] - entropy[gained]
+        if change.lost is not None and change.differs:
             # A side without that class has no meaning; index 0 - 1 would wrap around to the table's end.
-            count = maximum(counts[change.lost], 1)
-            scores -= entropy[count] - entropy[count - change.differs]
-        results.append(
-            where((n_side + change.added < min_samples_leaf) | (n_opposite < min_samples_leaf), LOWEST, scores)
-        )
+            count = np.maximum(counts[change.lost], 1)
+            scores -= entropy[count] - entropy[count - 1]
+        scores[(n_side + change.added < min_samples_leaf) | (n_opposite < min_samples_leaf)] = LOWEST
+        results.append(scores)
     return results[0], results[1]
-
-
-def _as_integer(flag):
-    return flag.astype(np.int32) if hasattr(flag, "astype") else int(flag)
-
-
-def _is_nothing(number) -> bool:
-    return isinstance(number, int) and number == 0
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
@@ -119,22 +102,24 @@ def parts_a_value(inside, outside, removed_inside, removed_outside):
 class Beside(NamedTuple):
     """Neighbours of instances of a node's sample, by numeric feature; arrays ``[instances numeric]``."""
 
-    has_left: Bool[Array | np.ndarray, "q numeric"]
+    has_left: Bool[np.ndarray, "q numeric"]
     """Whether some of the sample lie below."""
-    has_right: Bool[Array | np.ndarray, "q numeric"]
-    alone: Bool[Array | np.ndarray, "q numeric"]
+    has_right: Bool[np.ndarray, "q numeric"]
+    alone: Bool[np.ndarray, "q numeric"]
     """Whether no other instance has the value."""
-    goes_left: Bool[Array | np.ndarray, "q numeric"]
+    goes_left: Bool[np.ndarray, "q numeric"]
     """Whether the value is not above halfway between its neighbours."""
-    lower: Int[Array | np.ndarray, "q numeric"]
+    lower: Int[np.ndarray, "q numeric"]
     """Class of the value below; -1 for several."""
-    equal: Int[Array | np.ndarray, "q numeric"]
+    equal: Int[np.ndarray, "q numeric"]
     """Class of the others with the same value; -1 for several."""
-    upper: Int[Array | np.ndarray, "q numeric"]
+    upper: Int[np.ndarray, "q numeric"]
     """Class of the value above; -1 for several."""
 
 
-def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
+def cuts_beside(
+    beside: Beside, boundaries: bool
+) -> tuple[Bool[np.ndarray, "q numeric"], Bool[np.ndarray, "q numeric"]]:
     """Return whether the cuts below and above an instance that is left out are tests without it.
 
     If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
@@ -145,20 +130,19 @@ def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
     right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
     if not boundaries:
         return left, right
-    where = beside.alone.__array_namespace__().where
     parts = parts_classes(beside.lower, beside.upper)
-    left &= where(beside.alone, parts, parts_classes(beside.lower, beside.equal))
-    right &= where(beside.alone, parts, parts_classes(beside.equal, beside.upper))
+    left &= np.where(beside.alone, parts, parts_classes(beside.lower, beside.equal))
+    right &= np.where(beside.alone, parts, parts_classes(beside.equal, beside.upper))
     return left, right
 
 
 class NominalChoice(NamedTuple):
     """The best nominal tests of some instances, feature by feature."""
 
-    score: Int64[Array | np.ndarray, "q nominal"]
-    is_other: Bool[Array | np.ndarray, "q nominal"]
+    score: Int64[np.ndarray, "q nominal"]
+    is_other: Bool[np.ndarray, "q nominal"]
     """Whether the instance has another value than the one that is tested for."""
-    code: Int[Array | np.ndarray, "q nominal"]
+    code: Int[np.ndarray, "q nominal"]
     """Value that is tested for."""
 
 
@@ -167,8 +151,7 @@ def own_or_other(code, own_score, best, second) -> NominalChoice:
 
     ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
     """
-    where = code.__array_namespace__().where
-    other = where(code == best[0], second[0], best[0])
-    other_score = where(code == best[0], second[1], best[1])
+    other = np.where(code == best[0], second[0], best[0])
+    other_score = np.where(code == best[0], second[1], best[1])
     is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
-    return NominalChoice(where(is_other, other_score, own_score), is_other, where(is_other, other, code))
+    return NominalChoice(np.where(is_other, other_score, own_score), is_other, np.where(is_other, other, code))

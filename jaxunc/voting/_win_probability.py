@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 from scipy.special import gammaln, xlogy
 
-from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_one_of, check_within
+from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_one_of
 from jaxunc._numerics import copy_in, float_dtype, jit, log1p_minus, stirling_error
 from jaxunc.tables import NumbersLike
 
@@ -143,8 +143,7 @@ def ensemble_vote_probability(
     -----
     The sum has exponentially many terms in the number of classes, as the paper notes. The products are those of Poisson
     probabilities, by fast Fourier transforms: for each p some classes · t² log t operations, .1 seconds for ten classes
-    and 100 trees. On the host, not traceable. Two classes: `jaxunc.voting.majority_probability`, differentiable and at
-    once, but for ties.
+    and 100 trees. On the host, not traceable.
 
     References
     ----------
@@ -198,28 +197,6 @@ def _product(a: Float[np.ndarray, "m votes"], b: Float[np.ndarray, "m votes"]) -
     """Return the products of polynomials, up to the largest number of votes."""
     size = 2 * a.shape[1]
     return np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:, : a.shape[1]].clip(0)
-
-
-def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: int) -> Float[Array, "..."]:
-    r"""Return the probability that more than half of the trees vote for a class, if each does with probability p.
-
-    .. math:: P(\hat y_t = y_1 \mid t, p_1) = P(\mathrm{Bin}(t, p_1) > t/2)
-              = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}
-
-    A strict majority, as the incomplete beta function has it (the printed sum starts at ⌈t/2⌉ and counts ties for even
-    t). In float32 within 5e-6 for 10⁴ trees. Differentiable in ``p``, which lies in [0, 1]; 0 and 1 give 0 and 1.
-    Raises a ValueError for other ``p``, or without a tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
-    """
-    check_integer("n_trees", n_trees, 1)
-    check_within("p", p, "[0, 1]", ": the probability of a vote for the class", shape=None)
-    return _majority_probability(copy_in(p, float_dtype(p)), int(n_trees))
-
-
-@jit(static_argnames="n_trees")
-def _majority_probability(p, n_trees: int):
-    a, b = n_trees // 2 + 1, n_trees - n_trees // 2
-    full = lambda value: jnp.full_like(p, value)
-    return incomplete_beta(p, full(a), full(b), steps=24 + int(2 * n_trees**0.5))
 
 
 def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -9,6 +9,12 @@ import numpy as np
 from tests._reference import conjunctive
 
 
+def commonality(masses) -> np.ndarray:
+    """The mass of the sets that contain a class, and of Ω ``[... classes+1]``."""
+    masses = np.asarray(masses, float)
+    return np.concatenate([masses[..., 1:-1] + masses[..., -1:], masses[..., -1:]], axis=-1)
+
+
 def subsets(n_classes: int) -> list[frozenset]:
     """All sets of classes."""
     return [frozenset(s) for size in range(n_classes + 1) for s in itertools.combinations(range(n_classes), size)]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from benchmarks import many_sets
 from benchmarks.data import KNOWN, DataSet
 from benchmarks.studies.busch2021 import figures as busch2021_figures
 from benchmarks.studies.busch2021 import run as study
@@ -26,7 +27,6 @@ from benchmarks.studies.busch2021.numbers import (
 )
 from benchmarks.studies.busch2021.page import study_page
 from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, verdicts
-from jaxunc import compare
 
 pytestmark = pytest.mark.once
 
@@ -158,7 +158,7 @@ def test_one_rule_for_ties():
     """A millionth counts in duels, in their test and in the wins of Figure 4; less does not."""
     steps = np.array([1e-6, 1.5e-6, -0.9e-6, 0.0, 2e-6, -3e-6])
     values = pd.DataFrame({"probability": np.zeros(6), "laplace": steps, "vote": -steps})
-    tests = compare.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
+    tests = many_sets.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
     for place, name in ((1, "laplace"), (2, "vote")):
         duel = against_the_mean(values)[name]
         assert (duel.better, duel.worse) == (tests.wins[place, 0], tests.wins[0, place])

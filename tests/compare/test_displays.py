@@ -85,22 +85,10 @@ def test_leaf_sizes_and_new_axes(ax):
     display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
     assert display.ax_ is plt.gca()
     _, ax = plt.subplots()
-    assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot().ax_ is ax
-    assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot().ax_ is not ax
+    again = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC")
+    assert again.plot().ax_ is ax
+    assert again.plot().ax_ is not ax
     plt.close("all")
-
-
-def test_critical_difference(ax):
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(30, 4)) + np.array([0, 0.1, 3, 3.1])
-    names = ["a", "b", "c", "d"]
-    display = compare.CriticalDifferenceDisplay.from_values(values, names, larger_is_better=True, ax=ax)
-    assert display.critical_difference == pytest.approx(compare.nemenyi_difference(4, 30))
-    assert sorted(map(sorted, display.groups)) == [[0, 1], [2, 3]]
-    texts = " ".join(text.get_text() for text in ax.texts)
-    assert all(name in texts for name in names)
-    assert "critical difference" in texts
-    assert all(isinstance(rank, float) for rank in display.ranks)
 
 
 def test_complexity(ax):
@@ -150,55 +138,6 @@ def test_set_sizes(ax):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3"]
 
 
-def test_vote_paths(ax):
-    critical = [np.nan, np.nan, 1.0, 0.9, 0.8]
-    paths = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
-    display = compare.VotePathsDisplay.from_values(paths, critical, settled_after={"sure": 3}, ax=ax)
-    for name, path in paths.items():
-        np.testing.assert_allclose(display.lines_[name].get_ydata(), path)
-        np.testing.assert_allclose(display.lines_[name].get_xdata(), np.arange(1, len(path) + 1))
-    np.testing.assert_allclose([line.get_ydata() for line in display.critical_], [critical, 1 - np.array(critical)])
-    assert {name: dot.get_xydata().tolist() for name, dot in display.dots_.items()} == {"sure": [[3.0, 1.0]]}
-    assert len(compare.VotePathsDisplay(paths, critical).plot(ax, rival=False).critical_) == 1
-
-
-def test_trees_needed(ax):
-    values = [[6, 7, np.nan], [10, 100, 1000]]
-    display = compare.TreesNeededDisplay.from_values([0, 1, 2], [0.0, 0.5], values, ax=ax)
-    drawn = display.image_.get_array()
-    np.testing.assert_array_equal(drawn.mask, np.isnan(values))
-    np.testing.assert_allclose(drawn[~drawn.mask], [6, 7, 10, 100, 1000])
-    assert display.image_.get_extent() == [-0.5, 2.5, -0.25, 0.75]
-    assert display.image_.origin == "lower"
-    assert display.colorbar_.ax.get_ylabel() == "trees polled"
-    plain = compare.TreesNeededDisplay([0, 1], [0, 1], np.eye(2), measure="share").plot(
-        ax, logarithmic=False, colorbar=False
-    )
-    assert plain.colorbar_ is None
-    assert plain.image_.norm(1.0) == 1
-
-
-def test_settled(ax):
-    shares = {"bagging": [1.0, 0.9, 0.7], "forest": [1.0, 0.8, 0.6]}
-    display = compare.SettledDisplay.from_values([0.7, 0.9, 0.99], shares, marked=0.99, ax=ax)
-    for name, line in display.lines_.items():
-        np.testing.assert_allclose(line.get_xdata(), [0.7, 0.9, 0.99])
-        np.testing.assert_allclose(line.get_ydata(), shares[name])
-    assert set(display.mark_.get_xdata()) == {0.99}
-    assert compare.SettledDisplay([0.9], {"one": [0.5]}).plot(ax).mark_ is None
-
-
-def test_polled(ax):
-    display = compare.PolledDisplay.from_values([0, 6, 2, 0], 2, ax=ax)
-    assert [bar.get_height() for bar in display.bars_] == pytest.approx([0, 0.6, 0.2, 0, 0.2])
-    assert [bar.get_x() + bar.get_width() / 2 for bar in display.bars_[:4]] == pytest.approx([1, 2, 3, 4])
-    assert display.bars_[-1].get_x() > 4
-    assert set(display.mean_.get_xdata()) == {2.25}
-    nobody = compare.PolledDisplay([0, 0], 3).plot(ax)
-    assert nobody.mean_ is None
-    assert len(compare.PolledDisplay([1, 0]).plot(ax, mean=False).bars_) == 2
-
-
 ENDS, TRUTH = np.array([[0.0, 4.0], [1.0, 2.0], [2.0, 5.0]]), np.array([5.0, 1.5, 2.0])
 
 
@@ -242,7 +181,6 @@ def test_coverage(ax):
 
 
 LINES, SHARES = {"equal": [0.8, 0.7], "averaged": [0.5]}, np.array([[0.9, 0.1], [0.5, 0.5]])
-PATHS = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
 TREES = ("0", "1", "2")
 
 
@@ -250,16 +188,11 @@ def reliable(upper):
     return lambda: compare.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], upper, [0.3, 0.8])
 
 
-def grid(x, y, values):
-    return lambda: compare.TreesNeededDisplay(x, y, values)
-
-
 def covered(nominal, shares, **settings):
     return lambda: compare.CoverageDisplay([nominal] if np.isscalar(nominal) else nominal, shares, **settings)
 
 
 test_refusals = refusals(
-    ("ranks", lambda: compare.CriticalDifferenceDisplay(["a", "b"], [1.0]), "2 and 1"),
     (
         "trees",
         lambda: compare.ComplexityDisplay(TREES, {"before": [0.5, 0.4]}, [0.2, 0.3], [0.6, 0.5], measure="x"),
@@ -269,18 +202,6 @@ test_refusals = refusals(
     ("strengths", lambda: compare.StrengthDisplay((1, 2), LINES, measure="u65"), "averaged has 1 values; expected one"),
     ("set sizes", lambda: compare.SetSizeDisplay((1, 2, 3), SHARES), r"\[strengths sizes\] with 3 rows"),
     ("set shares", lambda: compare.SetSizeDisplay((1, 2), SHARES * 10), "do not add to 1"),
-    (
-        "short curve",
-        lambda: compare.VotePathsDisplay(PATHS, [np.nan, np.nan, 1.0, 0.9]),
-        "torn has 5 trees, the critical curve 4",
-    ),
-    ("settled", lambda: compare.VotePathsDisplay(PATHS, np.ones(5), {"sure": 4}), "settled after 4 trees, but has 3"),
-    ("grid", grid([0, 1, 2], [0, 1], np.zeros((3, 2))), r"\[vertical horizontal\] = \(2, 3\)"),
-    ("thin grid", grid([0], [0, 1], np.zeros((2, 1))), "two or more of each"),
-    ("shares", lambda: compare.SettledDisplay([0.9, 0.99], {"forest": [1, 2, 3]}), "forest has 3 shares; expected one"),
-    ("rows of trees", lambda: compare.PolledDisplay([[1, 2]]), "for each number of trees"),
-    ("negative trees", lambda: compare.PolledDisplay([-1, 2]), "for each number of trees"),
-    ("no trees", lambda: compare.PolledDisplay([0, 0]), "nothing to draw"),
     ("ends", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH[:2]), r"interval has shape \(3, 2\) and y \(2,\)"),
     ("no intervals", lambda: compare.PredictionIntervalDisplay(np.zeros((0, 2)), []), "each of the numbers in y"),
     ("NaN", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH * np.nan), "holds NaN"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.forest import validity
 from jaxunc.forest._assemble import snap_to_integers
 from tests._forests import forest_of_leaves, leaf_nodes, padded, toy_data, toy_forest, toy_model
 from tests._refusal import refusals, refuses
@@ -85,7 +84,6 @@ def test_snap_to_integers():
 def test_valid_forests(forest):
     for one in (forest, padded(forest, 2 * forest.n_nodes), forest_of_leaves(np.ones((5, 2, 3)))[0]):
         assert ju.forest.check_forest(one) is one
-        assert all(bool(holds) for holds in jax.jit(validity)(one).values())
 
 
 BROKEN = {

@@ -5,7 +5,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc._numerics import order_key_at_or_below, order_key_below
-from jaxunc.forest import Intervals, TreeNodes, Trees, check_trees, intervals_of_codes, lay_out, with_interval_tests
+from jaxunc.forest import Intervals, TreeNodes, Trees, check_trees, lay_out, with_interval_tests
 from jaxunc.tables import Columns
 
 pytestmark = pytest.mark.once
@@ -15,6 +15,12 @@ NODES = TreeNodes(
     *(np.array([1, 3, -1, -1, -1]), np.array([2, 4, -1, -1, -1]), np.array([False, True, False, False, False])),
 )
 """Column 1, and on its left column 0: leaves 2, 3 and 4."""
+
+
+def intervals_of_codes(codes: np.ndarray, missing_left: bool) -> Intervals:
+    """The intervals of a set of integers, in any order, that goes left, all else going right."""
+    bounds = np.stack([order_key_below(np.sort(codes) + c) for c in (0, 1)], axis=1).ravel()
+    return Intervals(bounds, np.arange(len(bounds) + 1) % 2 == 1, missing_left)
 
 
 def laid_out(nodes: TreeNodes) -> tuple[Trees, np.ndarray]:
@@ -37,7 +43,7 @@ def test_sets_go_left(rng, share, missing_left):
     for n in (1, 2, 3, 40, 300):
         codes = np.flatnonzero(rng.random(n) < share)
         codes = rng.permutation(codes)
-        test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), missing_left)
+        test = intervals_of_codes(codes, missing_left)
         x = np.concatenate([np.arange(-2, n + 2), np.arange(n) + 0.5, [np.nan, np.inf, -np.inf]]).astype(np.float32)
         trees = check_sides(test, x, np.where(np.isnan(x), missing_left, np.isin(np.floor(x), codes)))
         assert trees.depth <= 3 + np.ceil(np.log2(len(codes) + 1))
@@ -90,6 +96,6 @@ def test_random_intervals_of_both_signs(rng, kind):
 def test_sets_of_both_signs(rng):
     for least in (-(2**24), -50, -1, 0, 5, 100, 2**24 - 90):
         codes = rng.permutation(least + np.flatnonzero(rng.random(90) < 0.4))
-        test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), False)
+        test = intervals_of_codes(codes, False)
         x = np.concatenate([np.arange(least - 9, least + 99), -np.arange(99.0), np.zeros(1)]).astype(np.float32)
         check_sides(test, x, np.isin(x, codes))

@@ -104,8 +104,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "prior": lambda: smoothing.fit_forest_prior(forest()),
     "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.dataset_from_counts(COUNTS, [0, 1])),
     "conjunctive": lambda: (belief.conjunctive_fold(masses()), belief.cautious_fold(masses())),
-    "belief": lambda: (belief.commonality(masses()), belief.pignistic(masses()), belief.discount(masses(), 0.5)),
-    "distance": lambda: belief.jousselme_distance(masses()[0], masses()[1]),
+    "belief": lambda: belief.pignistic(masses()),
     "intervals": lambda: (intervals.dominance(COUNTS[:, 0], s=1.0), intervals.idm_interval(COUNTS[:, 0], s=1.0)),
     "decisions": lambda: decisions.interval_dominance(intervals.idm_interval(COUNTS[:, 0], s=1.0)),
     "metrics": lambda: [

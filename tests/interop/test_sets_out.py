@@ -11,7 +11,7 @@ from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.interop import _to_treelite, from_onnx, from_treelite, to_onnx, to_treelite
 from jaxunc.interop._comparing_trees import NOT_IN_SET, ComparingTree, ensemble_of
 from jaxunc.tables import Columns
-from jaxunc.tables._levels import level_codes
+from jaxunc.tables._levels import Lookup
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 
@@ -177,7 +177,7 @@ def test_categories_of_libraries(name):
     if model.columns.levels is not None:
         for j, own in enumerate(model.columns.levels):
             if own is not None:
-                codes[:, j] = level_codes(X[:, j], own)
+                codes[:, j] = Lookup(own).codes(X[:, j])
     codes = codes.astype(np.float32 if model.columns.cuts is None else np.float64)
     check_onnx(model, codes, X)
     check_treelite(model, codes, X)

@@ -1,13 +1,13 @@
-"""Leaves corrected by a prior: probabilities, intervals, masses."""
+"""Leaves corrected by a prior: probabilities and intervals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxunc import belief, smoothing
+from jaxunc import smoothing
 from jaxunc.intervals import FractionsWarning
-from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, predictive_mass, smooth
+from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, smooth
 from tests._forests import forest_of_leaves
 from tests._golden import golden
 from tests._refusal import refusals
@@ -24,9 +24,7 @@ def test_reference_values(tolerance):
     pairs = [(leaves(e), e[name]) for e in golden("empirical_bayes") for name in GOLDEN_NAMES.values() if e[name]]
     counts = np.stack([np.pad(c, ((0, 8 - len(c)), (0, 0))) for c, _ in pairs])
     prior = beta_prior([fit["alpha"] for _, fit in pairs], [fit["beta"] for _, fit in pairs])
-    smoothed, interval, mass = (
-        jax.tree.map(np.asarray, f(counts, prior)) for f in (smooth, correction_interval, predictive_mass)
-    )
+    smoothed, interval = (jax.tree.map(np.asarray, f(counts, prior)) for f in (smooth, correction_interval))
     there = counts.sum(axis=-1) > 0
     expected = {
         key: np.array([leaf[key] for _, fit in pairs for leaf in fit["leaves"]]) for key in pairs[0][1]["leaves"][0]
@@ -37,15 +35,10 @@ def test_reference_values(tolerance):
         (interval.lower[..., 1], "lower"),
         (interval.upper[..., 1], "upper"),
         (1 - interval.upper[..., 0], "lower"),
-        (mass[..., 2], "mass_1"),
-        (mass[..., 1], "mass_0"),
-        (mass[..., 3], "mass_omega"),
     ):
         # Ends near 0 are differences of numbers near each other.
         close = {"rtol": 1e-12, "atol": 1e-15} if tolerance.closed < 1e-6 else {"rtol": 1e-5, "atol": 2e-7}
         np.testing.assert_allclose(value[there], expected[key], **close)
-    middle = (expected["lower"] + expected["upper"]) / 2
-    np.testing.assert_allclose(np.asarray(belief.pignistic(jnp.asarray(mass)))[there, 1], middle, rtol=1e-6)
 
 
 def test_leaves_without_instances_and_priors_without_weight():
@@ -54,7 +47,6 @@ def test_leaves_without_instances_and_priors_without_weight():
     np.testing.assert_allclose(smooth(empty, prior), [[0.25, 0.75]], rtol=1e-6)
     interval = correction_interval(empty, prior)
     np.testing.assert_array_equal(interval, [[[0, 0]], [[1, 1]]])
-    np.testing.assert_array_equal(predictive_mass(empty, prior), [[0, 0, 0, 1]])
     nothing = beta_prior(0.0, 0.0)
     np.testing.assert_array_equal(smooth(np.array([[0, 0], [1, 0]]), nothing), [[0.5, 0.5], [1, 0]])
     pure = correction_interval(np.array([[4, 0]]), nothing)
@@ -72,9 +64,6 @@ def test_more_classes_and_priors_of_trees(rng):
     for t in range(3):
         one = DirichletPrior(prior.alpha[t], prior.status[t])
         np.testing.assert_allclose(smooth(counts[t], one), together[t], rtol=1e-6)
-    mass = np.asarray(predictive_mass(counts, prior))
-    np.testing.assert_allclose(mass.sum(axis=-1), 1, rtol=1e-6)
-    assert mass.min() >= 0
     interval = correction_interval(counts, prior)
     assert np.all(np.asarray(interval.lower) <= np.asarray(interval.upper))
 
@@ -87,7 +76,6 @@ def test_large_leaves_keep_the_digits_of_the_correction(x64):
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) == pytest.approx(exact, rel=1e-6)
     else:
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) < 1e-7
-    np.testing.assert_allclose(predictive_mass(counts.astype(float), prior)[0, 3], exact, rtol=1e-6)
 
 
 @pytest.mark.once
@@ -97,7 +85,7 @@ def test_transformations(rng):
     prior = beta_prior(rng.random(4), rng.random(4))
 
     def everything(counts, prior):
-        return smooth(counts, prior), *correction_interval(counts, prior), predictive_mass(counts, prior)
+        return smooth(counts, prior), *correction_interval(counts, prior)
 
     @jax.jit
     def slopes(counts, alpha):
@@ -132,7 +120,7 @@ def _refused(function):
     ]
 
 
-test_refusals = refusals(*(row for of in (smooth, correction_interval, predictive_mass) for row in _refused(of)))
+test_refusals = refusals(*(row for of in (smooth, correction_interval) for row in _refused(of)))
 
 
 FREQUENCIES = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
@@ -140,7 +128,6 @@ BETA = smoothing.BetaPrior(1.0, 2.0, 0)
 FUNCTIONS = {
     "smooth": lambda: smoothing.smooth(FREQUENCIES, BETA),
     "correction_interval": lambda: smoothing.correction_interval(FREQUENCIES, BETA),
-    "predictive_mass": lambda: smoothing.predictive_mass(FREQUENCIES, BETA),
     "fit_beta_prior": lambda: smoothing.fit_beta_prior(FREQUENCIES),
     "fit_dirichlet_prior": lambda: smoothing.fit_dirichlet_prior(FREQUENCIES, "moments"),
     "fit_forest_prior": lambda: smoothing.fit_forest_prior(forest_of_leaves(FREQUENCIES[:, None])[0]),

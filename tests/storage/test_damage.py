@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.estimators import CautiousForestClassifier, UncertainForestRegressor
+from jaxunc.estimators import CautiousForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
 from jaxunc.forest import check_forest, check_trees
 from tests._patience import ends
 from tests._refusal import refuses
@@ -110,17 +110,33 @@ def test_documents(change, match, originals, tmp_path):
     _refused(_changed(originals["forest"], change), match, tmp_path / "x")
 
 
-def test_columns_of_the_first_versions(originals, tmp_path):
-    """They did not say how cells of text files are read."""
+def test_columns_of_version_0_2_0(originals, tmp_path):
+    """They did not say how numbers of text files are written."""
 
     def older(document):
         columns = document["object"]["fields"]["trees"]["fields"]["columns"]["fields"]
-        del columns["boolean"], columns["missing_words"]
+        del columns["spaces_are_underlines"], columns["decimal"], columns["thousands"]
 
     (tmp_path / "x").write_bytes(_changed(originals["forest"], older))
     columns = ju.load(tmp_path / "x").trees.columns
-    assert columns.boolean is None
-    assert columns.missing_words == ju.tables.MISSING_WORDS
+    assert (columns.spaces_are_underlines, columns.decimal, columns.thousands) == (False, None, None)
+
+
+def test_an_algorithm_that_is_gone(tmp_path):
+    """Models of transduction that were fitted with it answer by the one that takes its place."""
+    X, y = np.random.default_rng(3).normal(size=(20, 3)), np.arange(20) % 2
+    model = TransductiveTreeClassifier(algorithm="grouped").fit(X, y)
+    ju.save(tmp_path / "x", model)
+
+    def older(document):
+        for part in ("params", "fitted"):
+            node = document["object"][part]
+            (node["chosen"]["dict"] if part == "fitted" else node)["algorithm"] = "nodes"
+
+    (tmp_path / "x").write_bytes(_changed((tmp_path / "x").read_bytes(), older))
+    again = ju.load(tmp_path / "x")
+    assert again.algorithm == again.bound_.settings["algorithm"] == "grouped"
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_a_node_nested_without_end(originals, tmp_path):

@@ -24,8 +24,6 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
     UncertainForestRegressor,
 )
-from jaxunc.regression import NumberLaw
-from jaxunc.storage._decode import module_of
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests._rules import RULES, GiniWeighted, tempered
@@ -218,20 +216,6 @@ def test_settings_of_scorers(tmp_path):
     assert jax.tree.structure(loaded) == jax.tree.structure(ju.Median(scorer))
 
 
-def test_several_counts_in_files_of_the_first_versions(forest):
-    """There they stood side by side, and the learned pool said by a truth value that it reads both."""
-    whole = forest.with_count_set("oob", forest.with_counts(forest.counts[..., ::-1]))
-    side_by_side = vars(whole.reading(("own", "oob")))
-    read = module_of(ju.Forest, {name: part for name, part in side_by_side.items() if name != "further"})
-    assert read.count_sets == whole.count_sets
-    np.testing.assert_array_equal(read.counts, whole.counts)
-    np.testing.assert_array_equal(read.of_counting("oob").counts, whole.of_counting("oob").counts)
-    for both, names in ((True, ("own", "oob")), (False, ("own",))):
-        pool = ju.LearnedPool(forest.prior, reads=names)
-        fields = {name: part for name, part in vars(pool).items() if name != "reads"}
-        assert module_of(ju.LearnedPool, fields | {"both": both}).count_sets == names
-
-
 REGRESSORS = {
     "learned": UncertainForestRegressor(NUMBERS, random_state=0),
     "conformal": UncertainForestRegressor(
@@ -265,7 +249,5 @@ def test_a_regressor(name, tmp_path):
     assert (found.kind, found.columns, found.class_labels) == ("UncertainForestRegressor", 3, None)
     assert found.parameters["law"] == model.law
     loaded.fit(rows, target)
-    before = {name: part for name, part in model.law_._asdict().items() if name not in ("weights", "is_local")}
-    assert module_of(NumberLaw, before).is_local is False
     moments = round_trip(model.moments_, tmp_path)
     np.testing.assert_array_equal(moments.answer(rows).std, model.moments_.answer(rows).std)

@@ -199,9 +199,7 @@ KEY = jax.random.key(0)
 CALLS = {
     "transductive_certainty": lambda X: ju.transductive_certainty(X, Y, X[:1]),
     "leave_one_out_certainty": lambda X: ju.transduction.leave_one_out_certainty(X, Y),
-    "kukar_kononenko": lambda X: ju.transduction.kukar_kononenko(X, Y, X[:1]),
     "grow_greedy_trees": lambda X: ju.transduction.grow_greedy_trees(X, Y),
-    "bagging": lambda X: ju.transduction.bagging(KEY, X, Y, n_trees=1),
     "grow_random_trees": lambda X: ju.grow_random_trees(KEY, X, Y, n_trees=2, min_samples_leaf=4),
     "transductive classifier": lambda X: TransductiveTreeClassifier().fit(X, Y),
     "random trees": lambda X: RandomDecisionTreesClassifier(2, min_samples_leaf=4, random_state=0).fit(X, Y),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, encode_instances, fit_columns
-from jaxunc.tables._levels import Lookup, fit_levels, level_codes
+from jaxunc.tables._levels import Lookup, fit_levels
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -22,6 +22,10 @@ ANY = st.one_of(
     *(st.floats(-3, 3).map(round).map(float), st.text(max_size=3)),
     st.sampled_from(["1", "1.0", "True", "nan", "None", "<NA>"]),
 )
+
+
+def level_codes(column, levels: Levels) -> np.ndarray:
+    return Lookup(levels).codes(column)
 
 
 def objects(values: list) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Leaf counts of all pairs of an instance and a label by three algorithms, the probabilities, and what is refused."""
+"""Leaf counts of all pairs of an instance and a label by two algorithms, the probabilities, and what is refused."""
 
 from itertools import product
 from unittest import mock
@@ -19,8 +19,7 @@ from jaxunc.transduction import (
     _dense,
     _grouped,
     _grouped_tests,
-    _node_tests,
-    _nodes,
+    as_queries,
     label_average,
     leave_one_out_certainty,
     leave_one_out_leaf_counts,
@@ -28,7 +27,6 @@ from jaxunc.transduction import (
     settings_of,
     transductive_leaf_counts,
 )
-from tests._exhaustive import a_few_of
 from tests._golden import golden
 from tests._refusal import refusals
 from tests.transduction._slow import drawn_set, slow_leaf
@@ -115,6 +113,25 @@ def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, 
         )
 
 
+@pytest.mark.parametrize("candidates", ["boundary", "all"])
+@pytest.mark.parametrize("min_samples_leaf", [1, 3])
+@pytest.mark.exhaustive
+def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples_leaf, rng):
+    X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
+    settings = {"nominal": nominal, "candidates": candidates}
+    own = {**settings, "min_samples_leaf": min_samples_leaf, "inductive": True}
+    grow = {**settings, "min_samples_leaf": min_samples_leaf}
+    found = transductive_leaf_counts(X, y, queries, **own)
+    tree = ju.transduction.grow_greedy_trees(X, y, **grow)
+    np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])
+    np.testing.assert_array_equal(found[:, :-1], transductive_leaf_counts(X, y, queries, **{**own, "inductive": False}))
+    found = leave_one_out_leaf_counts(X, y, **own)
+    for i in range(0, len(X), 4):
+        others = np.arange(len(X)) != i
+        tree = ju.transduction.grow_greedy_trees(X[others], y[others], **grow)
+        np.testing.assert_array_equal(found[i, -1], ju.leaf_counts(tree, X[i : i + 1])[0, 0])
+
+
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
 @pytest.mark.exhaustive
 def test_real_sets(load, rng):
@@ -188,10 +205,8 @@ def test_any_increasing_map_of_known_values_changes_nothing_if_no_query_lies_bet
 
 @pytest.fixture
 def few_at_a_time():
-    """Several calls for a set, and several blocks."""
+    """Several blocks for a set."""
     with (
-        mock.patch.object(_nodes, "MOST_ITEMS", 8),
-        mock.patch.object(_nodes, "PAIRS", 128),
         mock.patch.object(_dense, "HOST_BLOCK", 2000),
         mock.patch.object(_dense, "DEVICE_BLOCK", 2000),
     ):
@@ -213,26 +228,18 @@ def answers(algorithm: str, X, y, queries, settings) -> list[np.ndarray]:
     return [inserted, leave_one_out_leaf_counts(X, y, algorithm=algorithm, inductive=True, **settings)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "n_classes", "missing"),
-    a_few_of(
-        [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)],
-        [("mixed", 3, True)],
-        several=True,
-    ),
-)
-@pytest.mark.exhaustive
+@pytest.mark.parametrize(("n_classes", "missing"), [(3, True), (2, False)])
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.usefixtures("few_at_a_time")
-def test_the_same_integers(kind, n_classes, missing, rng):
-    X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
+def test_the_same_integers(n_classes, missing, rng):
+    X, y, queries, nominal = a_set(rng, "nominal", n_classes, missing)
     for candidates, min_samples_leaf in product(("boundary", "all"), range(1, 6)):
         if min_samples_leaf % 2 != (candidates == "all"):
             continue  # three of one rule, two of the other
         settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
         expected = answers("grouped", X, y, queries, settings)
-        for algorithm in ("nodes", "dense")[: 1 + (kind == "nominal")]:
-            for found, right in zip(answers(algorithm, X, y, queries, settings), expected, strict=True):
-                np.testing.assert_array_equal(found, right, err_msg=f"{algorithm} {settings}")
+        for found, right in zip(answers("dense", X, y, queries, settings), expected, strict=True):
+            np.testing.assert_array_equal(found, right, err_msg=f"{settings}")
 
 
 @pytest.mark.parametrize(("n_classes", "candidates"), [(5, "boundary"), (2, "all")])
@@ -251,22 +258,10 @@ def test_one_program_for_all_depths(n_classes, candidates, rng):
             np.testing.assert_array_equal(one, right)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.usefixtures("few_at_a_time")
-def test_several_padded_sizes():
-    np.testing.assert_array_equal(leave_one_out_leaf_counts(X, Y, algorithm="nodes"), leave_one_out_leaf_counts(X, Y))
-    probs = ju.transductive_certainty(X[::2], Y[::2], X[1::2], algorithm="nodes")
-    np.testing.assert_array_equal(probs, ju.transductive_certainty(X[::2], Y[::2], X[1::2]))
-    model = TransductiveTreeClassifier(algorithm="nodes", combiner=None).fit(X[::2], Y[::2])
-    np.testing.assert_array_equal(model.predict_proba(X[1::2]), probs)
-
-
-@pytest.mark.parametrize(
-    "algorithm", ["grouped", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("nodes", "dense"))]
-)
+@pytest.mark.parametrize("algorithm", ["grouped", "dense"])
 @pytest.mark.usefixtures("few_at_a_time")
 def test_degenerate_sets(algorithm):
-    """Numbers for the grouped algorithm, the same as nominal values for the others."""
+    """Numbers for the grouped algorithm, the same as nominal values for the dense one."""
     nominal = None if algorithm == "grouped" else [0]
     settings = {"nominal": nominal, "algorithm": algorithm}
     same, y = np.ones((6, 2)), [0, 0, 1, 1, 1, 1]
@@ -291,7 +286,7 @@ def test_degenerate_sets(algorithm):
 
 
 @pytest.mark.room(keep=1)
-@pytest.mark.parametrize("algorithm", ["grouped", "nodes", "dense"])
+@pytest.mark.parametrize("algorithm", ["grouped", "dense"])
 @pytest.mark.usefixtures("few_at_a_time")
 def test_progress(algorithm, rng):
     """And the counts are those that are chosen without a name."""
@@ -313,34 +308,28 @@ def test_the_choice(rng):
 
     assert [chosen(kind, "host") for kind in KINDS] == ["grouped", "grouped", "dense"]
     assert [chosen(kind, "accelerator") for kind in KINDS] == ["grouped", "grouped", "dense"]
-    with mock.patch.object(_certainty, "LEAST_PAIRS", 1), mock.patch.dict(_certainty.MOST_WORK, host=9, accelerator=9):
-        assert [chosen(kind, "host") for kind in KINDS] == ["grouped"] * 3
-        assert [chosen(kind, "accelerator") for kind in KINDS] == ["nodes"] * 3
-        with mock.patch.object(_certainty, "MOST_BYTES", 1):
-            assert chosen("numeric", "accelerator") == "grouped"
+    with mock.patch.dict(_certainty.MOST_WORK, host=9):
+        assert [chosen("nominal", place) for place in ("host", "accelerator")] == ["grouped", "dense"]
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.exhaustive
-def test_programs_are_made_for_accelerators(platform, rng):
+def test_programs_are_made_for_accelerators(platform):
     """Nothing in them is the host's alone: they are lowered, not compiled."""
-    X, y, _, nominal = a_set(rng, "mixed", 2, False)
-    sample = presort(X, y, nominal)
-    pairs = Pairs(sample, None, settings_of(sample, "boundary", 2))
-    options = _node_tests.Options(2, sample.n_codes, True, True)
+    n, n_tests = 8, 3
+    dense = _dense.Dense(np.zeros((n_tests, n), bool), np.zeros((n, 2 + 2 * n_tests), np.float32), np.zeros(n + 2, int))
+    pairs = _dense.DensePairs(np.zeros((4, n), bool), np.zeros((4, n_tests), bool), np.zeros((4, 2), np.int32))
     with jax.enable_x64(True):
-        known = _nodes._device_data(pairs)
-        items, at = np.zeros((4, 64), np.int32), np.zeros(4, np.int32)
-        program = _node_tests.tables.trace(known, items, at, at, 2, options)
-        assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
-        table = jax.eval_shape(lambda *parts: _node_tests.tables(*parts, 2, options), known, items, at, at)
-        program = _node_tests.choose.trace(known, table, at, at, options)
+        program = _dense._leaves.trace(dense, pairs, 2, True)
         assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
 
 
 @pytest.mark.exhaustive
-def test_x64_stays_as_it_was(x64):
-    transductive_leaf_counts(X[::2], Y[::2], X[1:9], algorithm="nodes")
+def test_x64_stays_as_it_was(x64, rng):
+    X, y, queries, nominal = a_set(rng, "nominal", 2, False)
+    sample = presort(X, y, nominal)
+    pairs = Pairs(sample, as_queries(queries, sample), settings_of(sample, "boundary", 2))
+    _dense.descend_dense(pairs, on_host=False)
     assert jax.config.jax_enable_x64 == x64
 
 
@@ -372,5 +361,6 @@ test_refusals = refusals(
     ("one share", lambda: label_average(np.ones((3, 1))), "two or more"),
     ("negative", lambda: label_average(-np.ones((3, 2))), "negative"),
     *_by("quick", "Choose one of"),
+    *_by("nodes", "Choose one of"),
     *_by("dense", "2 of 4|4 of 4 are numeric; pass algorithm='auto'"),
 )

@@ -1,13 +1,12 @@
 """Greedy trees: gains, ties, limits, and bags."""
 
-import jax
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.transduction import bagging, grow_greedy_trees
+from jaxunc.transduction import grow_greedy_trees
 from jaxunc.transduction._entropy_trees import binary_places, entropy_table
 from tests._refusal import refusals, refuses
 
@@ -101,9 +100,10 @@ def test_single_leaves():
 
 
 @pytest.mark.exhaustive
-def test_bags(key):
+def test_bags(rng):
     X, y = load_iris(return_X_y=True)
-    few, many = (bagging(key, X, y, n_trees=n) for n in (3, 5))
+    rows = rng.integers(150, size=(5, 150))
+    few, many = (grow_greedy_trees(X, y, samples=rows[:n]) for n in (3, 5))
     ju.forest.check_forest(many)
     np.testing.assert_array_equal(ju.leaf_counts(few, X), np.asarray(ju.leaf_counts(many, X))[:, :3])
     assert len({leaf.tobytes() for leaf in np.asarray(ju.leaf_counts(many, X)).transpose(1, 0, 2)}) > 1
@@ -128,7 +128,5 @@ test_refusals = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:inva
         ("one sample", lambda: grow_greedy_trees(X, Y, samples=[0, 1]), "trees drawn"),
         ("row beyond", lambda: grow_greedy_trees(X, Y, samples=[[0, 6]]), "positions"),
         ("words", lambda: grow_greedy_trees(X.astype(str), Y), "numbers", TypeError),
-        ("number as a key", lambda: bagging(0, X, Y), "typed key", TypeError),
-        ("no tree", lambda: bagging(jax.random.key(0), X, Y, n_trees=0), "at least 1"),
     )
 )

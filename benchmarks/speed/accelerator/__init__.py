@@ -6,7 +6,7 @@
 * `timing`: first calls and later ones
 * `routing`: the mean by depth, trees and rows; the size of a call, and the loop in place of unrolled levels
 * `rules`: every rule, cautious reports and settled votes
-* `algorithms`: growing, transduction, learning
+* `algorithms`: growing, learning
 * `answers`: what has to be as on a CPU, and whether it is
 * `nvforest`: another library, where it is installed
 """

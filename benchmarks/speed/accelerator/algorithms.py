@@ -1,4 +1,4 @@
-"""What runs on devices beside scoring: growing random trees, transduction by nodes, learning."""
+"""What runs on devices beside scoring: growing random trees, learning."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 
 from .forests import make_forest, make_rows
-from .timing import Cases, repeats, timed, timed_against
+from .timing import Cases, repeats, timed
 
 
 def problem(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,21 +28,6 @@ def growing(quick: bool) -> Cases:
         grow = partial(ju.grow_random_trees, jax.random.key(0), X, y, n_trees=n_trees, min_samples_leaf=least)
         labels = {"rows": n, "columns": 30, "trees": n_trees, "min_samples_leaf": least}
         yield labels, lambda grow=grow: timed(lambda: jax.block_until_ready(grow()), repeats(quick))
-
-
-def transduction(quick: bool) -> Cases:
-    """The algorithm by nodes against the grouped one of the host."""
-    for n in (40,) if quick else (500, 3000):
-        X, y = problem(2 * n, 12 if quick else 50)
-        count = partial(ju.transduction.transductive_leaf_counts, X[:n], y[:n], X[n:])
-        labels = {"rows": n, "queries": n, "columns": X.shape[1]}
-
-        def measure(count=count) -> dict:
-            by_nodes, grouped = partial(count, algorithm="nodes"), partial(count, algorithm="grouped")
-            found = timed_against(by_nodes, grouped, 1 if quick else 3, "grouped")
-            return {"same_counts": bool(np.array_equal(by_nodes(), grouped())), **found}
-
-        yield labels, measure
 
 
 def learning(quick: bool) -> Cases:

@@ -1,6 +1,6 @@
 """What is computed on the accelerator and again on the CPU, by a process that has no other backend.
 
-Integers have to be the same: leaves, merged votes and counts, trees polled, trees grown, counts of transduction. Floats
+Integers have to be the same: leaves, merged votes and counts, trees polled, trees grown. Floats
 are merged in another order, divisions and functions differ in their last bits: they have to be close. On one backend an
 answer must not depend on the size of the batch, which is asked of every rule to the last bit.
 """
@@ -54,7 +54,6 @@ def sources(quick: bool, walk: str | None) -> tuple[dict[str, Callable[[], np.nd
         "merged counts": partial(_merged, forest, ju.Pooling(), X, walk),
         "settled votes": lambda: _votes(forest, X, walk),
         "grown trees": _grown,
-        "transduction": lambda: _transduction("nodes" if walk else "grouped"),
     }
     close = {
         "mean, missing values": partial(_scores, forest, ju.Mean(), holed, walk),
@@ -90,12 +89,6 @@ def _grown() -> np.ndarray:
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=20)
     trees = forest.trees
     return np.stack([np.asarray(array) for array in (trees.feature, trees.threshold, trees.child, forest.code)])
-
-
-def _transduction(algorithm: str) -> np.ndarray:
-    n = 500
-    X, y = problem(2 * n, 50)
-    return ju.transduction.transductive_leaf_counts(X[:n], y[:n], X[n:], algorithm=algorithm)
 
 
 def _report(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:

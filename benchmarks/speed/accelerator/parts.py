@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .algorithms import growing, learning, transduction
+from .algorithms import growing, learning
 from .answers import correctness
 from .nvforest import nvforest
 from .routing import calls, host_routing, routing
@@ -30,7 +30,6 @@ PARTS = {
     "votes": Part(votes, 60),
     "reports": Part(reports, 20),
     "growing": Part(growing, 30),
-    "transduction": Part(transduction, 40),
     "learning": Part(learning, 30),
     "nvforest": Part(nvforest, 25),
     "routing on the host": Part(host_routing, 20, "cpu"),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
-from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
 NAMES = (
@@ -64,7 +64,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     gains = a - b if measure in LARGER else b - a
     with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
         shown = gains if measure in LARGER else np.nan_to_num(gains / b)
-    test = compare.pairwise_wilcoxon(means.to_numpy(), larger_is_better=measure in LARGER)
+    test = many_sets.pairwise_wilcoxon(means.to_numpy(), larger_is_better=measure in LARGER)
     return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(shown)), test.p_values[0, 1], len(means)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.pages import fill, table
 from benchmarks.studies.busch2021.figures import NEAR
 from benchmarks.studies.busch2021.methods import METHODS
@@ -23,7 +24,6 @@ from benchmarks.studies.busch2021.numbers import (
     with_references,
 )
 from benchmarks.studies.busch2021.reading import best_of_all, slots, verdicts, webdata_accuracies
-from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PAIRS = ("probability", "laplace", "plausibility", "confidence", "evidence")
@@ -163,7 +163,7 @@ def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str
 
 def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
     values = by_set(trees, "auc", leaf_size, PAIRS)
-    tests = compare.pairwise_wilcoxon(
+    tests = many_sets.pairwise_wilcoxon(
         values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=DECIMALS
     )
     # tests.wins[i, j] counts the blocks where i is better than j.

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 import jaxunc as ju
 from benchmarks.data import DataSet
+from benchmarks.studies.costa2013.reliability import Reliability, reliability_of, reliability_threshold
 from benchmarks.studies.costa2013.sets import folds
 from jaxunc import metrics, transduction
 from jaxunc.forest import Forest
@@ -20,7 +21,6 @@ from jaxunc.smoothing import DirichletPrior, PriorStatus, SmoothedMean, fit_diri
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, encode_instances
 from jaxunc.transduction import (
     Presorted,
-    Reliability,
     SplitLimits,
     best_test,
     checked_limits,
@@ -28,7 +28,6 @@ from jaxunc.transduction import (
     grow_greedy_tree,
     label_average,
     presort,
-    reliability_threshold,
 )
 
 MEASURES = ("brier", "auc", "reliability", "accuracy")
@@ -55,7 +54,7 @@ def leave_one_out(data: DataSet) -> dict:
         "tpce": laplace(counts[:, :-1]),
         "tpce_frequencies": frequencies(counts[:, :-1]),
     }
-    kk = transduction.reliability_of(counts)
+    kk = reliability_of(counts)
     reliabilities = {name: (probs[name].argmax(axis=1), probs[name].max(axis=1)) for name in ("tree_laplace", "tpce")}
     reliabilities["kk"] = (kk.predicted, kk.reliability.round(DECIMALS))
     called = {name: called_reliable(r, p == data.y) for name, (p, r) in reliabilities.items()}
@@ -105,7 +104,7 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
         if rule not in ("pool", "eva"):  # a single leaf has nothing to combine
             probs[f"tree_{rule}"] = read(counts[:, -1:])
     probs["tree"], probs["tpce"] = probs.pop("tree_frequencies"), probs.pop("tpce_laplace")
-    kk = transduction.reliability_of(counts)
+    kk = reliability_of(counts)
     wide = {name: widened(of, classes, len(data.class_labels)) for name, of in probs.items()}
     return wide, kk._replace(predicted=classes[kk.predicted], probability=kk.probability[:, :0])
 

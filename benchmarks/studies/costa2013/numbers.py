@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.many_sets import pairwise_wilcoxon
 from benchmarks.studies.costa2013.methods import MEASURES
-from jaxunc.compare import pairwise_wilcoxon
 
 
 class Printed(NamedTuple):

@@ -4,23 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
+from scipy.stats import binom
 
-from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
-from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
-from jaxunc import voting
-from jaxunc.compare import (
-    CriticalDifferenceDisplay,
+from benchmarks.many_sets import CriticalDifferenceDisplay, cliques, nemenyi_difference
+from benchmarks.studies.hernandez_lobato2011.displays import (
     PolledDisplay,
     SettledDisplay,
     TreesNeededDisplay,
     VotePathsDisplay,
-    average_ranks,
-    cliques,
-    lines_for,
-    nemenyi_difference,
 )
+from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
+from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
+from jaxunc import voting
+from jaxunc.compare import average_ranks, lines_for
 
 SIZES = (1, 5, 25, 100, 10_000)
 SHARES = (0.501, 0.601, 0.701)
@@ -51,7 +48,7 @@ def draw_majority(path: Path) -> None:
     looks = lines_for([f"t = {t}" for t in SIZES])
     ax = _axes(path, (4.2, 3.0))
     for t, (name, look) in zip(SIZES, looks.items(), strict=True):
-        chance = np.asarray(voting.majority_probability(jnp.asarray(p), t))
+        chance = binom.sf(t // 2, t, p)  # equation 4: a strict majority
         ax.plot(p, chance, color=look.color, linestyle=look.dashes, label=name)
     ax.set(xlabel="p, the probability that a tree votes for class 1", ylabel="probability of predicting class 1")
     ax.legend(frameon=False)

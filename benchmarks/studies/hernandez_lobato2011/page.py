@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.many_sets import cliques, friedman, nemenyi_difference
 from benchmarks.pages import fill, table
 from benchmarks.studies.hernandez_lobato2011 import figures
 from benchmarks.studies.hernandez_lobato2011.numbers import (
@@ -22,7 +23,7 @@ from benchmarks.studies.hernandez_lobato2011.numbers import (
     shares,
 )
 from benchmarks.studies.hernandez_lobato2011.votes import N_CIRCLE, N_GRID, N_TEST, N_TRAIN, NOISE
-from jaxunc.compare import average_ranks, cliques, friedman, nemenyi_difference
+from jaxunc.compare import average_ranks
 
 TEMPLATE = Path(__file__).with_name("page.md")
 METHODS = {"error_fixed": "FS", "error": "IB", "error_infinite": "infinite"}

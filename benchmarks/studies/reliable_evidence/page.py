@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.reliable_evidence.methods import NAMES
@@ -93,7 +94,7 @@ def against(values: pd.DataFrame, other: str | pd.DataFrame, *, larger: bool = T
         pair = np.column_stack([values[name], base[name]]).round(6)
         gains = sign * (pair[:, 0] - pair[:, 1])
         won, lost = (int((np.round(side * gains, 6) > 0).sum()) for side in (1, -1))
-        p = compare.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if won or lost else 1.0
+        p = many_sets.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if won or lost else 1.0
         rows.append([won, lost, float(np.median(gains)), float(p)])
     found = pd.DataFrame(rows, columns=["won", "lost", "gain", "p"], index=names)
     return found.assign(p=compare.holm(found["p"].to_numpy()))

@@ -21,6 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
+from benchmarks import many_sets
 from benchmarks.cells import Journal, run_missing
 from benchmarks.pages import fill, table
 from benchmarks.studies.rules.page import TEMPLATE
@@ -157,5 +158,5 @@ def _against(areas: pd.DataFrame, method: str) -> str:
         return f"{own.mean():.4f}"
     both = np.stack([base, own], axis=1)
     won = f"{int((own < base).sum())}:{int((own > base).sum())}"
-    told = len(known) > 5 and compare.pairwise_wilcoxon(both, larger_is_better=False).p_values[0, 1] < 0.05
+    told = len(known) > 5 and many_sets.pairwise_wilcoxon(both, larger_is_better=False).p_values[0, 1] < 0.05
     return f"{own.mean():.4f} (**{won}**)" if told else f"{own.mean():.4f} ({won})"

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.pages import fill, table
 from jaxunc import compare
 
@@ -39,7 +40,7 @@ def rules_page(everything: pd.DataFrame) -> str:
         ranking=_ranking(two),
         more=fill(TEMPLATE, "more", winners=_winners(more)) + "\n\n" if len(more) else "",
         ranks=lambda measure: _ranks(two, measure),
-        difference=lambda measure: compare.nemenyi_difference(*by_set(two, measure, "inbag", 1).shape[::-1]),
+        difference=lambda measure: many_sets.nemenyi_difference(*by_set(two, measure, "inbag", 1).shape[::-1]),
         n_choices=len(two[["counts", "leaf_size", "rule"]].drop_duplicates()),
         together=_together(two),
         whose_counts=_whose_counts(two),
@@ -54,7 +55,7 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
     for measure in ("auc", "brier"):
         values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
-        compare.CriticalDifferenceDisplay.from_values(
+        many_sets.CriticalDifferenceDisplay.from_values(
             values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
         )
         figure.savefig(folder / f"rules-{measure}.svg", metadata={"Date": None})
@@ -87,7 +88,7 @@ def against_the_mean(values: pd.DataFrame, *, larger: bool) -> pd.DataFrame:
     array, base = values.to_numpy(), values.columns.get_loc(BASELINE)
     gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
     others = [i for i in range(array.shape[1]) if i != base]
-    tests = [compare.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
+    tests = [many_sets.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
     p_values = np.ones(array.shape[1])
     p_values[others] = compare.holm(np.array(tests))
     columns = {"better": (gains > 0).sum(0), "worse": (gains < 0).sum(0), "gain": np.median(gains, 0), "p": p_values}
@@ -138,7 +139,7 @@ def _ranks(rows: pd.DataFrame, measure: str) -> str:
             values = by_set(rows, measure, counts, leaf_size)
             ranks = compare.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
             columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
-            notes[f"{words}, {leaf_size}"] = compare.friedman(values.to_numpy(), decimals=6).p_value
+            notes[f"{words}, {leaf_size}"] = many_sets.friedman(values.to_numpy(), decimals=6).p_value
     ranked = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
     body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in ranked.iterrows()]
     body.append(["Friedman's p", *(f"{p:.1g}" for p in notes.values())])

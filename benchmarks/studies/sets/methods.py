@@ -12,8 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
+from benchmarks import many_sets
 from benchmarks.studies.learning.methods import adaptive_sets, filled
-from jaxunc import compare
 from jaxunc.counting import oob_mask
 
 N_TREES, HELD_OUT, PROMISE = 100, 0.25, 0.9
@@ -203,7 +203,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
     values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
     gains = np.round(values[:, 0] - values[:, 1], 9)
-    p_value = compare.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
+    p_value = many_sets.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
     return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
 
 

@@ -8,7 +8,7 @@ first. Trees of its six complexities are grown in six ways (`grow_by_gain`). In 
 * probabilities: relative frequencies, and those smoothed by empirical Bayes;
 * beliefs: the paper's predictive one, and the likelihood's (`jaxunc.scorers.likelihood_mass`). Each has the scores of
   its pignistic probabilities, the ranges of the metrics over its interval of class 1, its mean ignorance, and its mean
-  distance to the class that came, plain and squared (`jaxunc.belief.jousselme_distance`).
+  distance to the class that came, plain and squared (`jousselme_distance`).
 
 A cell is a fold of a set, of the first six ways together (part ``open``) or of one further gain (``open GAIN``).
 """
@@ -24,6 +24,7 @@ import jaxunc as ju
 from benchmarks.cells import Journal, run_missing
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
+from benchmarks.studies.suttoncharani2020.beliefs import interval_log_loss, jousselme_distance, predictive_mass
 from benchmarks.studies.suttoncharani2020.methods import (
     CLIP,
     COMPLEXITIES,
@@ -83,7 +84,7 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
         found[name] = rounded(measures(p[place], y))
-    masses = (ju.smoothing.predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
+    masses = (predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
     return found
@@ -94,10 +95,10 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     p = np.asarray(ju.belief.pignistic(mass))[:, 1]
     interval = Interval(mass[place, 2], np.minimum(mass[place, 2] + mass[place, 3], 1.0))
     truth = np.eye(4)[1 + y]
-    distance = np.asarray(ju.belief.jousselme_distance(mass[place], truth))
+    distance = np.asarray(jousselme_distance(mass[place], truth))
     return {
         "scores": rounded(measures(p[place], y)),
-        "log_loss": rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
+        "log_loss": rounded(interval_log_loss(interval, y, clip=CLIP)),
         "brier": rounded(ju.metrics.interval_brier(interval, y)),
         "ignorance": rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
         "distance": rounded([distance.mean(), (distance**2).mean()]),

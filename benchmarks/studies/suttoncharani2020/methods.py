@@ -10,6 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 import jaxunc as ju
 from benchmarks.cells import Journal
 from benchmarks.data import DataSet
+from benchmarks.studies.suttoncharani2020.beliefs import interval_auc, interval_log_loss
 from benchmarks.studies.suttoncharani2020.trees import PrunedTree, best_cp, grow, prune
 from jaxunc.intervals import Interval
 from jaxunc.smoothing import BetaPrior
@@ -79,10 +80,10 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     ends = ju.smoothing.correction_interval(tree.counts, priors["eb"])
     interval = Interval(*(np.asarray(end)[place, 1] for end in ends))
     found["intervals"] = {
-        "log_loss": rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
+        "log_loss": rounded(interval_log_loss(interval, y, clip=CLIP)),
         "brier": rounded(ju.metrics.interval_brier(interval, y)),
-        "auc": rounded(ju.metrics.interval_auc(interval, y)),
-        "auc_published": rounded(ju.metrics.interval_auc(interval, y, method="published")),
+        "auc": rounded(interval_auc(interval, y)),
+        "auc_published": rounded(interval_auc(interval, y, method="published")),
     }
     return found
 
@@ -91,7 +92,7 @@ def measures(p: np.ndarray, y: np.ndarray) -> list:
     """Log loss (clipped as in the published code), Brier score (single class), AUC."""
     exactly = Interval(p, p)
     return [
-        ju.metrics.interval_log_loss(exactly, y, clip=CLIP).lower,
+        interval_log_loss(exactly, y, clip=CLIP).lower,
         ju.metrics.interval_brier(exactly, y).lower,
         ju.metrics.auc(p, y),
     ]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import many_sets
 from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
-from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
 MEAN, POOL, CHOSEN, BOTH = (
@@ -116,7 +116,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     """Problems where the first is nearer to the truth and farther, its median gain in per cent, and the p-value."""
     means = by_problem(frame, measure)[[first, second]].dropna()
     a, b = means.to_numpy().T
-    test = compare.pairwise_wilcoxon(means.to_numpy(), larger_is_better=False)
+    test = many_sets.pairwise_wilcoxon(means.to_numpy(), larger_is_better=False)
     return int((a < b).sum()), int((a > b).sum()), float(np.median(100 * (1 - a / b))), float(test.p_values[0, 1])
 
 

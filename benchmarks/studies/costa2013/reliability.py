@@ -1,17 +1,18 @@
-"""Reliability by one transduction: the predicted class's tree is compared with the tree without the instance."""
+"""Kukar and Kononenko's reliability, which the paper compares with, by one transduction.
+
+The tree with the instance under the class that is predicted for it is compared with the tree without the instance. The
+paper does not print the divergence of the two leaves. References: Kukar and Kononenko 2002; Costa, Verwer and Blockeel
+2013, section 2.2.
+"""
 
 import enum
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import warnings
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_numbers, check_within, warn
-from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
-
-from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
-from ._pairs import PairsProgress
+from jaxunc.transduction import label_average
 
 LEAST_GAIN = 1e-12
 """Information, in bits, below which a threshold says nothing."""
@@ -50,62 +51,8 @@ class Threshold(NamedTuple):
     status: ThresholdStatus
 
 
-def kukar_kononenko(
-    X_train: InstancesLike,
-    y_train: LabelsLike,
-    X: InstancesLike,
-    *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
-) -> Reliability:
-    """Predict by a greedy tree, and compare its leaf with that of the tree which has x with the predicted label.
-
-    Arguments and errors are those of `transductive_certainty`, without its ``combiner``: the divergence compares
-    Laplace's estimates of two leaves. Reliabilities are :math:`2^{-J}` (`j_divergence`).
-
-    References: Kukar and Kononenko 2002; as compared in Costa, Verwer and Blockeel 2013, section 2.2, who do not print
-    the divergence.
-    """
-    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    settings |= {"algorithm": algorithm, "progress": progress}
-    return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
-
-
-def leave_one_out_kukar_kononenko(
-    X: InstancesLike,
-    y: LabelsLike,
-    *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
-) -> Reliability:
-    """Return `kukar_kononenko` of each instance, with all others as the training set.
-
-    With the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
-    """
-    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    settings |= {"algorithm": algorithm, "progress": progress}
-    return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))
-
-
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """Return the reliability from leaf counts made with ``inductive=True``, whose last label stands for no label.
-
-    Raises a ValueError if the labels are not one more than the classes, or counts are negative.
-    """
-    check_class_axis(counts)
-    check_counts(counts)
-    counts = np.asarray(counts)
-    if counts.ndim != 3 or counts.shape[1] != counts.shape[2] + 1:
-        raise ValueError(
-            f"counts has shape {counts.shape}; expected [instances, classes + 1, classes]: pass inductive=True where "
-            "leaves are counted."
-        )
+    """Reliabilities 2^-J from leaf counts made with ``inductive=True``, whose last label stands for no label."""
     # The last label stands for none: the leaf of x in the tree that has not seen it.
     inductive = label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
@@ -114,15 +61,10 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
 
 
 def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray | np.float64:
-    r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
+    r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
     """
-    check_within("p", p, "[0, inf)", shape=None)
-    check_within("q", q, "[0, inf)", shape=None)
-    p, q = np.asarray(p, float), np.asarray(q, float)
-    if p.shape[-1:] != q.shape[-1:]:
-        raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
     with np.errstate(divide="ignore", invalid="ignore"):
         # 0 · (log 0 - log 0) is NaN; where both are equal the term is 0.
         terms = (p - q) * (np.log2(p) - np.log2(q))
@@ -132,9 +74,9 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
 def reliability_threshold(
     reliability: Float[np.ndarray, " instances"], correct: Bool[np.ndarray, " instances"]
 ) -> Threshold:
-    """Return the threshold that says most about which predictions are correct: the largest information gain.
+    """The threshold that says most about which predictions are correct: the largest information gain.
 
-    ``reliability`` is of predictions whose outcome is known, by `leave_one_out_kukar_kononenko` for instance. The
+    ``reliability`` is of predictions whose outcome is known, by `reliability_of` for instance. The
     threshold lies halfway between two reliabilities; of several with the same gain it is the lowest that has more right
     predictions above than below. INVERTED (with a warning): the value is ∞, which calls none reliable. TELLS_NOTHING:
     -∞, which calls all reliable, or ∞ if none was right.
@@ -144,15 +86,6 @@ def reliability_threshold(
 
     Reference: Kukar and Kononenko 2002, the supervised procedure.
     """
-    check_numbers("reliability", reliability)
-    check_numbers("correct", correct)
-    reliability, correct = np.asarray(reliability, float), np.asarray(correct, bool)
-    if reliability.ndim != 1 or reliability.shape != correct.shape or not len(correct):
-        raise ValueError(
-            f"reliability has shape {reliability.shape} and correct {correct.shape}; pass one of each per prediction."
-        )
-    if np.isnan(reliability).any():
-        raise ValueError("reliability holds NaN; leave such predictions out.")
     nothing = Threshold(-np.inf if correct.any() else np.inf, 0.0, ThresholdStatus.TELLS_NOTHING)
     order = np.argsort(reliability, kind="stable")
     ascending, n = reliability[order], len(order)
@@ -171,10 +104,11 @@ def reliability_threshold(
     upright = best[above[best] > below[best]]
     if not len(upright):
         at = best[0]
-        warn(
+        warnings.warn(
             f"these reliabilities point the wrong way: the threshold that tells most, {_between(ascending, cut[at])}, "
             f"has {above[at]:.0%} right predictions above it and {below[at]:.0%} below. The value is inf, which calls "
-            "none reliable. Take more predictions whose outcome is known, or another reliability."
+            "none reliable. Take more predictions whose outcome is known, or another reliability.",
+            stacklevel=2,
         )
         return Threshold(np.inf, 0.0, ThresholdStatus.INVERTED)
     at = upright[0]

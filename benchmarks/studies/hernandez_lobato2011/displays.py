@@ -7,9 +7,8 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 
+from jaxunc.compare import GREY, PALETTE, lines_for, plain
 from jaxunc.explanations import axes_of
-
-from ._displays import GREY, PALETTE, lines_for, plain
 
 
 class VotePathsDisplay:
@@ -25,16 +24,6 @@ class VotePathsDisplay:
     settled_after
         {name: the number of trees after which the vote was settled}; names that are absent were not. A dot marks it.
 
-    Attributes
-    ----------
-    ax_, figure_, lines_, critical_, dots_
-        The drawn parts (after `plot`).
-
-    Raises
-    ------
-    ValueError
-        If a path is longer than the critical curve, or a vote is settled beyond the end of its path.
-
     References
     ----------
     Hernández-Lobato, Martínez-Muñoz and Suárez 2011, figure 3.
@@ -48,27 +37,6 @@ class VotePathsDisplay:
     ):
         self.paths = {name: np.asarray(path, float) for name, path in paths.items()}
         self.critical, self.settled_after = np.asarray(critical, float), dict(settled_after or {})
-        for name, path in self.paths.items():
-            if len(path) > len(self.critical):
-                raise ValueError(
-                    f"{name} has {len(path)} trees, the critical curve {len(self.critical)}; cut the path or draw more "
-                    "of the curve."
-                )
-            if not 1 <= self.settled_after.get(name, 1) <= len(path):
-                raise ValueError(f"{name} is settled after {self.settled_after[name]} trees, but has {len(path)}.")
-
-    @classmethod
-    def from_values(
-        cls,
-        paths: Mapping[str, Any],
-        critical: Any,
-        *,
-        settled_after: Mapping[str, int] | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> "VotePathsDisplay":
-        """Make and plot a display from the shares of votes of each path and the critical share, after each tree."""
-        return cls(paths, critical, settled_after).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, rival: bool = True) -> "VotePathsDisplay":
         """Draw the walks and the curve; with ``rival`` its mirror image too, where the other of two classes wins."""
@@ -102,30 +70,10 @@ class PolledDisplay:
         over the settled ones).
     n_unsettled
         The number of those that no tree settled: a grey bar beyond the last tree.
-
-    Attributes
-    ----------
-    ax_, figure_, bars_, mean_
-        The drawn parts (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
-        settled, or None.
-
-    Raises
-    ------
-    ValueError
-        If the counts are not one per number of trees, one is negative, or there is no instance at all.
     """
 
     def __init__(self, settled: Any, n_unsettled: int = 0):
         self.settled, self.n_unsettled = np.asarray(settled), n_unsettled
-        if self.settled.ndim != 1 or self.settled.min(initial=0) < 0 or n_unsettled < 0:
-            raise ValueError("settled must hold a number of instances, >= 0, for each number of trees polled.")
-        if self.settled.sum() + n_unsettled == 0:
-            raise ValueError("there is no instance, settled or not: nothing to draw.")
-
-    @classmethod
-    def from_values(cls, settled: Any, n_unsettled: int = 0, *, ax: Any = None, **kwargs: Any) -> "PolledDisplay":
-        """Make and plot a display from the number of instances settled after each number of trees."""
-        return cls(settled, n_unsettled).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, color: str = PALETTE[1], mean: bool = True) -> "PolledDisplay":
         """Draw the bars, and with ``mean`` a line at the mean number of trees of the settled."""
@@ -162,16 +110,6 @@ class SettledDisplay:
     marked
         A confidence to mark by a dotted line, if any.
 
-    Attributes
-    ----------
-    ax_, figure_, lines_, mark_
-        The drawn parts (after `plot`); ``mark_`` is None without a mark.
-
-    Raises
-    ------
-    ValueError
-        If there is no share for each confidence.
-
     References
     ----------
     Hernández-Lobato, Martínez-Muñoz and Suárez 2011, figure 6.
@@ -181,18 +119,6 @@ class SettledDisplay:
         self.confidences = [float(confidence) for confidence in confidences]
         self.shares = {name: [float(v) for v in line] for name, line in shares.items()}
         self.marked = marked
-        for name, line in self.shares.items():
-            if len(line) != len(self.confidences):
-                raise ValueError(
-                    f"{name} has {len(line)} shares; expected one for each of {len(self.confidences)} confidences."
-                )
-
-    @classmethod
-    def from_values(
-        cls, confidences: Any, shares: Mapping[str, Any], *, marked: float | None = None, ax: Any = None
-    ) -> "SettledDisplay":
-        """Make and plot a display from a share for each confidence, under each name."""
-        return cls(confidences, shares, marked=marked).plot(ax)
 
     def plot(self, ax: Any = None) -> "SettledDisplay":
         """Draw a line for each name."""
@@ -223,16 +149,6 @@ class TreesNeededDisplay:
     measure
         Name of what the colours show.
 
-    Attributes
-    ----------
-    ax_, figure_, image_, colorbar_
-        The drawn parts (after `plot`).
-
-    Raises
-    ------
-    ValueError
-        If the values are not one for each pair, or a feature has fewer than two.
-
     References
     ----------
     Hernández-Lobato, Martínez-Muñoz and Suárez 2011, figure 4.
@@ -241,26 +157,6 @@ class TreesNeededDisplay:
     def __init__(self, horizontal: Any, vertical: Any, values: Any, *, measure: str = "trees polled"):
         self.horizontal, self.vertical = np.asarray(horizontal, float), np.asarray(vertical, float)
         self.values, self.measure = np.asarray(values, float), measure
-        expected = (len(self.vertical), len(self.horizontal))
-        if self.values.shape != expected or min(expected) < 2:
-            raise ValueError(
-                f"values has shape {self.values.shape}; expected [vertical horizontal] = {expected}, with two or more "
-                "of each."
-            )
-
-    @classmethod
-    def from_values(
-        cls,
-        horizontal: Any,
-        vertical: Any,
-        values: Any,
-        *,
-        measure: str = "trees polled",
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> "TreesNeededDisplay":
-        """Make and plot a map from the two axes of the grid and a value for each of its points."""
-        return cls(horizontal, vertical, values, measure=measure).plot(ax, **kwargs)
 
     def plot(
         self, ax: Any = None, *, cmap: str = "cividis_r", logarithmic: bool = True, colorbar: bool = True

@@ -1,0 +1,290 @@
+"""Methods over many data sets, which are independent: tests of all methods or of each pair, and their diagram.
+
+Arguments that all share are those of `jaxunc.compare.ranks`: ``values`` has a row per data set and a column per method.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Array, Bool, Float, Real
+
+from jaxunc.compare import PairwiseTests, average_ranks, holm, lines_for, pairwise_tests, ranks, tie_groups
+from jaxunc.explanations import axes_of
+
+Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
+PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
+Correction: TypeAlias = Literal["holm", "bonferroni", "none"]
+
+
+class Friedman(NamedTuple):
+    """Friedman's chi-square and the F of Iman and Davenport, each with its p-value."""
+
+    statistic: float
+    p_value: float
+    f_statistic: float
+    f_p_value: float
+
+
+def friedman(values: Values, *, decimals: int = 9) -> Friedman:
+    r"""Test of the hypothesis that all methods are equally good, by their ranks on N blocks.
+
+    With :math:`r_{bj}` the ranks of k methods, :math:`R_j` their sums, and the mean rank (k + 1)/2:
+
+    .. math:: A = \sum_j \Big(R_j - \tfrac{N (k + 1)}{2}\Big)^2, \qquad
+              B = \sum_{bj} \Big(r_{bj} - \tfrac{k + 1}{2}\Big)^2
+
+    .. math:: \chi^2 = \frac{(k - 1) A}{B}, \qquad F = \frac{(N - 1) \chi^2}{N (k - 1) - \chi^2}
+
+    with k - 1 degrees of freedom, and for F with k - 1 and (k - 1)(N - 1). The chi-square is corrected for ties:
+    without ties B = N k (k² - 1) / 12, the printed form of the references. It needs about N > 10 and k > 5; F is the
+    better approximation. All methods tie on every block: both statistics are 0, both p-values 1. All blocks agree: F is
+    infinite, its p-value 0.
+
+    References
+    ----------
+    Friedman 1937; Iman and Davenport 1980; Demšar 2006, section 3.2.2.
+    """
+    ranked = ranks(values, larger_is_better=True, decimals=decimals)
+    n_blocks, k = ranked.shape
+    # Sums of quarters of whole numbers, so that the degenerate cases are met exactly.
+    of_methods = float(np.sum((ranked.sum(axis=0) - n_blocks * (k + 1) / 2) ** 2))
+    of_ranks = float(np.sum((ranked - (k + 1) / 2) ** 2))
+    if of_methods == 0:
+        return Friedman(0.0, 1.0, 0.0, 1.0)
+    statistic, rest = (k - 1) * of_methods / of_ranks, n_blocks * of_ranks - of_methods
+    f_statistic = (n_blocks - 1) * of_methods / rest if rest > 0 else np.inf
+    f_p_value = scipy.stats.f.sf(f_statistic, k - 1, (k - 1) * (n_blocks - 1))
+    return Friedman(statistic, float(scipy.stats.chi2.sf(statistic, k - 1)), f_statistic, float(f_p_value))
+
+
+def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) -> float:
+    r"""Critical difference: average ranks farther apart than this differ, all pairs taken together.
+
+    .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
+
+    for k ≥ 2 methods on N ≥ 2 blocks. Here q is the upper α quantile of the studentised range of k means with
+    infinitely many degrees of freedom, divided by √2; it is found by integration and takes milliseconds. α in (0, 1) is
+    the probability of finding any difference where there is none. The test is conservative, and more so with many
+    methods or ties. `cliques` of ``abs(r_i - r_j) > CD`` are the bars of the diagram.
+
+    References
+    ----------
+    Nemenyi 1963; Demšar 2006, section 3.2.2 and table 5(a).
+    """
+    quantile = float(scipy.stats.studentized_range.isf(alpha, n_methods, np.inf))
+    return quantile / 2**0.5 * (n_methods * (n_methods + 1) / (6 * n_blocks)) ** 0.5
+
+
+def cliques(
+    order_values: Real[Array | np.ndarray, "methods"],
+    different: Bool[Array | np.ndarray, "methods methods"],
+) -> list[tuple[int, ...]]:
+    """Maximal runs of methods, neighbours in rank, of which no two differ: the bars of a critical-difference diagram.
+
+    ``order_values`` order the methods, smallest first: their average ranks; equal ones keep their positions' order.
+    ``different`` says whether each pair differs, symmetric (the diagonal is not read): for Nemenyi's test
+    ``abs(r_i - r_j) > CD``, for pairwise tests ``p_values <= alpha``. Returns the positions of each run's methods, best
+    first; the runs from best to worst.
+
+    A method that differs from both its neighbours is in no run. Runs may overlap, but none is part of another. Between
+    two methods that do not differ there may lie one that differs from either (pairwise tests allow that, Nemenyi's test
+    does not): those two share no run. Cost O(methods³). Reference: Demšar 2006, section 3.2.4 and figure 1.
+    """
+    n_methods = len(order_values)
+    order = np.argsort(order_values, kind="stable").tolist()
+    runs, reached = [], 0
+    for start in range(n_methods):
+        end = start + 1
+        while end < n_methods and not different[order[start:end], order[end]].any():
+            end += 1
+        # A run that ends where an earlier one did is part of it.
+        if end > max(reached, start + 1):
+            runs.append(tuple(order[start:end]))
+            reached = end
+    return runs
+
+
+_EXACT = 50
+"""Largest number of blocks whose distribution is counted out, as SciPy does; beyond it the normal one is taken."""
+
+
+def pairwise_wilcoxon(
+    values: Values,
+    *,
+    larger_is_better: bool,
+    correction: Correction = "holm",
+    decimals: int = 9,
+) -> PairwiseTests:
+    r"""Two-sided signed-rank tests of all pairs of methods over data sets.
+
+    With :math:`d_b` the difference of two methods on block b and :math:`r_b` the rank of :math:`|d_b|`:
+
+    .. math:: p = \min\!\big(1,\ 2 P(T \le \min(R_+, R_-))\big), \qquad
+              R_\pm = \sum_{b: \pm d_b > 0} r_b, \qquad T = \sum_{b: d_b \ne 0} r_b\, \epsilon_b
+
+    where each ε is 0 or 1 with probability one half. The p-values are then adjusted for the number of pairs. Only the
+    wins depend on ``larger_is_better``.
+
+    Zero differences are ranked with the others and then favour neither method (Pratt). Splitting their ranks evenly, as
+    Demšar does, is the same test when p-values are exact. Two methods that tie on all blocks: p = 1. Up to 50 blocks
+    p-values are exact, ties and zeros included; beyond, they are SciPy's normal approximation. The least possible
+    p-value is 2^(1 - N): with fewer than 6 blocks nothing is significant at 0.05.
+
+    References
+    ----------
+    Wilcoxon 1945; Pratt 1959; Demšar 2006, section 3.1.3; Benavoli, Corani and Mangili 2016 (pairwise signed ranks
+    rather than average ranks, because those depend on the other methods).
+    """
+    return pairwise_tests(
+        values,
+        partial(_p_value, threshold=10.0**-decimals),
+        larger_is_better=larger_is_better,
+        decimals=decimals,
+        adjust={"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction],
+    )
+
+
+def _p_value(differences, threshold):
+    # Whole numbers in the order of the sizes, 0 where there is no difference: they have the same ranks without noise.
+    sizes = tie_groups(np.concatenate([[0.0], np.abs(differences)]), threshold)[1:]
+    signed = np.sign(differences) * sizes
+    if not np.any(signed):
+        return 1.0
+    if len(signed) > _EXACT:
+        _, p_value = scipy.stats.wilcoxon(signed, zero_method="pratt")
+        return float(np.asarray(p_value))
+    return _exact_p_value(signed)
+
+
+def _exact_p_value(signed):
+    # Doubled ranks are integers, ties included; their sums are counted out by adding one rank at a time.
+    twice = np.rint(2 * scipy.stats.rankdata(np.abs(signed))).astype(int)
+    smaller = min(int(twice[signed > 0].sum()), int(twice[signed < 0].sum()))
+    chance = np.zeros(smaller + 1)  # of each sum of ranks, as far as it is asked for
+    chance[0] = 1.0
+    for step in twice[signed != 0]:
+        chance[step:] += chance[:-step]
+        chance /= 2
+    return min(1.0, 2 * float(chance.sum()))
+
+
+def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
+    r"""Bonferroni's adjustment of p-values; `holm` is never worse.
+
+    .. math:: \tilde p_i = \min(1, m p_i)
+
+    References
+    ----------
+    Dunn 1961; Demšar 2006, section 3.2.2.
+    """
+    return np.minimum(p_values * len(p_values), 1.0)
+
+
+BLACK, _, RED = (line.color for line in lines_for(["ranks", "", "bars"]).values())
+
+
+class CriticalDifferenceDisplay:
+    """Critical-difference diagram: average ranks, best on the left; bars join methods of which no two differ.
+
+    Parameters
+    ----------
+    names
+        The methods.
+    ranks
+        Their average ranks, 1 is best.
+    groups
+        Groups of positions in ``names`` that a bar joins.
+    critical_difference
+        The difference of ranks that is significant, drawn as a scale, if one holds for all pairs.
+
+    References
+    ----------
+    Demšar 2006, section 3.2.
+    """
+
+    def __init__(
+        self,
+        names: Any,
+        ranks: Sequence[float],
+        groups: Sequence[Sequence[int]] = (),
+        critical_difference: float | None = None,
+    ):
+        self.names, self.ranks = list(names), [float(rank) for rank in ranks]
+        self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
+
+    @classmethod
+    def from_values(
+        cls,
+        values: Any,
+        names: Any,
+        *,
+        larger_is_better: bool,
+        alpha: float = 0.05,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "CriticalDifferenceDisplay":
+        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
+        values = np.asarray(values)
+        ranks = average_ranks(values, larger_is_better=larger_is_better)
+        difference = nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
+        groups = cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
+        return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
+        """Draw the diagram; ``highlight`` names methods to set in bold."""
+        ax = axes_of(ax)
+        n = len(self.names)
+        order = np.argsort(self.ranks, kind="stable").tolist()
+        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
+        left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
+        bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
+        above = 0.9 + 0.55 * len(bars)
+        for side, members in (("right", left), ("left", right[::-1])):
+            edge = 1 - 0.03 * n if side == "right" else n + 0.03 * n
+            for row, i in enumerate(members):
+                self._label(ax, i, edge, -(above + 0.9 * row), side, self.names[i] in highlight)
+        for row, group in enumerate(bars):
+            low, high = self._span(group)
+            height = -(0.55 + 0.55 * row)
+            ax.plot([low - 0.06, high + 0.06], [height, height], color=RED, linewidth=3, solid_capstyle="round")
+        self._axis(ax, n, above + 0.9 * len(left))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _span(self, group: Sequence[int]) -> tuple[float, float]:
+        ranks = [self.ranks[i] for i in group]
+        return min(ranks), max(ranks)
+
+    def _label(self, ax, i: int, edge: float, height: float, side: str, bold: bool) -> None:
+        rank = self.ranks[i]
+        ax.plot([rank, rank, edge], [0, height, height], color=BLACK, linewidth=0.8)
+        text = f"{self.names[i]}  {rank:.1f}" if side == "right" else f"{rank:.1f}  {self.names[i]}"
+        away = -0.01 if side == "right" else 0.01
+        ax.text(
+            edge + away * len(self.names),
+            height,
+            text,
+            ha=side,
+            va="center",
+            fontweight="bold" if bold else "normal",
+        )
+
+    def _axis(self, ax, n: int, depth: float) -> None:
+        """Draw the scale of ranks on top, and nothing else."""
+        ax.plot([1, n], [0, 0], color=BLACK, linewidth=1.2)
+        for tick in range(1, n + 1):
+            labelled = n <= 12 or tick in (1, n) or tick % 5 == 0
+            ax.plot([tick, tick], [0, 0.25 if labelled else 0.15], color=BLACK, linewidth=0.8)
+            if labelled:
+                ax.text(tick, 0.4, str(tick), ha="center", va="bottom")
+        top = 1.3
+        if self.critical_difference is not None:
+            top = 2.6
+            end = 1 + self.critical_difference
+            ax.plot([1, end], [1.9, 1.9], color=RED, linewidth=2)
+            ax.text((1 + end) / 2, 2.05, f"critical difference {self.critical_difference:.2f}", ha="center")
+        ax.set(xlim=(1 - 0.42 * n, n + 0.42 * n), ylim=(-depth - 0.3, top + 0.5))
+        ax.axis("off")
