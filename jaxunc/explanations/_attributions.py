@@ -97,8 +97,8 @@ class Attributions(NamedTuple):
         check_integer("instance", instance)
         check_integer("stat", stat)
         n, _, n_stats = self.values.shape
-        for name, index, size in (("instance", instance, n), ("stat", stat, n_stats)):
-            if not -size <= index < size:
-                raise IndexError(f"{name}={index} is none of {size}.")
+        for name, place, size in (("instance", instance, n), ("stat", stat, n_stats)):
+            if not -size <= place < size:
+                raise IndexError(f"{name}={place} is none of {size}.")
         base = np.asarray(self.base)
         return np.asarray(self.values)[instance, :, stat], float((base if base.ndim == 1 else base[instance])[stat])
