@@ -42,11 +42,11 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
         parts = ("best_estimator_", *(("estimator_",) * isinstance(model, THRESHOLDS)))
-        inner = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
+        found = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
         if isinstance(model, FrozenEstimator):
             model, fitted = model.estimator, True
-        elif fitted and inner:
-            model = inner[0]
+        elif fitted and found:
+            model = found[0]
         else:
             return model, fitted
 
@@ -56,11 +56,11 @@ def steps_of(whole: Any) -> Steps:
 
     They are the steps themselves, no copies.
     """
-    steps: list[tuple[str, Any]] = []
+    found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
-        steps += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
+        found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
         whole, _ = _unwrapped(whole.steps[-1][1], fitted=True)
-    return steps
+    return found
 
 
 def transformed(steps: Steps, X: Any) -> Any:
@@ -79,9 +79,9 @@ def transformed(steps: Steps, X: Any) -> Any:
 
 
 def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
-    if (number := n_rows(X)) != n:
+    if (found := n_rows(X)) != n:
         raise ValueError(
-            f"the pipeline's steps {[name for name, _ in steps]} made {number} rows of {n}, and each row needs its "
+            f"the pipeline's steps {[name for name, _ in steps]} made {found} rows of {n}, and each row needs its "
             "answer. Drop or add rows before fit, not in the pipeline."
         )
 
