@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
         "combiner": description.combiner,
         "written by": f"jaxunc {description.version}" if description.version else None,
         "size": f"{description.n_bytes / 1e6:.2f} MB"
-        + f" in {len(description.arrays)} arrays" * bool(description.arrays),
+        + (f" in {len(description.arrays)} arrays" if description.arrays else ""),
         "trees": None
         if description.n_trees is None
         else f"{description.n_trees}, {description.n_nodes} nodes each at most",

@@ -242,11 +242,14 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
     for name in verdict.means.sort_values(verdict.main, kind="stable").index:
         told = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
         cells = [
-            Text(f" {shown_value(measure, verdict.means.at[name, measure])} {marks[sign]}", "bold green" * (sign > 0))
+            Text(
+                f" {shown_value(measure, verdict.means.at[name, measure])} {marks[sign]}",
+                "bold green" if sign > 0 else "",
+            )
             for measure, sign in zip(measures, told, strict=True)
         ]
         is_used = name == verdict.leader and not verdict.is_none
-        grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" * is_used), *cells)
+        grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" if is_used else ""), *cells)
     return grid
 
 

@@ -14,7 +14,7 @@ _FEW = 10
 
 def count(number: int, noun: str) -> str:
     """Return a number and its noun."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def data_line(results: Results) -> str:
@@ -41,10 +41,9 @@ def data_notes(results: Results) -> list[str]:
     )
     chosen = results.settings.combiners or tuple(every)
     if omitted := [name for name in chosen if name not in results.about["combiners"]]:
-        listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
-        notes.append(
-            f"Left out: {listed}, which compare{'s' * (len(omitted) == 1)} two classes (here {len(data['classes'])})."
-        )
+        compare = "compares" if len(omitted) == 1 else "compare"
+        listed = " and ".join([", ".join(omitted[:-1]), omitted[-1]] if omitted[1:] else omitted)
+        notes.append(f"Left out: {listed}, which {compare} two classes (here {len(data['classes'])}).")
     if not has_sets(results):
         notes.append(
             f"Sets of classes and intervals are left out: they compare all pairs, of {MOST_CLASSES} classes at most."
@@ -81,13 +80,13 @@ def run_line(results: Results) -> str:
             f"(seed {settings.seed}); the trees stayed. Learned combiners learn from these parts, each row without its "
             "own label. All combiners read the same leaves."
         )
-    several = len(settings.leaf_sizes) > 1
+    sizes = "leaf sizes" if len(settings.leaf_sizes) > 1 else "leaf size"
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
     parts = [
         " and ".join(settings.forests),
-        *([] if settings.has_model else [f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}"]),
+        *([] if settings.has_model else [f"{sizes} {', '.join(map(str, settings.leaf_sizes))}"]),
         f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
-        f"counts: {settings.counts}" + ", for which extra-trees are grown on bags as well" * bagged,
+        f"counts: {settings.counts}" + (", for which extra-trees are grown on bags as well" if bagged else ""),
         f"seed {settings.seed}",
     ]
     return (

@@ -205,10 +205,12 @@ def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks meth
     """Return the values in float64; an error unless there are enough blocks and methods, and all are finite."""
     values = _checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
-        alone = " One method has nothing to be compared with, and one block shows no spread." * (least > 1)
+        number, alone = "one", ""
+        if least > 1:
+            number, alone = "two", " One method has nothing to be compared with, and one block shows no spread."
         raise ValueError(
             f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
-            f"method, {'two' if least > 1 else 'one'} or more of each.{alone}"
+            f"method, {number} or more of each.{alone}"
         )
     if len(off := np.argwhere(~np.isfinite(values))):
         block, method = off[0].tolist()

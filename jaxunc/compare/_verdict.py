@@ -388,10 +388,10 @@ def further(results: Results, verdict: Verdict) -> list[str]:
     if "cost" in verdict.larger:
         costs = {name: _cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base, BASE_RATES)}
         sentence = f"At these costs 100 rows cost {costs[verdict.leader]} by `{verdict.leader}`"
-        sentence += f", {costs[verdict.base]} by `{verdict.base}`" * (not verdict.keeps)
-        sentence += " (not told apart)" * (
-            not verdict.keeps and not verdict.differs("cost", verdict.leader, verdict.base)
-        )
+        if not verdict.keeps:
+            sentence += f", {costs[verdict.base]} by `{verdict.base}`"
+            if not verdict.differs("cost", verdict.leader, verdict.base):
+                sentence += " (not told apart)"
         alone = "" if verdict.differs("cost", verdict.leader, BASE_RATES) else ", which is not told apart"
         sentences.append(f"{sentence}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
     tested = [m for m, larger in verdict.larger.items() if larger is not None]

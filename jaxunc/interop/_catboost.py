@@ -198,7 +198,7 @@ def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
     if len(pair) != 2:
         raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
     scale, bias = part({"scale": pair[0]}, "scale", kind=(int, float)), pair[1]
-    bias = bias if isinstance(bias, list) else [bias] * (bias != 0)  # one number up to 0.22
+    bias = bias if isinstance(bias, list) else [bias] if bias != 0 else []  # one number up to 0.22
     return float(scale), numbers({"bias": bias}, "bias", np.float64)
 
 

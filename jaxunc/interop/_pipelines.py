@@ -41,7 +41,7 @@ def opened(estimator: Any) -> Opened:
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
-        parts = ("best_estimator_", *(("estimator_",) * isinstance(model, THRESHOLDS)))
+        parts = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
         found = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
         if isinstance(model, FrozenEstimator):
             model, fitted = model.estimator, True

@@ -328,7 +328,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
             which = repr(columns.names[j]) if columns.names else str(j)
             merged.append(f"{which} ({n_left} of {n_values} distinct values are left)")
     if merged:
-        more = f" and {len(merged) - 5} more" * (len(merged) > 5)
+        more = f" and {len(merged) - 5} more" if len(merged) > 5 else ""
         warn(
             "trees compare numbers as float32, which merges different values in "
             f"{name}'s columns {', '.join(merged[:5])}{more}. Subtract a column's mean or smallest value before, in "

@@ -118,7 +118,8 @@ def find_trees(model: Any) -> TreesInGraph:
     if not node.input or not node.output:
         raise ValueError("the ONNX graph's node of trees has no input or no output. Is the file whole?")
     versions = [entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"]
-    wide, n_features = _input(graph, node, ("Identity", "Cast", *(("Concat",) * is_ours)))
+    passed = ("Identity", "Cast", "Concat") if is_ours else ("Identity", "Cast")
+    wide, n_features = _input(graph, node, passed)
     is_classifier = node.op_type == "TreeEnsembleClassifier"
     labels = node.output[0] if is_classifier else None
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]

@@ -173,7 +173,7 @@ def _summed(
     for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
         if part.ndim == 1:
             continue
-        if kind not in ("sum", "exact_sum", *("collect",) * by_tree):
+        if kind not in ("sum", "exact_sum") and not (by_tree and kind == "collect"):
             raise ValueError(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
