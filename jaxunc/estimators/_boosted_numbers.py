@@ -32,7 +32,7 @@ FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
 """How many stages tell whose residuals leaves hold, how many leaves do, and up to which share of their sums."""
 
 
-class Rows(NamedTuple):
+class ResidualRows(NamedTuple):
     """Rows, and what a model that has not seen them is off by."""
 
     X: Any
@@ -103,7 +103,7 @@ def grown_again(model: Any, whole: Any) -> Any:
     return copy
 
 
-def folds_of_one(model: AdditiveTrees, rows: Rows, fold: np.ndarray) -> Iterator[Fold]:
+def folds_of_one(model: AdditiveTrees, rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
     """Yield folds of rows in the leaves of one model, which has seen none of them."""
     leaves = _leaves(model, rows.X)
     for k in np.unique(fold):
@@ -111,7 +111,7 @@ def folds_of_one(model: AdditiveTrees, rows: Rows, fold: np.ndarray) -> Iterator
         yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
 
 
-def folds_of_each(models: list[AdditiveTrees], rows: Rows, fold: np.ndarray) -> Iterator[Fold]:
+def folds_of_each(models: list[AdditiveTrees], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
     """Yield folds of rows in the leaves of models, the k-th of which has not seen the k-th fold."""
     for k, model in zip(np.unique(fold), models, strict=True):
         others, counted = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
@@ -119,7 +119,7 @@ def folds_of_each(models: list[AdditiveTrees], rows: Rows, fold: np.ndarray) -> 
         yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
 
 
-def _fold(rows: Rows, counted: Any, others: Any, leaves: Any, other_leaves: Any, n_nodes: int) -> Fold:
+def _fold(rows: ResidualRows, counted: Any, others: Any, leaves: Any, other_leaves: Any, n_nodes: int) -> Fold:
     r, w = rows.residual, rows.weight
     return Fold(leaves, r[counted], w[counted], other_leaves, r[others], w[others], n_nodes)
 
@@ -131,7 +131,12 @@ def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:
 
 
 def scales_and_law(
-    model: AdditiveTrees, counted: Rows, folds: Iterator[Fold], law: str, score: str, ranked: Rows | None
+    model: AdditiveTrees,
+    counted: ResidualRows,
+    folds: Iterator[Fold],
+    law: str,
+    score: str,
+    ranked: ResidualRows | None,
 ) -> tuple[LeafScales, NumberLaw]:
     """Return a boosted model's scales, and the law of its errors.
 

@@ -47,7 +47,7 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
 
 from ._boosted_numbers import (
-    Rows,
+    ResidualRows,
     additive,
     folds_of_each,
     folds_of_one,
@@ -631,7 +631,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 other = self._grown(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)))
                 residual[part] = _residuals(other, learned.part(part)).residual
                 models.append(additive(other))
-            rows = Rows(learned.X, residual, _weights(learned))
+            rows = ResidualRows(learned.X, residual, _weights(learned))
             folds = folds_of_each(models, rows, fold)
         ranked = None if ranked is None else _residuals(whole, ranked)
         scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
@@ -685,9 +685,9 @@ def _weights(sample: "_Sample") -> np.ndarray:
     return np.ones(len(sample.y)) if sample.weight is None else sample.weight
 
 
-def _residuals(model: Any, sample: "_Sample") -> Rows:
+def _residuals(model: Any, sample: "_Sample") -> ResidualRows:
     """Return rows that a model has not seen, and what it is off by."""
-    return Rows(sample.X, sample.y - _predictions(model, sample.X).astype(float).reshape(-1), _weights(sample))
+    return ResidualRows(sample.X, sample.y - _predictions(model, sample.X).astype(float).reshape(-1), _weights(sample))
 
 
 class _Answered(NamedTuple):

@@ -1,7 +1,6 @@
 """Models whose leaves hold values: their sums, programs, gradients, files, streams, and sparse instances."""
 
 import dataclasses
-import json
 from contextlib import nullcontext
 
 import jax
@@ -27,7 +26,6 @@ from tests._forests import toy_data, toy_forest
 from tests._model_files import FOLDER, table
 from tests._refusal import refusals
 from tests._sparse import sparse_data, sparse_labels
-from tests.storage._mutations import joined, split
 
 TREES, OUTPUTS = 12, 3
 X, Y = toy_data(3)
@@ -270,17 +268,6 @@ def test_forests_and_boosted_models(tmp_path):
     assert not one_stage.averaged
     ju.save(tmp_path / "x", averaged)
     assert ju.load(tmp_path / "x").averaged
-
-
-@pytest.mark.once
-def test_files_of_before_knew_no_averages(tmp_path):
-    ju.save(tmp_path / "x", ju.from_any(FOLDER / "xgboost.json"))
-    header, arrays = split((tmp_path / "x").read_bytes())
-    document = json.loads(header["__metadata__"]["jaxunc"])
-    del document["object"]["fields"]["averaged"]
-    header["__metadata__"]["jaxunc"] = json.dumps(document)
-    (tmp_path / "x").write_bytes(joined(header, arrays))
-    assert ju.load(tmp_path / "x").averaged is False
 
 
 @pytest.mark.once

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import filled
+from benchmarks.pages import fill, verdict_rows
+from benchmarks.pages import table as text_table
 from benchmarks.studies.neighbour_law.forms import LAW
 from benchmarks.studies.regression.page import geometric
-from benchmarks.studies.sets.methods import digits, text_rows
+from benchmarks.studies.sets.methods import digits
 
 TEMPLATE, LEARNED = Path(__file__).with_name("page.md"), "learned law"
 SHOWN = (LAW, "20 bins", "weight", "plain residuals")
@@ -71,32 +72,23 @@ def page(found: Mapping[Any, dict]) -> str:
     parts = {"seen": frame[seen], "fresh": frame[~seen]}
     by_problem = frame[frame["method"].isin(SHOWN)].groupby(["problem", "method"], sort=False)["score"]
     per_problem = by_problem.apply(geometric).unstack()[list(SHOWN)]
-    return filled(
+    return fill(
         TEMPLATE,
         n_problems=frame["problem"].nunique(),
         chosen_on=", ".join(CHOSEN_ON),
         n_seen=parts["seen"]["problem"].nunique(),
         n_fresh=parts["fresh"]["problem"].nunique(),
-        problems="\n".join(
-            text_rows([["", *SHOWN], ["---"] * (len(SHOWN) + 1)])
-            + text_rows([[name, *map(digits, row)] for name, row in per_problem.iterrows()])
-        ),
-        **{name: "\n".join(text_rows(_forms(part))) for name, part in parts.items()},
-        **{f"{name}_rules": "\n".join(text_rows(_rules(part))) for name, part in parts.items()},
+        problems=text_table(["", *SHOWN], [[str(name), *map(digits, row)] for name, row in per_problem.iterrows()]),
+        **{name: _forms(part) for name, part in parts.items()},
+        **{f"{name}_rules": verdict_rows(verdicts(part)) for name, part in parts.items()},
     )
 
 
-def _rules(frame: pd.DataFrame) -> list[list[str]]:
-    found = [[rule, value, "kept" if kept else "**missed**"] for rule, value, kept in verdicts(frame)]
-    return [["rule", "found", ""], ["---"] * 3, *found]
-
-
-def _forms(frame: pd.DataFrame) -> list[list[str]]:
-    head = ["", "coverage", "least", "interval score", "worst", "better in", "loss"]
-    rows = [head, ["---"] * len(head)]
+def _forms(frame: pd.DataFrame) -> str:
+    rows = []
     for name, of in frame.groupby("method", sort=False):
         better = "" if name == LEARNED else f"{int((of['score'] < 1).sum())} of {len(of)}"
         covers, score = of["coverage"], of["score"]
         numbers = (covers.mean(), covers.min(), geometric(score), score.max())
         rows.append([str(name), *map(digits, numbers), better, digits(geometric(of["loss"]))])
-    return rows
+    return text_table(["", "coverage", "least", "interval score", "worst", "better in", "loss"], rows)
