@@ -27,9 +27,9 @@ def target_doubt(
     .. math:: d_i = 1 - \sum_j w_{ij} [y_j = y_i], \qquad
               d_i = \frac{|y_i - m_i|}{\sqrt{\sum_j w_{ij} (y_j - m_i)^2}}, \quad m_i = \sum_j w_{ij} y_j
 
-    Of labels, the weight of the neighbours that have another one: 1 less the forest's out-of-bag probability of the
-    row's own label, which ranks as well by itself. Of numbers, the out-of-bag residual over the spread of the
-    neighbours' targets: it is large where rows like it agree with each other.
+    A label's doubt is the weight of the neighbours that have another one: 1 less the forest's out-of-bag probability
+    of the row's own label, which ranks as well by itself. A number's doubt is the out-of-bag residual over the spread
+    of the neighbours' targets: it is large where rows like it agree with each other.
 
     Parameters
     ----------

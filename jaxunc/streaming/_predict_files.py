@@ -95,9 +95,12 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, rows, k, kind, \
-    decimal, thousands
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
+        As for `stream`.
+    rows, k, kind
         As for `stream`; ``rows`` are a file or a folder.
+    decimal, thousands
+        As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
     known
