@@ -144,7 +144,7 @@ OWN = {
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
     **{
         name: {each: lambda v, each=each: v["X" if each == "rows" else each] for each in ("rows", "X", "y")}
-        for name in ("neighbours", "neighbour_weights", "NeighbourIndex", "outside_share")
+        for name in ("neighbours", "neighbour_weights", "NeighbourIndex", "outside_share", "target_doubt")
     },
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},

@@ -133,8 +133,7 @@ def test_answers_are_sums_over_leaves():
 
 def test_a_base_in_a_tree_takes_no_digits():
     """LightGBM keeps the mean of the targets in the leaves of its first tree."""
-    values = np.asarray(TREES.values, np.float64).copy()
-    far = ju.additive.AdditiveTrees(TREES.trees, values, TREES.base + 1e6, "identity")
+    far = ju.additive.AdditiveTrees(TREES.trees, TREES.values, TREES.base + 1e6, "identity")
     moved = LeafScales(scale_table(far, -1.0, STEPS, 0.25, 4.0)).answer(X).mean - 1e6
     np.testing.assert_allclose(moved, SCALES.answer(X).mean, atol=0.1)  # the base is float32, as the model's
 

@@ -61,7 +61,7 @@ def draw_bound(path: Path) -> None:
     counts = np.column_stack([own, np.tile(RIVALS, (len(own), 1))])
     ax = _axes(path, (4.2, 3.0))
     for (name, look), method in zip(lines_for(["exact", "lower bound"]).items(), ("exact", "bound"), strict=True):
-        probability = np.asarray(voting.win_probability(jnp.asarray(counts), method=method))[:, 0]
+        probability = np.asarray(voting.win_probability(counts, method=method))[:, 0]
         ax.plot(own, probability, label=name, **look.keywords())
     ax.set(xlabel="votes for the class", ylabel="probability to win", ylim=(0, 1))
     ax.legend(frameon=False)
