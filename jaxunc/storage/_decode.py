@@ -47,9 +47,10 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")}
+    Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")},
+    NumberLaw: NumberLaw._field_defaults,
 }
-"""Defaults of fields that files of version 0.2.0 lack."""
+"""Defaults of fields that files of version 0.2.0 lack, or files of numbers that were saved before it had them."""
 TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 """What holds numbers of leaves, and the tables that are kept of it."""
 
@@ -257,6 +258,7 @@ def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[st
 def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     """Return moments, bins or a law; a ValueError for what is none."""
     kind: Any = TABLES.get(made, made)
+    fields = LATER_FIELDS.get(made, {}) | fields
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
     if made in TABLES:
         return made.of(kept)

@@ -24,6 +24,8 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
     UncertainForestRegressor,
 )
+from jaxunc.regression import NumberLaw
+from jaxunc.storage._decode import module_of
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests._rules import RULES, GiniWeighted, tempered
@@ -249,5 +251,7 @@ def test_a_regressor(name, tmp_path):
     assert (found.kind, found.columns, found.class_labels) == ("UncertainForestRegressor", 3, None)
     assert found.parameters["law"] == model.law
     loaded.fit(rows, target)
+    before = {name: part for name, part in model.law_._asdict().items() if name not in ("weights", "is_local")}
+    assert module_of(NumberLaw, before).is_local is False
     moments = round_trip(model.moments_, tmp_path)
     np.testing.assert_array_equal(moments.answer(rows).std, model.moments_.answer(rows).std)
