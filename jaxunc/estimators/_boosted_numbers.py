@@ -10,7 +10,7 @@ from sklearn.base import clone
 from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
 from jaxunc.inference import leaf_index
-from jaxunc.interop import from_any, library_of
+from jaxunc.interop import from_any, library_of, n_rows
 from jaxunc.regression import (
     FEW_ROWS,
     LARGEST_LOG,
@@ -26,6 +26,7 @@ from jaxunc.regression import (
     trees_of,
 )
 
+from ._forest_rows import Sample
 from ._pipelines import rounds
 
 FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
@@ -38,6 +39,18 @@ class ResidualRows(NamedTuple):
     X: Any
     residual: np.ndarray
     weight: np.ndarray
+
+
+def predictions(model: Any, X: Any) -> np.ndarray:
+    """Return a fitted model's own predictions ``[instances]``."""
+    # XGBoost's Booster predicts from matrices of its own by the other name.
+    own = getattr(model, "inplace_predict", model.predict)
+    return np.asarray(own(X)) if n_rows(X) else np.zeros(0)
+
+
+def residual_rows(model: Any, sample: Sample) -> ResidualRows:
+    """Return rows that a model has not seen, and what it is off by."""
+    return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
 
 def is_boosted(model: Any, fitted: bool) -> bool:

@@ -9,7 +9,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_array, check_random_state, column_or_1d, get_tags
+from sklearn.utils import check_array, check_random_state, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import (
@@ -24,11 +24,10 @@ from jaxunc._checks import (
 )
 from jaxunc._numerics import Pickled
 from jaxunc.combiners import Mean
-from jaxunc.counting import OtherRowsError, count_leaves, first_of_each, has_bags, oob_mask, rows_together
+from jaxunc.counting import count_leaves, first_of_each, has_bags, oob_mask, rows_together
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind
 from jaxunc.interop import library_of, n_rows, opened
-from jaxunc.learning import how_targets_are_known, warn_of_seen
 from jaxunc.regression import (
     LAWS,
     SCORES,
@@ -44,7 +43,7 @@ from jaxunc.regression import (
     leaf_means,
     target_bins,
 )
-from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, SparseRows, encode_rows
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows
 
 from ._boosted_numbers import (
     ResidualRows,
@@ -53,10 +52,13 @@ from ._boosted_numbers import (
     folds_of_one,
     grown_again,
     is_boosted,
+    predictions,
+    residual_rows,
     scales_and_law,
     steps_fit,
 )
 from ._checked_data import WORDS, check_labels, validate_numbers
+from ._forest_rows import Sample, check_grown_on, check_unseen, in_bags
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")
 FOLDS = 5
@@ -246,7 +248,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         together = rows_together(rows, position, groups, weight=weight)
         # A frozen forest may read names, or more digits than are checked here.
         self._reads_given = frozen
-        sample = _Sample(X if frozen else values, target, weight, together)
+        sample = Sample(X if frozen else values, target, weight, together)
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         if boosted:
@@ -310,7 +312,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             if not hasattr(self, "estimator_"):  # of a file
                 found = self.moments_.answer(X)
                 return (found.mean, found.std) if return_std else found.mean
-            mean = _predictions(self.estimator_, X)
+            mean = predictions(self.estimator_, X)
             return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
@@ -466,7 +468,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         model, _ = self._model()
         return get_tags(model if isinstance(model, BaseEstimator) else RandomForestRegressor())
 
-    def _grown(self, model: Any, sample: "_Sample") -> Any:
+    def _grown(self, model: Any, sample: Sample) -> Any:
         model = cast(Any, clone(model))
         if self.random_state is not None and "random_state" in model.get_params():
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -474,7 +476,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         weight = {} if sample.weight is None else {"sample_weight": sample.weight}
         return model.fit(sample.X, sample.y, **weight)
 
-    def _split(self, sample: "_Sample", size: float | None = None) -> tuple["_Sample", "_Sample"]:
+    def _split(self, sample: Sample, size: float | None = None) -> tuple[Sample, Sample]:
         parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
         size = self.held_out_size if size is None else size
         try:
@@ -490,9 +492,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     # Rows whose answers do not know their targets.
 
-    def _take(
-        self, model: Any, known: LeafMeans, sample: "_Sample", times: Any, once: Any, seen: Any = None
-    ) -> LeafMeans:
+    def _take(self, model: Any, known: LeafMeans, sample: Sample, times: Any, once: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments of rows that count so often, and their bins.
 
         ``once`` is what a row counts in these, in trees that have ``seen`` it.
@@ -504,7 +504,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         self._count(sample, once, seen)
         return known
 
-    def _count(self, sample: "_Sample", once: np.ndarray | None, seen: np.ndarray | None) -> None:
+    def _count(self, sample: Sample, once: np.ndarray | None, seen: np.ndarray | None) -> None:
         """Keep bins of the rows' numbers, and the forest that counts them."""
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
         self.forest_ = self._counted(self.moments_.kept.trees, sample, once, seen)
@@ -515,14 +515,14 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         moments, sample, _, once, seen = calibration
         self._count(sample._replace(y=(sample.y - moments.mean) / self.law_.deviation(moments)), once, seen)
 
-    def _moments(self, known: LeafMeans, sample: "_Sample", times: np.ndarray | None) -> LeafMoments:
+    def _moments(self, known: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
         """Return the leaves' own moments, or those of the rows where they hold none."""
         if known.held is not None:
             return LeafMoments(known, shrinkage=self.shrinkage)
         return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
 
     def _counted(
-        self, trees: Trees, sample: "_Sample", weight: np.ndarray | None, seen: np.ndarray | None = None
+        self, trees: Trees, sample: Sample, weight: np.ndarray | None, seen: np.ndarray | None = None
     ) -> Forest | None:
         """Return the trees with the rows' bins counted in them; None where there is one bin."""
         if self.bins_.n_bins < 2:
@@ -545,10 +545,10 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
-    def _out_of_bag(self, model: Any, sample: "_Sample") -> "_Answered":
+    def _out_of_bag(self, model: Any, sample: Sample) -> "_Answered":
         n, known = len(sample.y), leaf_means(model)
-        mask, (times, once) = oob_mask(model, n, groups=sample.groups), _in_bags(model, n, sample.weight)
-        _check_grown_on(model, sample, times)
+        mask, (times, once) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
+        check_grown_on(model, sample, times)
         self._take(model, known, sample, times, once, times > 0)
         known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not known.any():
@@ -566,22 +566,22 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         p = self._shares(self.forest_, part.X, mask[known])
         return _Answered(moments, part, p, None if once is None else once[known], times[known] > 0)
 
-    def _held_out(self, model: Any, grown_on: "_Sample", held_out: "_Sample") -> "_Answered":
+    def _held_out(self, model: Any, grown_on: Sample, held_out: Sample) -> "_Answered":
         known = leaf_means(model)
         if has_bags(model):
-            times, once = _in_bags(model, len(grown_on.y), grown_on.weight)
+            times, once = in_bags(model, len(grown_on.y), grown_on.weight)
             self._take(model, known, grown_on, times, once, times > 0)
         else:
             self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
         p = self._shares(self.forest_, held_out.X)
         return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
-    def _crossed(self, model: Any, sample: "_Sample", frozen: bool) -> "_Answered":
+    def _crossed(self, model: Any, sample: Sample, frozen: bool) -> "_Answered":
         """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
         whole, found = model if frozen else self._grown(model, sample), []
         known = leaf_means(whole)
         if frozen:
-            _check_unseen(model, known.trees, sample)
+            check_unseen(model, known.trees, sample)
         known = self._take(whole, known, sample, sample.weight, sample.weight)
         fold = self._folds(sample)
         for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
@@ -597,7 +597,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
         return _Answered(Moments(*moments), sample, p, sample.weight, None)
 
-    def _folds(self, sample: "_Sample") -> np.ndarray:
+    def _folds(self, sample: Sample) -> np.ndarray:
         """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
         group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
         fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
@@ -607,13 +607,13 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
 
     # Boosted models.
 
-    def _fit_boosted(self, model: Any, sample: "_Sample", frozen: bool, counts: str) -> None:
+    def _fit_boosted(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
         """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
         whole, ranked, by_rank = model, None, self.law == "conformal"
         if frozen:
             boosted = additive(model)
-            fit = steps_fit(boosted, sample.X, sample.y, _weights(sample))
-            _check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
+            fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
+            check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
             learned, ranked = self._split(sample, 0.5) if by_rank else (sample, None)
         elif counts == "held_out":
             grown_on, held_out = self._split(sample)
@@ -623,17 +623,17 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
             whole, learned = self._grown(model, sample), sample
         trees, fold = additive(whole), self._folds(learned)
         if frozen or (counts == "held_out" and not by_rank):
-            rows = _residuals(whole, learned)
+            rows = residual_rows(whole, learned)
             folds = folds_of_one(trees, rows, fold)
         else:
             again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
             for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
                 other = self._grown(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)))
-                residual[part] = _residuals(other, learned.part(part)).residual
+                residual[part] = residual_rows(other, learned.part(part)).residual
                 models.append(additive(other))
-            rows = ResidualRows(learned.X, residual, _weights(learned))
+            rows = ResidualRows(learned.X, residual, learned.weights)
             folds = folds_of_each(models, rows, fold)
-        ranked = None if ranked is None else _residuals(whole, ranked)
+        ranked = None if ranked is None else residual_rows(whole, ranked)
         scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
         self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
@@ -659,42 +659,11 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         return tags
 
 
-class _Sample(NamedTuple):
-    """Rows with their targets, their weights, if any, and the number of each one's group, if any."""
-
-    X: Any
-    y: np.ndarray
-    weight: np.ndarray | None
-    groups: np.ndarray | None
-
-    def part(self, rows: np.ndarray) -> "_Sample":
-        """Return the rows at these positions."""
-        if len(rows) == len(self.y):
-            return self
-        return _Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
-
-
-def _predictions(model: Any, X: Any) -> np.ndarray:
-    """Return a fitted model's own predictions ``[instances]``."""
-    # XGBoost's Booster predicts from matrices of its own by the other name.
-    own = getattr(model, "inplace_predict", model.predict)
-    return np.asarray(own(X)) if n_rows(X) else np.zeros(0)
-
-
-def _weights(sample: "_Sample") -> np.ndarray:
-    return np.ones(len(sample.y)) if sample.weight is None else sample.weight
-
-
-def _residuals(model: Any, sample: "_Sample") -> ResidualRows:
-    """Return rows that a model has not seen, and what it is off by."""
-    return ResidualRows(sample.X, sample.y - _predictions(model, sample.X).astype(float).reshape(-1), _weights(sample))
-
-
 class _Answered(NamedTuple):
     """Rows whose answers do not know their targets: their moments, the rows, and the leaves' own bins."""
 
     moments: Moments
-    sample: _Sample
+    sample: Sample
     p: np.ndarray
     once: np.ndarray | None
     """What a row counts in leaves, in trees that have seen it."""
@@ -702,78 +671,6 @@ class _Answered(NamedTuple):
     """Which trees these are ``[rows trees]``; None: all."""
 
 
-def _in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return how often each row counts in each tree ``[rows trees]``, as it was drawn and weighed, and what it counts.
-
-    The latter, ``[rows]``, is for bags whose rows are counted once.
-    """
-    times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
-    if weight is None:
-        return times, None
-    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
-    if not np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
-        return times * weight[:, None], weight
-    with np.errstate(divide="ignore"):
-        inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
-    # Heavy rows are in more of the bags.
-    return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
-
-
 def _is_catboost(model: Any) -> bool:
     """Whether a model is CatBoost's, which is like scikit-learn's and derives from none."""
     return library_of(model) == "catboost" and hasattr(model, "get_params")
-
-
-def _check_unseen(model: Any, trees: Trees, sample: _Sample, why: str | None = None) -> None:
-    """Raise a ValueError if a frozen model seems to have been grown on these rows."""
-    if why := why or _how_known(model, trees, sample):
-        raise ValueError(
-            "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
-            f"their targets: {why}. "
-            + ("Take counts='oob' with the very rows that it was fitted to, or pass" if has_bags(model) else "Pass")
-            + " rows that it has not seen."
-        )
-
-
-def _how_known(model: Any, trees: Trees, sample: _Sample) -> str | None:
-    """Return why a forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
-    n, members = len(sample.y), getattr(model, "estimators_", [model])
-    values = encode_rows(sample.X, trees.columns).values
-    once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
-    if said := how_targets_are_known(model, trees, values[once], sample.y[once]):
-        return said
-    if not all(hasattr(member, "tree_") for member in members):
-        return None
-    try:
-        bags = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
-        times = _in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
-        _check_grown_on(model, sample, times)
-        return "they give the sizes and means of its leaves"
-    except OtherRowsError:
-        warn_of_seen(model, values[once])
-        return None
-
-
-def _check_grown_on(model: Any, sample: _Sample, times: np.ndarray) -> None:
-    """Raise an `OtherRowsError` unless rows, as often as they were drawn, give the sizes and means of the leaves."""
-    rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
-    rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
-    members = getattr(model, "estimators_", [model])
-    for t in sorted({0, len(members) // 2, len(members) - 1}):
-        member, tree = members[t], members[t].tree_
-        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
-        leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples
-        drawn = np.bincount(leaf, times[:, t], tree.node_count)
-        is_leaf = tree.children_left < 0
-        agrees = np.allclose(drawn[is_leaf], size[is_leaf], rtol=1e-6)
-        if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
-            means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / drawn[is_leaf]
-            apart = np.abs(means - tree.value[is_leaf, 0, 0])
-            spread = np.std(sample.y[times.any(axis=1)])
-            agrees = bool((apart <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
-        if not agrees:
-            raise OtherRowsError(
-                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
-                f"the bag of tree {t} does not give the sizes and means of its leaves. Pass X and y just as they went "
-                "into model.fit (and its sample_weight), or, of rows that it has not seen, take counts='held_out'."
-            )

@@ -1,0 +1,103 @@
+"""Rows that a regressor is fitted to, and whether a fitted forest has been grown on them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from jaxunc.counting import OtherRowsError, first_of_each, has_bags, oob_mask
+from jaxunc.forest import Trees
+from jaxunc.learning import how_targets_are_known, warn_of_seen
+from jaxunc.tables import Columns, SparseRows, encode_rows
+
+
+class Sample(NamedTuple):
+    """Rows with their targets, their weights, if any, and the number of each one's group, if any."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: np.ndarray | None
+
+    def part(self, rows: np.ndarray) -> "Sample":
+        """Return the rows at these positions."""
+        if len(rows) == len(self.y):
+            return self
+        return Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How often each row counts ``[rows]``."""
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+
+def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return how often each row counts in each tree ``[rows trees]``, as it was drawn and weighed, and what it counts.
+
+    The latter, ``[rows]``, is for bags whose rows are counted once.
+    """
+    times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
+    if weight is None:
+        return times, None
+    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
+    if not np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
+        return times * weight[:, None], weight
+    with np.errstate(divide="ignore"):
+        inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
+    # Heavy rows are in more of the bags.
+    return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
+
+
+def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
+    """Raise a ValueError if a frozen model seems to have been grown on these rows."""
+    if why := why or _how_known(model, trees, sample):
+        raise ValueError(
+            "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
+            f"their targets: {why}. "
+            + ("Take counts='oob' with the very rows that it was fitted to, or pass" if has_bags(model) else "Pass")
+            + " rows that it has not seen."
+        )
+
+
+def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
+    """Return why a forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    n, members = len(sample.y), getattr(model, "estimators_", [model])
+    values = encode_rows(sample.X, trees.columns).values
+    once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
+    if said := how_targets_are_known(model, trees, values[once], sample.y[once]):
+        return said
+    if not all(hasattr(member, "tree_") for member in members):
+        return None
+    try:
+        bags = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
+        times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
+        check_grown_on(model, sample, times)
+        return "they give the sizes and means of its leaves"
+    except OtherRowsError:
+        warn_of_seen(model, values[once])
+        return None
+
+
+def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
+    """Raise an `OtherRowsError` unless rows, as often as they were drawn, give the sizes and means of the leaves."""
+    rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
+    rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
+    members = getattr(model, "estimators_", [model])
+    for t in sorted({0, len(members) // 2, len(members) - 1}):
+        member, tree = members[t], members[t].tree_
+        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
+        leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples
+        drawn = np.bincount(leaf, times[:, t], tree.node_count)
+        is_leaf = tree.children_left < 0
+        agrees = np.allclose(drawn[is_leaf], size[is_leaf], rtol=1e-6)
+        if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
+            means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / drawn[is_leaf]
+            apart = np.abs(means - tree.value[is_leaf, 0, 0])
+            spread = np.std(sample.y[times.any(axis=1)])
+            agrees = bool((apart <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
+        if not agrees:
+            raise OtherRowsError(
+                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
+                f"the bag of tree {t} does not give the sizes and means of its leaves. Pass X and y just as they went "
+                "into model.fit (and its sample_weight), or, of rows that it has not seen, take counts='held_out'."
+            )
