@@ -128,7 +128,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     ------
     ValueError, TypeError
         On ``fit``: unknown names, classifiers, several targets, targets that are masked or not finite; of boosted
-        models ``counts="oob"`` and ``law="bins"``, which their leaves cannot answer;
+        models ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer;
         weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
         frozen forest was not grown on, out of bag, or no row that some tree has not seen.
 
@@ -151,12 +151,12 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
     bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
     shares. Where residuals nearby have one sign, the median lies off the mean.
 
-    **Boosted models.** With ``law="conformal"`` the rows that are ranked are no others' residuals: with
-    ``counts="held_out"`` s is learned by cross-fitting inside of the fitted part, of a frozen model from half of the
-    rows. Refits have as many rounds as a model that stopped early. Ends keep to the range of the model's link, as at
-    least 0 for counts. A frozen model is refused rows that it was fitted to, where its leaves hold their very
-    residuals or thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them,
-    is not told: such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
+    **Boosted models.** With ``law="conformal"`` s is learned from other rows than those that are ranked: with
+    ``counts="held_out"`` by cross-fitting inside of the fitted part, of a frozen model from half of the rows. Refits
+    have as many rounds as a model that stopped early. Ends keep to the range of the model's link, as at least 0 for
+    counts. A frozen model is refused rows that it was fitted to, where its leaves hold their very residuals or
+    thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them, is not told:
+    such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
 
     Missing values go as far as the model's own support for them.
 
@@ -349,7 +349,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         Raises
         ------
         TypeError
-            Of a boosted model, whose residuals do not tell one from the other.
+            If the model is boosted: its residuals do not tell one from the other.
         """
         X = self._instances(X)
         if isinstance(self.moments_, LeafScales):
