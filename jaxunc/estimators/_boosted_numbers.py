@@ -1,7 +1,7 @@
 """How sure a boosted model is of a number: residuals of rows that it has not seen, learned as values of its leaves."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,25 +116,14 @@ def grown_again(model: Any, whole: Any) -> Any:
     return copy
 
 
-def folds_of_one(model: AdditiveTrees, rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield folds of rows in the leaves of one model, which has seen none of them."""
-    leaves = _leaves(model, rows.X)
-    for k in np.unique(fold):
-        others, counted = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
-
-
-def folds_of_each(models: list[AdditiveTrees], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield folds of rows in the leaves of models, the k-th of which has not seen the k-th fold."""
-    for k, model in zip(np.unique(fold), models, strict=True):
-        others, counted = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        leaves = _leaves(model, rows.X)
-        yield _fold(rows, counted, others, leaves[:, counted], leaves[:, others], model.trees.n_nodes)
-
-
-def _fold(rows: ResidualRows, counted: Any, others: Any, leaves: Any, other_leaves: Any, n_nodes: int) -> Fold:
-    r, w = rows.residual, rows.weight
-    return Fold(leaves, r[counted], w[counted], other_leaves, r[others], w[others], n_nodes)
+def folds_in_leaves(models: Iterable[AdditiveTrees], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
+    """Yield folds of rows in the leaves of models, the k-th of which, or one for all, has not seen the k-th fold."""
+    before, leaves = None, np.zeros((0, 0), np.uint8)
+    for k, model in zip(np.unique(fold), models, strict=False):
+        if model is not before:
+            before, leaves = model, _leaves(model, rows.X)
+        counted, others = ((leaves[:, part], rows.residual[part], rows.weight[part]) for part in (fold != k, fold == k))
+        yield Fold(*counted, *others, model.trees.n_nodes)
 
 
 def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:

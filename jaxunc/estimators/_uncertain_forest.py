@@ -1,5 +1,6 @@
 """Regression trees, in a forest or boosted, that tell how sure they are: quantiles, intervals, doubt of two kinds."""
 
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
@@ -48,8 +49,7 @@ from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encod
 from ._boosted_numbers import (
     ResidualRows,
     additive,
-    folds_of_each,
-    folds_of_one,
+    folds_in_leaves,
     grown_again,
     is_boosted,
     predictions,
@@ -624,7 +624,7 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         trees, fold = additive(whole), self._folds(learned)
         if frozen or (counts == "held_out" and not by_rank):
             rows = residual_rows(whole, learned)
-            folds = folds_of_one(trees, rows, fold)
+            models = repeat(trees)
         else:
             again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
             for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
@@ -632,8 +632,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 residual[part] = residual_rows(other, learned.part(part)).residual
                 models.append(additive(other))
             rows = ResidualRows(learned.X, residual, learned.weights)
-            folds = folds_of_each(models, rows, fold)
         ranked = None if ranked is None else residual_rows(whole, ranked)
+        folds = folds_in_leaves(models, rows, fold)
         scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
         self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
