@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxunc.regression import (
     FEW_ROWS,
     LARGEST_LOG,
     LINKS,
+    BoundLaw,
     Fold,
     LeafScales,
     NumberLaw,
@@ -23,10 +25,11 @@ from jaxunc.regression import (
     scale_law,
     scale_steps,
     scale_table,
+    target_bins,
     trees_of,
 )
 
-from ._forest_rows import Sample
+from ._forest_rows import Sample, check_unseen, fold_numbers, grow, split
 from ._pipelines import rounds
 
 FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
@@ -166,3 +169,66 @@ def scales_and_law(
     z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
     residuals, weights = in_order(z, None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight)
     return scales, fitted_law._replace(residuals=residuals, weights=weights)
+
+
+class BoostedNumbers:
+    """The fit of a boosted regressor, whose trees correct each other."""
+
+    law: str
+    counts: str
+    n_bins: int
+    learn_by: str
+    held_out_size: float
+    random_state: Any
+
+    def _check_boosted(self, model: Any, frozen: bool) -> None:
+        """Raise a ValueError for what a model whose trees correct each other cannot have."""
+        name = type(model).__name__
+        watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
+        if watches and model.get_params().get(watches):
+            raise ValueError(
+                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch; fit "
+                "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
+                "n_estimators to the rounds that it took, and early_stopping_rounds=None."
+            )
+        if self.counts == "oob":
+            raise ValueError(
+                f"counts='oob' needs trees that answer by themselves, and those of a {name} correct each other. Take "
+                "counts='cross_fit', or of a frozen one 'held_out' with rows that it has not seen."
+            )
+        if self.law in ("bins", "neighbours"):
+            raise ValueError(
+                f"law={self.law!r} reads rows in leaves, and those of a {name} hold corrections; take law='learned'."
+            )
+
+    def _fit_boosted(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
+        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
+        whole, ranked, by_rank = model, None, self.law == "conformal"
+        if frozen:
+            boosted = additive(model)
+            fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
+            check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
+            learned, ranked = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
+        elif counts == "held_out":
+            grown_on, held_out = split(sample, self.held_out_size, self.random_state)
+            whole = grow(model, grown_on, self.random_state)
+            learned, ranked = (grown_on, held_out) if by_rank else (held_out, None)
+        else:
+            whole, learned = grow(model, sample, self.random_state), sample
+        trees, fold = additive(whole), fold_numbers(learned, self.random_state)
+        if frozen or (counts == "held_out" and not by_rank):
+            rows = residual_rows(whole, learned)
+            models = repeat(trees)
+        else:
+            again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
+            for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
+                other = grow(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)), self.random_state)
+                residual[part] = residual_rows(other, learned.part(part)).residual
+                models.append(additive(other))
+            rows = ResidualRows(learned.X, residual, learned.weights)
+        ranked = None if ranked is None else residual_rows(whole, ranked)
+        folds = folds_in_leaves(models, rows, fold)
+        scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
+        self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
+        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
+        self.bound_ = BoundLaw(scales, self.bins_, None, law)

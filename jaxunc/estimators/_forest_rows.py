@@ -1,14 +1,19 @@
 """Rows that a regressor is fitted to, and whether a fitted forest has been grown on them."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.utils import _safe_indexing
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, check_random_state
 
 from jaxunc.counting import OtherRowsError, first_of_each, has_bags, oob_mask
 from jaxunc.forest import Trees
 from jaxunc.learning import how_targets_are_known, warn_of_seen
 from jaxunc.tables import Columns, SparseRows, encode_rows
+
+FOLDS = 5
+"""Parts of the rows that are answered by leaves, or forests, of the others."""
 
 
 class Sample(NamedTuple):
@@ -101,3 +106,37 @@ def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
                 f"the bag of tree {t} does not give the sizes and means of its leaves. Pass X and y just as they went "
                 "into model.fit (and its sample_weight), or, of rows that it has not seen, take counts='held_out'."
             )
+
+
+def grow(model: Any, sample: Sample, seed: Any) -> Any:
+    """Return an unfitted copy of a model, fitted to the sample, whose randomness is of the seed, if any."""
+    model = cast(Any, clone(model))
+    if seed is not None and "random_state" in model.get_params():
+        number = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        model.set_params(random_state=number)
+    weight = {} if sample.weight is None else {"sample_weight": sample.weight}
+    return model.fit(sample.X, sample.y, **weight)
+
+
+def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
+    """Return the rows to fit a model to, and a share of all that are held out, groups only together."""
+    parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
+    try:
+        halves: Any = train_test_split(parts, test_size=size, random_state=seed)
+    except ValueError as error:
+        raise ValueError(
+            f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
+            f"{size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
+        ) from error
+    if sample.groups is not None:
+        halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
+    return sample.part(halves[0]), sample.part(halves[1])
+
+
+def fold_numbers(sample: Sample, seed: Any) -> np.ndarray:
+    """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
+    group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
+    fold = check_random_state(seed).permutation(int(group.max()) + 1)[group] % FOLDS
+    if (fold == fold[:1]).all():
+        raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
+    return fold

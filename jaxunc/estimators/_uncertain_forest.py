@@ -1,16 +1,13 @@
 """Regression trees, in a forest or boosted, that tell how sure they are: quantiles, intervals, doubt of two kinds."""
 
-from itertools import repeat
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_random_state, column_or_1d, get_tags
+from sklearn.utils import check_array, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import (
@@ -21,55 +18,34 @@ from jaxunc._checks import (
     check_seed,
     check_within,
     is_concrete,
-    warn,
 )
 from jaxunc._numerics import Pickled
-from jaxunc.combiners import Mean
-from jaxunc.counting import count_leaves, first_of_each, has_bags, oob_mask, rows_together
-from jaxunc.forest import Forest, Trees
-from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import library_of, n_rows, opened
+from jaxunc.counting import has_bags, rows_together
+from jaxunc.interop import library_of, opened
 from jaxunc.regression import (
     LAWS,
     SCORES,
-    BoundLaw,
-    LeafMeans,
-    LeafMoments,
     LeafScales,
     Moments,
     checked_levels,
     checked_target,
-    fit_law,
     interval_levels,
-    leaf_means,
-    target_bins,
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows
 
 from ._boosted_numbers import (
-    ResidualRows,
-    additive,
-    folds_in_leaves,
-    grown_again,
+    BoostedNumbers,
     is_boosted,
     predictions,
-    residual_rows,
-    scales_and_law,
-    steps_fit,
 )
 from ._checked_data import WORDS, check_labels, validate_numbers
-from ._forest_rows import Sample, check_grown_on, check_unseen, in_bags
+from ._forest_numbers import ForestNumbers
+from ._forest_rows import Sample
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")
-FOLDS = 5
-"""Parts of the rows that are answered by leaves, or forests, of the others."""
 
 
-FEW_ROWS = 19
-"""Residuals that a 90 % interval by ranks needs."""
-
-
-class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
+class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, RegressorMixin, BaseEstimator):
     r"""A forest or a boosted model that predicts numbers, and with each how sure it is.
 
     Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
@@ -251,35 +227,8 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         sample = Sample(X if frozen else values, target, weight, together)
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
-        if boosted:
-            self._fit_boosted(model, sample, frozen, counts)
-            return
-        if counts == "oob":
-            calibration = self._out_of_bag(model if frozen else self._grown(model, sample), sample)
-        elif frozen or counts == "cross_fit":
-            calibration = self._crossed(model, sample, frozen)
-        else:
-            fitted, held_out = self._split(sample)
-            calibration = self._held_out(self._grown(model, fitted), fitted, held_out)
-        moments, (_, truth, weight, _), p = calibration[:3]
-        if 0 < len(truth) < FEW_ROWS and self.law != "bins":
-            warn(
-                f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
-                f"than they say. Pass {FEW_ROWS} or more."
-            )
-        own = lambda levels: self.bins_.quantile(p, levels)
-        self.law_ = fit_law(
-            self.law if len(truth) else "bins",
-            moments,
-            truth,
-            own,
-            self.moments_.spread,
-            score=self.learn_by,
-            sample_weight=weight,
-        )
-        if self.law_.is_local:
-            self._count_residuals(calibration)
-        self.bound_.law = self.law_
+        fit = self._fit_boosted if boosted else self._fit_forest
+        fit(model, sample, frozen, counts)
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -410,26 +359,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
 
-    def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError for what a model whose trees correct each other cannot have."""
-        name = type(model).__name__
-        watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
-        if watches and model.get_params().get(watches):
-            raise ValueError(
-                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch; fit "
-                "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
-                "n_estimators to the rounds that it took, and early_stopping_rounds=None."
-            )
-        if self.counts == "oob":
-            raise ValueError(
-                f"counts='oob' needs trees that answer by themselves, and those of a {name} correct each other. Take "
-                "counts='cross_fit', or of a frozen one 'held_out' with rows that it has not seen."
-            )
-        if self.law in ("bins", "neighbours"):
-            raise ValueError(
-                f"law={self.law!r} reads rows in leaves, and those of a {name} hold corrections; take law='learned'."
-            )
-
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return whose residuals the law is fitted to."""
         if self.counts != "auto":
@@ -468,177 +397,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         model, _ = self._model()
         return get_tags(model if isinstance(model, BaseEstimator) else RandomForestRegressor())
 
-    def _grown(self, model: Any, sample: Sample) -> Any:
-        model = cast(Any, clone(model))
-        if self.random_state is not None and "random_state" in model.get_params():
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            model.set_params(random_state=seed)
-        weight = {} if sample.weight is None else {"sample_weight": sample.weight}
-        return model.fit(sample.X, sample.y, **weight)
-
-    def _split(self, sample: Sample, size: float | None = None) -> tuple[Sample, Sample]:
-        parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
-        size = self.held_out_size if size is None else size
-        try:
-            halves: Any = train_test_split(parts, test_size=size, random_state=self.random_state)
-        except ValueError as error:
-            raise ValueError(
-                f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
-                f"{size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
-            ) from error
-        if sample.groups is not None:
-            halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
-        return sample.part(halves[0]), sample.part(halves[1])
-
-    # Rows whose answers do not know their targets.
-
-    def _take(self, model: Any, known: LeafMeans, sample: Sample, times: Any, once: Any, seen: Any = None) -> LeafMeans:
-        """Keep the forest, its moments of rows that count so often, and their bins.
-
-        ``once`` is what a row counts in these, in trees that have ``seen`` it.
-        """
-        y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
-        if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
-            known = known._replace(held=None)  # squares of such targets lose what these differ by
-        self.estimator_, self.moments_ = model, self._moments(known, sample, times)
-        self._count(sample, once, seen)
-        return known
-
-    def _count(self, sample: Sample, once: np.ndarray | None, seen: np.ndarray | None) -> None:
-        """Keep bins of the rows' numbers, and the forest that counts them."""
-        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
-        self.forest_ = self._counted(self.moments_.kept.trees, sample, once, seen)
-        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
-
-    def _count_residuals(self, calibration: "_Answered") -> None:
-        """Keep bins of the law's residuals in place of those of targets."""
-        moments, sample, _, once, seen = calibration
-        self._count(sample._replace(y=(sample.y - moments.mean) / self.law_.deviation(moments)), once, seen)
-
-    def _moments(self, known: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return the leaves' own moments, or those of the rows where they hold none."""
-        if known.held is not None:
-            return LeafMoments(known, shrinkage=self.shrinkage)
-        return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
-
-    def _counted(
-        self, trees: Trees, sample: Sample, weight: np.ndarray | None, seen: np.ndarray | None = None
-    ) -> Forest | None:
-        """Return the trees with the rows' bins counted in them; None where there is one bin."""
-        if self.bins_.n_bins < 2:
-            return None
-        codes, n = self.bins_.code(sample.y), self.bins_.n_bins
-        empty = Forest(
-            trees=trees,
-            count_table=jnp.zeros((1, n), jnp.int32),
-            code=jnp.zeros((trees.n_trees, trees.n_nodes), jnp.int32),
-            prior=jnp.full(n, 1 / n),
-            n_samples=jnp.zeros(()),
-            class_labels=tuple(range(n)),
-        )
-        return count_leaves(empty, sample.X, codes, sample_weight=weight, tree_mask=seen)
-
-    def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
-        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
-        if forest is None:
-            return np.ones((n_rows(X), 1))
-        bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
-        return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
-
-    def _out_of_bag(self, model: Any, sample: Sample) -> "_Answered":
-        n, known = len(sample.y), leaf_means(model)
-        mask, (times, once) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
-        check_grown_on(model, sample, times)
-        self._take(model, known, sample, times, once, times > 0)
-        known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
-        if not known.any():
-            said = (
-                f"every one of {n} rows (or a copy of it) is in the bags of all {mask.shape[1]} trees, so no residual "
-                "is known of trees that have not seen it"
-            )
-            if self.law in ("residuals", "conformal", "neighbours"):
-                raise ValueError(f"{said}: grow more trees, on smaller bags, or take counts='held_out'.")
-            if self.law == "learned":
-                warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
-        part = sample.part(np.flatnonzero(known))
-        of_forest: Any = self.moments_
-        moments = of_forest.answer(part.X, tree_mask=mask[known])
-        p = self._shares(self.forest_, part.X, mask[known])
-        return _Answered(moments, part, p, None if once is None else once[known], times[known] > 0)
-
-    def _held_out(self, model: Any, grown_on: Sample, held_out: Sample) -> "_Answered":
-        known = leaf_means(model)
-        if has_bags(model):
-            times, once = in_bags(model, len(grown_on.y), grown_on.weight)
-            self._take(model, known, grown_on, times, once, times > 0)
-        else:
-            self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
-        p = self._shares(self.forest_, held_out.X)
-        return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
-
-    def _crossed(self, model: Any, sample: Sample, frozen: bool) -> "_Answered":
-        """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
-        whole, found = model if frozen else self._grown(model, sample), []
-        known = leaf_means(whole)
-        if frozen:
-            check_unseen(model, known.trees, sample)
-        known = self._take(whole, known, sample, sample.weight, sample.weight)
-        fold = self._folds(sample)
-        for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-            rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
-            if not frozen:
-                held = known.held is not None
-                known = leaf_means(self._grown(model, rest))
-                known = known if held else known._replace(held=None)
-            moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
-            p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
-            found.append((*moments.answer(own.X), p))
-        place = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
-        *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
-        return _Answered(Moments(*moments), sample, p, sample.weight, None)
-
-    def _folds(self, sample: Sample) -> np.ndarray:
-        """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
-        group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
-        fold = check_random_state(self.random_state).permutation(int(group.max()) + 1)[group] % FOLDS
-        if (fold == fold[:1]).all():
-            raise ValueError("all rows are of one group: a law needs rows of two groups or more.")
-        return fold
-
-    # Boosted models.
-
-    def _fit_boosted(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
-        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
-        whole, ranked, by_rank = model, None, self.law == "conformal"
-        if frozen:
-            boosted = additive(model)
-            fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
-            check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
-            learned, ranked = self._split(sample, 0.5) if by_rank else (sample, None)
-        elif counts == "held_out":
-            grown_on, held_out = self._split(sample)
-            whole = self._grown(model, grown_on)
-            learned, ranked = (grown_on, held_out) if by_rank else (held_out, None)
-        else:
-            whole, learned = self._grown(model, sample), sample
-        trees, fold = additive(whole), self._folds(learned)
-        if frozen or (counts == "held_out" and not by_rank):
-            rows = residual_rows(whole, learned)
-            models = repeat(trees)
-        else:
-            again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
-            for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-                other = self._grown(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)))
-                residual[part] = residual_rows(other, learned.part(part)).residual
-                models.append(additive(other))
-            rows = ResidualRows(learned.X, residual, learned.weights)
-        ranked = None if ranked is None else residual_rows(whole, ranked)
-        folds = folds_in_leaves(models, rows, fold)
-        scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
-        self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
-        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
-        self.bound_ = BoundLaw(scales, self.bins_, None, law)
-
     # What is asked.
 
     def _instances(self, X: Any) -> Any:
@@ -657,18 +415,6 @@ class UncertainForestRegressor(Pickled, RegressorMixin, BaseEstimator):
         tags, own = cast(Any, super()).__sklearn_tags__(), self._tags_of_model()
         tags.input_tags.allow_nan, tags.input_tags.sparse = own.input_tags.allow_nan, own.input_tags.sparse
         return tags
-
-
-class _Answered(NamedTuple):
-    """Rows whose answers do not know their targets: their moments, the rows, and the leaves' own bins."""
-
-    moments: Moments
-    sample: Sample
-    p: np.ndarray
-    once: np.ndarray | None
-    """What a row counts in leaves, in trees that have seen it."""
-    seen: np.ndarray | None
-    """Which trees these are ``[rows trees]``; None: all."""
 
 
 def _is_catboost(model: Any) -> bool:

@@ -29,7 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.counting import oob_mask
-from jaxunc.estimators import UncertainForestRegressor, _uncertain_forest
+from jaxunc.estimators import UncertainForestRegressor, _forest_numbers
 from jaxunc.metrics import interval_score
 from jaxunc.regression import LAWS, LeafMoments
 from tests._exhaustive import a_few_of
@@ -356,7 +356,7 @@ def test_a_fit_that_breaks_off_leaves_what_was_there(monkeypatch):
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], Y[TRAIN])
     before = dict(vars(model))
     broken = [(X[:9, :4], np.r_[np.nan, Y[:8]]), (X[:90, :4], Y[:90]), (X[:1], Y[:1])]
-    monkeypatch.setattr(_uncertain_forest, "fit_law", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(_forest_numbers, "fit_law", lambda *_, **__: 1 / 0)
     for rows, target in broken:
         for one in (model, new := UncertainForestRegressor(FOREST)):
             with pytest.raises((ValueError, ZeroDivisionError)):

@@ -1,0 +1,186 @@
+"""How sure a forest is of a number: answers of trees that have not seen a row, and bins of targets in their leaves."""
+
+from typing import Any, NamedTuple, cast
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._checks import warn
+from jaxunc.combiners import Mean
+from jaxunc.counting import count_leaves, has_bags, oob_mask
+from jaxunc.forest import Forest, Trees
+from jaxunc.inference import BoundForest, bind
+from jaxunc.interop import n_rows
+from jaxunc.regression import (
+    BoundLaw,
+    LeafMeans,
+    LeafMoments,
+    Moments,
+    NumberLaw,
+    fit_law,
+    leaf_means,
+    target_bins,
+)
+
+from ._forest_rows import Sample, check_grown_on, check_unseen, fold_numbers, grow, in_bags, split
+
+FEW_ROWS = 19
+"""Residuals that a 90 % interval by ranks needs."""
+
+
+class ForestNumbers:
+    """The fit of a regression forest whose trees answer by themselves."""
+
+    law: str
+    n_bins: int
+    learn_by: str
+    shrinkage: float
+    held_out_size: float
+    random_state: Any
+    moments_: Any
+    law_: NumberLaw
+
+    def _fit_forest(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
+        if counts == "oob":
+            calibration = self._out_of_bag(model if frozen else grow(model, sample, self.random_state), sample)
+        elif frozen or counts == "cross_fit":
+            calibration = self._crossed(model, sample, frozen)
+        else:
+            fitted, held_out = split(sample, self.held_out_size, self.random_state)
+            calibration = self._held_out(grow(model, fitted, self.random_state), fitted, held_out)
+        moments, (_, truth, weight, _), p = calibration[:3]
+        if 0 < len(truth) < FEW_ROWS and self.law != "bins":
+            warn(
+                f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
+                f"than they say. Pass {FEW_ROWS} or more."
+            )
+        own = lambda levels: self.bins_.quantile(p, levels)
+        self.law_ = fit_law(
+            self.law if len(truth) else "bins",
+            moments,
+            truth,
+            own,
+            self.moments_.spread,
+            score=self.learn_by,
+            sample_weight=weight,
+        )
+        if self.law_.is_local:
+            self._count_residuals(calibration)
+        self.bound_.law = self.law_
+
+    def _take(self, model: Any, known: LeafMeans, sample: Sample, times: Any, once: Any, seen: Any = None) -> LeafMeans:
+        """Keep the forest, its moments of rows that count so often, and their bins.
+
+        ``once`` is what a row counts in these, in trees that have ``seen`` it.
+        """
+        y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
+        if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
+            known = known._replace(held=None)  # squares of such targets lose what these differ by
+        self.estimator_, self.moments_ = model, self._moments(known, sample, times)
+        self._count(sample, once, seen)
+        return known
+
+    def _count(self, sample: Sample, once: np.ndarray | None, seen: np.ndarray | None) -> None:
+        """Keep bins of the rows' numbers, and the forest that counts them."""
+        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
+        self.forest_ = self._counted(self.moments_.kept.trees, sample, once, seen)
+        self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
+
+    def _count_residuals(self, calibration: "_Answered") -> None:
+        """Keep bins of the law's residuals in place of those of targets."""
+        moments, sample, _, once, seen = calibration
+        self._count(sample._replace(y=(sample.y - moments.mean) / self.law_.deviation(moments)), once, seen)
+
+    def _moments(self, known: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
+        """Return the leaves' own moments, or those of the rows where they hold none."""
+        if known.held is not None:
+            return LeafMoments(known, shrinkage=self.shrinkage)
+        return LeafMoments(known, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
+
+    def _counted(
+        self, trees: Trees, sample: Sample, weight: np.ndarray | None, seen: np.ndarray | None = None
+    ) -> Forest | None:
+        """Return the trees with the rows' bins counted in them; None where there is one bin."""
+        if self.bins_.n_bins < 2:
+            return None
+        codes, n = self.bins_.code(sample.y), self.bins_.n_bins
+        empty = Forest(
+            trees=trees,
+            count_table=jnp.zeros((1, n), jnp.int32),
+            code=jnp.zeros((trees.n_trees, trees.n_nodes), jnp.int32),
+            prior=jnp.full(n, 1 / n),
+            n_samples=jnp.zeros(()),
+            class_labels=tuple(range(n)),
+        )
+        return count_leaves(empty, sample.X, codes, sample_weight=weight, tree_mask=seen)
+
+    def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the leaves' own probabilities of the bins ``[instances bins]``."""
+        if forest is None:
+            return np.ones((n_rows(X), 1))
+        bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
+        return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
+
+    def _out_of_bag(self, model: Any, sample: Sample) -> "_Answered":
+        n, known = len(sample.y), leaf_means(model)
+        mask, (times, once) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
+        check_grown_on(model, sample, times)
+        self._take(model, known, sample, times, once, times > 0)
+        known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
+        if not known.any():
+            said = (
+                f"every one of {n} rows (or a copy of it) is in the bags of all {mask.shape[1]} trees, so no residual "
+                "is known of trees that have not seen it"
+            )
+            if self.law in ("residuals", "conformal", "neighbours"):
+                raise ValueError(f"{said}: grow more trees, on smaller bags, or take counts='held_out'.")
+            if self.law == "learned":
+                warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
+        part = sample.part(np.flatnonzero(known))
+        of_forest: Any = self.moments_
+        moments = of_forest.answer(part.X, tree_mask=mask[known])
+        p = self._shares(self.forest_, part.X, mask[known])
+        return _Answered(moments, part, p, None if once is None else once[known], times[known] > 0)
+
+    def _held_out(self, model: Any, grown_on: Sample, held_out: Sample) -> "_Answered":
+        known = leaf_means(model)
+        if has_bags(model):
+            times, once = in_bags(model, len(grown_on.y), grown_on.weight)
+            self._take(model, known, grown_on, times, once, times > 0)
+        else:
+            self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
+        p = self._shares(self.forest_, held_out.X)
+        return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
+
+    def _crossed(self, model: Any, sample: Sample, frozen: bool) -> "_Answered":
+        """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
+        whole, found = model if frozen else grow(model, sample, self.random_state), []
+        known = leaf_means(whole)
+        if frozen:
+            check_unseen(model, known.trees, sample)
+        known = self._take(whole, known, sample, sample.weight, sample.weight)
+        fold = fold_numbers(sample, self.random_state)
+        for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
+            rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
+            if not frozen:
+                held = known.held is not None
+                known = leaf_means(grow(model, rest, self.random_state))
+                known = known if held else known._replace(held=None)
+            moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
+            p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
+            found.append((*moments.answer(own.X), p))
+        place = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
+        *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
+        return _Answered(Moments(*moments), sample, p, sample.weight, None)
+
+
+class _Answered(NamedTuple):
+    """Rows whose answers do not know their targets: their moments, the rows, and the leaves' own bins."""
+
+    moments: Moments
+    sample: Sample
+    p: np.ndarray
+    once: np.ndarray | None
+    """What a row counts in leaves, in trees that have seen it."""
+    seen: np.ndarray | None
+    """Which trees these are ``[rows trees]``; None: all."""
