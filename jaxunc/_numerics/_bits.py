@@ -65,8 +65,13 @@ def pair_bits(first: Array, second: Array) -> Int64[Array, "..."]:
     """Join two 32-bit arrays into one of 8-byte elements, to be kept.
 
     They are integers, so that what computes with the floats of a tree of arrays (an optimiser, a moving average, mixed
-    precision) leaves them. JAX moves 64-bit integers in its 32-bit mode, too, and asks for the other to make them.
+    precision) leaves them. JAX moves 64-bit integers in its 32-bit mode, too, and asks for the other to make them. The
+    host's arrays stay on the host.
     """
+    if isinstance(first, np.ndarray):
+        halves = np.empty((*first.shape, 2), "<u4")
+        halves[..., 0], halves[..., 1] = first.view(np.uint32), second.view(np.uint32)
+        return halves.view("<i8")[..., 0]
     with jax.enable_x64(True):
         low, high = (lax.bitcast_convert_type(half, jnp.uint32).astype(jnp.int64) for half in (first, second))
         return low | lax.shift_left(high, jnp.full_like(high, 32))
@@ -84,7 +89,8 @@ def as_bits(numbers: Array) -> Array:
     """Return the bits of floats as integers of their size, to be kept as `pair_bits` are; other numbers as they are."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
-    return lax.bitcast_convert_type(numbers, _BITS[numbers.dtype.itemsize])
+    dtype = _BITS[numbers.dtype.itemsize]
+    return numbers.view(dtype) if isinstance(numbers, np.ndarray) else lax.bitcast_convert_type(numbers, dtype)
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:

@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jaxtyping import Array, Shaped
 
-from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._checks import is_concrete, nothing_is_traced, outside_traces
 
 
 @contextmanager
@@ -119,6 +119,21 @@ def copy_in(values: Any, dtype: Any = None) -> Array:
 
 
 _OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
+
+
+def on_host(*arrays: Any) -> bool:
+    """Return whether the host reads arrays where they lie, outside of traces: such are packed without a program."""
+    leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
+    if not nothing_is_traced() or not is_concrete(leaves):
+        return False
+    devices = {device for leaf in leaves for device in leaf.devices()}
+    return len(devices) == 1 and devices.pop().platform == "cpu"
+
+
+def put_beside(array: Array, tree: Any) -> Any:
+    """Return the host's arrays as JAX's, 64-bit integers included, on the device that an array is committed to."""
+    with jax.enable_x64(True):
+        return jax.device_put(tree, array.sharding if array.committed else None)
 
 
 def default_platform() -> str:

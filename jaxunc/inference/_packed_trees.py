@@ -27,7 +27,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._checks import outside_traces
-from jaxunc._numerics import jit, take, varying_as
+from jaxunc._numerics import jit, on_host, put_beside, take, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
@@ -128,7 +128,10 @@ class PackedTrees(eqx.Module):
         walked = folded(trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, walked.trees), walked.n_words)
         plan = _plan_of(walked, missing=False)
-        tables, totals = _spread_by_place(columns, scalars, code, plan, layout, walked.node)
+        tables, totals = (
+            _spread_by_place(columns, code, plan, layout, walked.node),
+            merge_scalars(layout.scalars, scalars),
+        )
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @property
@@ -352,27 +355,34 @@ def pack_by_place(
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
-@jit(static_argnums=4)
 def _spread_by_place(
-    columns: list[Array],
-    scalars: list[Array],
-    code: Int32[Array, "trees nodes"],
-    plan: Plan,
-    layout: Layout,
-    node: Int32[Array, "trees kept"] | None,
-) -> tuple[list[Array], list[Any]]:
-    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has; and totals."""
+    columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
+) -> list[Array]:
+    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
+    if not on_host(code, plan):
+        return _spread_program(columns, code, plan, layout, node)
+    host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
+    rows = host_plan.by_place(_of_kept(code, node))
+    return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
+
+
+@jit(static_argnums=3)
+def _spread_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
     rows = plan.by_place(_of_kept(code, node))
-    return [take(packed, rows) for packed in pack(columns, layout)], merge_scalars(layout.scalars, scalars)
+    return [take(packed, rows) for packed in pack(columns, layout)]
 
 
 def _of_kept(table: Array, node: Int32[Array, "trees kept"] | None) -> Array:
-    return table if node is None else table[jnp.arange(len(table))[:, None], node]
+    return table if node is None else table[np.arange(len(table))[:, None], node]
+
+
+def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
+    """Return the carry of numbers per tree over all trees."""
+    return _scalars_program(merging, scalars) if scalars else []
 
 
 @jit(static_argnums=0)
-def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
-    """Return the carry of numbers per tree over all trees."""
+def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)
 
 

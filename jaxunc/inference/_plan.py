@@ -26,9 +26,11 @@ from jaxunc._numerics import (
     ceil_div,
     jit,
     multiple_of,
+    on_host,
     order_key,
     pair_bits,
     power_of_two,
+    put_beside,
     split_bits,
     take,
 )
@@ -170,7 +172,10 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
     ``bit``: that of `Folded` trees.
     """
-    return _make_plan(*_arrays(trees), top, bit, n_features=trees.n_features, missing=missing)
+    arrays, settings = (*_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
+    if not on_host(arrays):
+        return _plan_program(*arrays, **settings)
+    return put_beside(trees.child, _make_plan(*jax.tree.map(np.asarray, arrays), **settings, xp=np))
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -276,48 +281,53 @@ def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.nd
     return Sets(border, row, start, entries)
 
 
-def _two_levels(child, depth) -> Top:
+def _two_levels(child, depth, xp) -> Top:
     """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
-    root = jnp.zeros((len(child), 1), jnp.int32)
+    root = xp.zeros((len(child), 1), np.int32)
 
     def below(node):
-        left = jnp.take_along_axis(child, node, axis=1)
-        return jnp.stack([left, jnp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
+        left = xp.take_along_axis(child, node, axis=1)
+        return xp.stack([left, xp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
 
     first = below(root)
     exits = ~np.array([0b11 << 30, 0b10 << 30, 0b10 << 28], np.uint32)
-    exits = jnp.broadcast_to(exits.view(np.int32), (len(child), 3))
-    return Top(jnp.concatenate([root, first], axis=1), exits, below(first), jnp.maximum(depth - 2, 0))
+    exits = xp.broadcast_to(exits.view(np.int32), (len(child), 3))
+    return Top(xp.concatenate([root, first], axis=1), exits, below(first), xp.maximum(depth - 2, 0))
 
 
-@jit(static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing) -> Plan:
-    top = top or _two_levels(child, depth)
-    feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
-    column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
+def _make_plan(
+    feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing, xp: Any = jnp
+) -> Plan:
+    top = top or _two_levels(child, depth, xp)
+    feature = xp.maximum(feature, 0)  # an empty leaf's is the number of its fork
+    column = feature + n_features * missing_right.astype(np.int32) if missing else feature
     first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
     n_columns, field = n_features * (2 if missing else 1), column
     if bit is not None:
-        column = jnp.where(feature < n_features, column, feature + (n_columns - n_features))
+        column = xp.where(feature < n_features, column, feature + (n_columns - n_features))
         n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
     narrow = n_columns <= 2 ** (32 - place_bits)
-    word = (child + first).astype(jnp.uint32)
+    word = (child + first).astype(np.uint32)
     if narrow:
-        word |= field.astype(jnp.uint32) << jnp.uint32(place_bits)
+        word |= field.astype(np.uint32) << np.uint32(place_bits)
     return Plan(
         nodes=_by_place(top.entry, pair_bits(threshold, word)),
         feature=None if narrow else _by_place(top.entry, field),
         depth=depth,
         top=top,
-        top_feature=jnp.take_along_axis(column, top.tests, axis=1),
-        top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
-        top_mask=None if bit is None else mask_of(jnp.take_along_axis(bit, top.tests, axis=1)),
+        top_feature=xp.take_along_axis(column, top.tests, axis=1),
+        top_key=xp.take_along_axis(threshold, top.tests, axis=1),
+        top_mask=None if bit is None else mask_of(xp.take_along_axis(bit, top.tests, axis=1)),
     )
 
 
+_plan_program = jit(_make_plan, static_argnames=("n_features", "missing"))
+
+
 def _by_place(entry: Int32[Array, "trees exits"], table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
-    return jnp.concatenate([jnp.take_along_axis(table, entry, axis=1), table], axis=1)
+    xp: Any = np if isinstance(table, np.ndarray) else jnp
+    return xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
@@ -375,7 +385,7 @@ def descend(
 
 def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
     """The mask of a bit; of `WHOLE`, the sign's, all of them."""
-    mask = jnp.int32(1) << bit
+    mask = np.int32(1) << bit
     return mask | (mask >> 31)
 
 

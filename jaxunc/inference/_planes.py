@@ -198,8 +198,8 @@ def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def pack(columns: list[Array], layout: Layout) -> list[Array]:
-    """One array per group."""
-    members = [[jnp.asarray(columns[i]) for i in group] for group in layout.groups]
+    """One array per group; of the host's columns the host's."""
+    members = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
 
 
