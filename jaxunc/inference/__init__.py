@@ -13,7 +13,8 @@ tree of three tests::
                                                     nodes:  1  1  3  4 | 0  1  2  3  4  5  6
 
 *Top*: the uppermost tests of a tree, which are made for all instances of a block, one test after the other and without
-a branch. Here those of the first two levels (a leaf's test always says no); else of the 31 tallest nodes.
+a branch. Here those of the first two levels (a leaf's test always says no); else of the 31 tallest nodes. Of shallow
+trees it is the whole tree, completed: there the answers select the leaf's value, and nothing is looked up.
 *Exit*: an edge that leaves the top, numbered from the left. The answers of the top's tests leave one exit.
 *Place*: where a walk is. The first places are the exits, each a copy of the node behind it, and then come the nodes.
 So an exit's number is a place at once. An instance (5, 2) leaves the top by exit 2, a copy of node 3; it answers no

@@ -32,8 +32,20 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
-from ._plan import Folded, Plan, Sets, Top, column_keys, folded, make_plan, padded_plan, tall_top
-from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
+from ._plan import (
+    Folded,
+    Plan,
+    Sets,
+    Top,
+    column_keys,
+    complete_depth,
+    complete_top,
+    folded,
+    make_plan,
+    padded_plan,
+    tall_top,
+)
+from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, rejoin, unpack, values_of
 from ._walk import (
     Walk,
     are_few,
@@ -42,6 +54,7 @@ from ._walk import (
     keys_and_words,
     keys_of_one,
     over_blocks,
+    select_leaves,
     unrolled_depth,
     walk_few,
     walk_levels,
@@ -68,6 +81,14 @@ class Spec(NamedTuple):
     """Number of levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
     words: int = 0
     """Words of sets that trees test, as further columns."""
+    complete: int = 0
+    """The depth of complete trees, whose leaf values are selected (`complete_top`); 0 of trees that are walked."""
+
+    @classmethod
+    def of(cls, layout: Layout, walked: Folded, *, missing: bool, walk: Walk) -> "Spec":
+        """Return the structure of trees with planes of this layout."""
+        complete = complete_depth(walked.trees, len(layout.columns)) if walk == "blocks" else 0
+        return cls(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words, complete)
 
     def n_columns(self, n_features: int) -> int:
         """Columns of keys: missing values have each column twice (`make_plan`)."""
@@ -112,9 +133,9 @@ class PackedTrees(eqx.Module):
         """Pack trees with a leaf table (see `fold`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         walked = folded(trees)
-        spec = Spec(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words)
+        spec = Spec.of(layout, walked, missing=missing, walk=walk)
+        plan = _plan_of(walked, missing=missing, complete=spec.complete)
         totals = merge_scalars(layout.scalars, scalars)
-        plan = _plan_of(walked, missing=missing)
         tables, rows = pack_by_place(planes, plan, layout, walked.node)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
@@ -126,12 +147,10 @@ class PackedTrees(eqx.Module):
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         walked = folded(trees)
-        spec = Spec(layout, False, walk, unrolled_depth(walk, walked.trees), walked.n_words)
-        plan = _plan_of(walked, missing=False)
-        tables, totals = (
-            _spread_by_place(columns, code, plan, layout, walked.node),
-            merge_scalars(layout.scalars, scalars),
-        )
+        spec = Spec.of(layout, walked, missing=False, walk=walk)
+        plan = _plan_of(walked, missing=False, complete=spec.complete)
+        tables = _spread_by_place(columns, code, plan, layout, walked.node)
+        totals = merge_scalars(layout.scalars, scalars)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
     @property
@@ -205,7 +224,11 @@ class PackedTrees(eqx.Module):
             plan, tables, scalars, in_mask = tree
             # Only a mask has use for them; without one they are never read, and the compiler drops them.
             scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
-            return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
+            if not self.spec.complete:
+                return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
+            # The exits are the first places, from the left. Each column is a kernel by itself, of 32 bits.
+            leaves = unpack([table[: plan.n_exits] for table in tables], self.spec.layout)
+            return self._of_columns(merging, select_leaves(plan, leaves, keys), scalars, in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
@@ -250,7 +273,11 @@ class PackedTrees(eqx.Module):
 
     def _contributions(self, merging: Merging, elements, scalars, mask):
         """Return the same of elements of the tables that were found."""
-        values = planes_of(elements, self.rows, self.spec.layout)
+        return self._of_columns(merging, unpack(elements, self.spec.layout), scalars, mask)
+
+    def _of_columns(self, merging: Merging, columns, scalars, mask):
+        """Return the same of the columns in these elements."""
+        values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
@@ -339,8 +366,10 @@ class PackedTrees(eqx.Module):
         vars(self).update(state | arrays)
 
 
-def _plan_of(walked: Folded, *, missing: bool, top: Top | None = None) -> Plan:
-    return make_plan(walked.trees, missing=missing, top=top or tall_top(walked.trees), bit=walked.bit)
+def _plan_of(walked: Folded, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
+    if top is None:
+        top = complete_top(walked.trees, complete) if complete else tall_top(walked.trees)
+    return make_plan(walked.trees, missing=missing, top=top, bit=walked.bit)
 
 
 @jit(static_argnums=2)

@@ -192,6 +192,44 @@ def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
     return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
+def complete_depth(trees: Trees, n_columns: int) -> int:
+    """The depth of complete trees that have all tests of these, for leaf values by selects; 0 where that is too deep.
+
+    Each column of leaf values is a kernel of its own, which makes all tests again. Trees of no test count as of one.
+    """
+    if not is_concrete(trees):
+        return 0
+    deepest = max(1, trees.depth)
+    return deepest if n_columns * (2**deepest - 1) <= MOST_TESTS else 0
+
+
+def complete_top(trees: Trees, depth: int) -> Top:
+    """The top that has all tests of trees of at most this depth, root first and level by level, as in a heap.
+
+    In place of tests below a leaf there is the leaf, beyond whose threshold no key is: all go left, to the leaf.
+    """
+    return _COMPLETE.get((trees.child,), depth, lambda: Top(*jax.device_put(_complete(np.asarray(trees.child), depth))))
+
+
+_COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
+
+
+def _complete(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
+    """The arrays of a `Top` of all tests."""
+    n_trees, trees = len(child), np.arange(len(child))
+    heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
+    for i in range(2**depth - 1):
+        left = child[trees, heap[:, i]]
+        heap[:, 2 * i + 1], heap[:, 2 * i + 2] = left, np.where(left == heap[:, i], left, left + 1)
+    tests, entry = heap[:, : 2**depth - 1], heap[:, 2**depth - 1 :]
+    number = np.arange(1, 2**depth)
+    level = np.floor(np.log2(number)).astype(np.int64)
+    half = 2 ** (depth - 1 - level)  # exits that a test rules out where it goes right
+    first = (number - 2**level) * 2 * half
+    exits = (~(((1 << half) - 1) << (32 - first - half))).astype(np.uint32).view(np.int32)
+    return tests.copy(), np.broadcast_to(exits, tests.shape).copy(), entry.copy(), np.zeros(n_trees, np.int32)
+
+
 def tall_top(trees: Trees) -> Top | None:
     """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
     if not is_concrete(trees):
@@ -392,8 +430,10 @@ def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The arrays of a `Top` of the tallest nodes. Right children lie behind the left ones; leaves are their own."""
     n_trees, n_nodes = child.shape
-    n_tests = min(MOST_TESTS, max(1, n_nodes // 2))
     (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
+    # As many as the largest tree has, in few sizes: programs are compiled for each.
+    largest = np.count_nonzero(rank, axis=1).max(initial=1)
+    n_tests = min(power_of_two(int(largest) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
     tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]
     tests = np.take_along_axis(tests, np.argsort(-rank[trees, tests], axis=1), 1)  # parents come first
     inner, children = rank[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)

@@ -213,11 +213,6 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
     return [columns[i] for i in range(len(layout.columns))]
 
 
-def planes_of(packed: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
-    """The planes of gathered elements, in their order."""
-    return values_of(unpack(packed, layout), rows, layout)
-
-
 def neutral_columns(layout: Layout) -> list[float]:
     """Return a number for each column that makes all planes neutral; planes of bits are neutral at 0."""
     both = zip(layout.sources, layout.planes.planes, strict=True)

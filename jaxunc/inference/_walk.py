@@ -10,7 +10,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int32, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int32, PyTree, Shaped
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import default_platform, take, take_rows, varying_as
@@ -161,7 +161,8 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     with_sets = tree.top_mask is not None
     key_of = lambda column: take(flat_keys, column * row + instance)
     step = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
-    # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
+    # To this tree's own depth, a traced bound, also where the top is all: a loop keeps the gather of values out of the
+    # kernel of the tests, which has vectors. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(0, tree.top.rest, step, _enter(tree, keys))
 
@@ -276,14 +277,39 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
     """
     block = keys.shape[1] - GAP
     left = varying_as(keys, jnp.full(block, -1, jnp.int32))
+    for i, goes_right in enumerate(_tests_of(tree, keys)):
+        left = left & jnp.where(goes_right, tree.top.exits[i], -1)
+    return lax.clz(left)
+
+
+def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
+    """Whether each test of the top sends each instance of a block right."""
+    block, tests = keys.shape[1] - GAP, []
     for i in range(tree.top_key.shape[0]):
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
         row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
-        if tree.top_mask is not None:
-            row = row & tree.top_mask[i]
-        left = left & jnp.where(row > tree.top_key[i], tree.top.exits[i], -1)
-    return lax.clz(left)
+        tests.append((row if tree.top_mask is None else row & tree.top_mask[i]) > tree.top_key[i])
+    return tests
+
+
+def select_leaves(
+    tree: Plan, leaves: list[Shaped[Array, "exits"]], keys: Int32[Array, "columns row"]
+) -> list[Shaped[Array, "block"]]:
+    """The value in each column of the leaf that each instance reaches in one complete tree (`complete_top`).
+
+    The lowest level selects first, so that no number of a leaf is needed, and no gather: both keep loops from vectors.
+    """
+    block, goes_right = keys.shape[1] - GAP, _tests_of(tree, keys)
+
+    def select(column):
+        values = [jnp.broadcast_to(column[i], (block,)) for i in range(len(column))]
+        while len(values) > 1:
+            of_level = goes_right[len(values) // 2 - 1 : len(values) - 1]
+            values = [jnp.where(test, values[2 * i + 1], values[2 * i]) for i, test in enumerate(of_level)]
+        return values[0]
+
+    return [select(column) for column in leaves]
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
