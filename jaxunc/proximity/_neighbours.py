@@ -115,13 +115,15 @@ class NeighbourIndex:
         if kind != "leaves":
             counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
         leaves = self._leaves(encoded)
-        lists = [self._lists_of(t, leaves[:, t], counts) for t in range(self._trees.n_trees)]
-        sizes = np.concatenate([size for size, _, _ in lists])
-        row, share = (np.concatenate([each[i] for each in lists]) for i in (1, 2))
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        ends = ends.astype(np.int32 if ends[-1] < 2**31 else np.int64)  # rows would be of the type of ends
-        self._lists: Any = csr_array((share, row, ends), shape=(len(sizes), n))
-        self._length = np.diff(self._lists.indptr)
+        # Rows are of the type of ends, and take half of the memory as int32.
+        ends = np.zeros(self._trees.n_trees * self._trees.n_nodes + 1, np.int32 if leaves.size < 2**31 else np.int64)
+        lists = []
+        for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
+            lengths[:], *rows_and_shares = self._lists_of(t, leaves[:, t], counts)
+            lists.append(rows_and_shares)
+        np.cumsum(ends, dtype=ends.dtype, out=ends)
+        row, share = map(np.concatenate, zip(*lists, strict=True))
+        self._lists: Any = csr_array((share, row, ends), shape=(len(ends) - 1, n))
         self._row_leaves = leaves
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
@@ -161,7 +163,7 @@ class NeighbourIndex:
         from scipy.sparse import vstack  # slow to import
 
         leaves = np.concatenate(list(self._chunks(X)))
-        most = 12 * int(np.minimum(self._pairs(leaves), self.n_rows).sum())
+        most = 12 * int(np.minimum(self._lengths(leaves).sum(axis=1), self.n_rows).sum())
         if most > MOST_BYTES:
             raise ValueError(
                 f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
@@ -214,13 +216,14 @@ class NeighbourIndex:
             share = share / np.bincount(leaf, counted, n_nodes)[leaf[row]]
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
-    def _pairs(self, leaves: np.ndarray) -> np.ndarray:
-        """Return how many rows all lists of each query have together, ``[queries]``."""
-        return np.where(leaves >= 0, self._length[leaves], 0).sum(axis=1)
+    def _lengths(self, leaves: np.ndarray) -> np.ndarray:
+        """Return how many rows are in leaves; 0 where a tree does not count."""
+        ends = self._lists.indptr
+        return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
     def _blocks(self, leaves: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Yield sums of shares, in blocks of at most `PAIRS` pairs or of one query."""
-        up_to, start = np.cumsum(self._pairs(leaves)), 0
+        up_to, start = np.cumsum(self._lengths(leaves).sum(axis=1)), 0
         while start < len(leaves):
             before = up_to[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
@@ -240,8 +243,8 @@ class NeighbourIndex:
         """Return the parts of `Neighbours` that are numbers."""
         largest = self._largest_on_host if default_platform() == "cpu" else self._largest_on_device
         index, sums, squares = largest(leaves, k)
-        number, length = _number_of_trees(leaves), self._length[leaves]
-        total = np.where(leaves < 0, 0, length if self.kind == "leaves" else length > 0).sum(axis=1)
+        number, length = _number_of_trees(leaves), self._lengths(leaves)
+        total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         effective = np.divide(total**2.0, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
         return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
@@ -249,7 +252,7 @@ class NeighbourIndex:
         """Return the rows of the k largest sums and these ``[queries k]``, and the sum of all squares."""
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
-        few = DENSE * self._pairs(leaves) < self.n_rows
+        few = DENSE * self._lengths(leaves).sum(axis=1) < self.n_rows
         positions = np.flatnonzero(few).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
@@ -276,7 +279,7 @@ class NeighbourIndex:
         """The leaf of each row, -2 of rows that a tree has not drawn, and the row's share of it, ``[trees rows]``."""
         shape = self._trees.n_trees, self.n_rows
         leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
-        of_entry = np.repeat(np.arange(len(self._length), dtype=np.int32), self._length)
+        of_entry = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), np.diff(self._lists.indptr))
         at = of_entry // self._trees.n_nodes, self._lists.indices
         leaf[at], share[at] = of_entry, self._lists.data
         return jax.device_put(leaf), jax.device_put(share)
