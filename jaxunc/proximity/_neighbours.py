@@ -163,14 +163,15 @@ class NeighbourIndex:
         from scipy.sparse import vstack  # slow to import
 
         leaves = np.concatenate(list(self._chunks(X)))
-        most = 12 * int(np.minimum(self._lengths(leaves).sum(axis=1), self.n_rows).sum())
+        pairs = self._lengths(leaves).sum(axis=1)
+        most = 12 * int(np.minimum(pairs, self.n_rows).sum())
         if most > MOST_BYTES:
             raise ValueError(
                 f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
                 f"are the most; ask for {int(len(leaves) * MOST_BYTES / most)} queries at a time, or for the largest "
                 "by neighbours(…, k=10)."
             )
-        weights: Any = vstack([block for _, block in self._blocks(leaves)] or [self._sums(leaves)], format="csr")
+        weights: Any = vstack([block for _, block in self._blocks(leaves, pairs)] or [self._sums(leaves)], format="csr")
         weights.data /= np.repeat((leaves >= 0).sum(axis=1), np.diff(weights.indptr))
         return weights
 
@@ -179,7 +180,7 @@ class NeighbourIndex:
         parts = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
-            for queries, block in self._blocks(leaves):
+            for queries, block in self._blocks(leaves, self._lengths(leaves).sum(axis=1)):
                 sums[queries] = block @ values
             parts.append(sums / _number_of_trees(leaves)[:, None])
         return np.concatenate(parts)
@@ -221,9 +222,9 @@ class NeighbourIndex:
         ends = self._lists.indptr
         return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
-    def _blocks(self, leaves: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Yield sums of shares, in blocks of at most `PAIRS` pairs or of one query."""
-        up_to, start = np.cumsum(self._lengths(leaves).sum(axis=1)), 0
+    def _blocks(self, leaves: np.ndarray, pairs: np.ndarray) -> Iterator[tuple[slice, Any]]:
+        """Yield sums of shares, in blocks of one query or of at most `PAIRS` of the pairs ``[queries]``."""
+        up_to, start = np.cumsum(pairs), 0
         while start < len(leaves):
             before = up_to[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
@@ -241,18 +242,20 @@ class NeighbourIndex:
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         """Return the parts of `Neighbours` that are numbers."""
-        largest = self._largest_on_host if default_platform() == "cpu" else self._largest_on_device
-        index, sums, squares = largest(leaves, k)
         number, length = _number_of_trees(leaves), self._lengths(leaves)
+        if default_platform() == "cpu":
+            index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
+        else:
+            index, sums, squares = self._largest_on_device(leaves, k)
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         effective = np.divide(total**2.0, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
         return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
-    def _largest_on_host(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of the k largest sums and these ``[queries k]``, and the sum of all squares."""
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
-        few = DENSE * self._lengths(leaves).sum(axis=1) < self.n_rows
+        few = DENSE * pairs < self.n_rows
         positions = np.flatnonzero(few).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
@@ -260,7 +263,7 @@ class NeighbourIndex:
             value, row = _largest(value, row, k, step=step[i])
             index[i, : len(row)], sums[i, : len(row)] = row, value
 
-        for part, block in self._blocks(leaves[few]):
+        for part, block in self._blocks(leaves[few], pairs[few]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
                 take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~few).tolist():
@@ -271,8 +274,8 @@ class NeighbourIndex:
     def _largest_on_device(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         """Return what `_largest_on_host` does, of sums that an accelerator makes."""
         shapes = BLOCKS.of_at_most(max(1, DEVICE_SUMS // self.n_rows), BLOCKS.single.rows)
-        largest = lambda part: largest_of_all(*self._rows_by_tree, part.of(leaves), k)
-        return tuple(map(np.asarray, drive(largest, cut(len(leaves), shapes, 1), 1, ahead=True)))
+        largest = lambda part: _largest_of_all(*self._rows_by_tree, part.of(leaves), k)
+        return tuple(map(np.asarray, drive(largest, cut(len(leaves), shapes, 1), 1)))
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array]:
@@ -286,7 +289,7 @@ class NeighbourIndex:
 
 
 @jit(static_argnames="k")
-def largest_of_all(leaf, share, leaves, k: int):
+def _largest_of_all(leaf, share, leaves, k: int):
     """Return for queries with these leaves the rows of the k largest sums of shares, those, and the sum of all squares.
 
     Rows are -1 where there are no more. Of equal sums the lower row comes first.

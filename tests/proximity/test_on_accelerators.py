@@ -57,12 +57,12 @@ def test_the_rows_are_those_of_the_host(name, told, x64):
 def test_blocks_share_a_program_and_change_no_bit(told, monkeypatch):
     told()
     index = NeighbourIndex(forest(), ROWS)
-    whole, before = index.neighbours(NEW, 5), _neighbours.largest_of_all._cache_size()
+    whole, before = index.neighbours(NEW, 5), _neighbours._largest_of_all._cache_size()
     monkeypatch.setattr(_neighbours, "DEVICE_SUMS", 16 * 150)
     parts = index.neighbours(NEW, 5)  # 16, 16 and 8 of 16
-    assert _neighbours.largest_of_all._cache_size() == before + 1
+    assert _neighbours._largest_of_all._cache_size() == before + 1
     index.neighbours(NEW[:33], 5)  # 16, 16 and 1
-    assert _neighbours.largest_of_all._cache_size() == before + 2
+    assert _neighbours._largest_of_all._cache_size() == before + 2
     for a, b in zip(whole[:4], parts[:4], strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -81,6 +81,6 @@ def test_all_weights_stay_exact(told):
 def test_the_program_is_made_for_accelerators(platform):
     """Nothing in it is the host's alone: it is lowered, not compiled."""
     leaf, share = np.zeros((9, 150), np.int32), np.zeros((9, 150), np.float32)
-    traced = _neighbours.largest_of_all.trace(leaf, share, np.zeros((16, 9), np.int32), k=3)
+    traced = _neighbours._largest_of_all.trace(leaf, share, np.zeros((16, 9), np.int32), k=3)
     assert "top_k" in traced.lower(lowering_platforms=(platform,)).as_text()
     assert jax.tree.map(lambda each: each.shape, traced.out_info) == ((16, 3), (16, 3), (16,))
