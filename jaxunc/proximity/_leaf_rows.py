@@ -210,23 +210,19 @@ class RowCounts:
     def _refusal(self, t: int) -> OtherRowsError:
         name, weighs = type(self._model).__name__, getattr(self._model, "class_weight", None)
         weighs = weighs or getattr(getattr(self._model, "estimator_", None), "class_weight", None)
-        what = "sizes" if self._position is None and self._target is None else "contents"
-        fitted = "just as they went into the fit" + (
-            " (and its sample_weight)." if self._weight is None else ", with its sample_weight."
-        )
-        if self.bags is None and library_of(self._model) != "sklearn":
-            return OtherRowsError(
-                f"the bags of a {name}, if it was grown on any, are not known, and rows that count once do not give "
-                f"the {what} of the leaves of tree {t}. Bags are known of a forest of scikit-learn itself: pass that, "
-                f"if these trees are its own; without bags pass the rows {fitted} {LEAVES}"
-            )
-        advice = f"Pass the rows {fitted}"
         if self._position is None and weighs is not None:
             advice = f"It was grown with class_weight={weighs!r:.60}: pass y, the rows' labels, too."
-        where = f"tree {t}" if self.bags is None else f"the bag of tree {t}"
+        else:
+            advice = "Pass the rows just as they went into model.fit"
+            advice += " (and its sample_weight)." if self._weight is None else ", with its sample_weight."
+        start, where = "", f"tree {t}" if self.bags is None else f"the bag of tree {t}"
+        if self.bags is None and library_of(self._model) != "sklearn":
+            start = f"the bags of this {name}, if it was grown on any, are not known, and without bags the "
+            advice += " Bags are known of a forest of scikit-learn itself: pass that, if these trees are its own."
+        what = "sizes" if self._position is None and self._target is None else "contents"
         return OtherRowsError(
-            f"rows are not those that this {name} was grown on, in their order: with them {where} does not give the "
-            f"{what} of its leaves. {advice} {LEAVES}"
+            f"{start}rows are not those that this {name} was grown on, in their order: with them {where} does not give "
+            f"the {what} of its leaves. {advice} {LEAVES}"
         )
 
 
