@@ -89,33 +89,33 @@ def contents_of(model: Any) -> Contents:
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
     """Raise a ValueError unless a model's answer is a mean of its rows' targets, by weights that can be found."""
-    name = type(model).__name__
+    if lack := _what_is_lacking(model, contents, kind):
+        raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
+
+
+def _what_is_lacking(model: Any, contents: Contents, kind: str) -> str | None:
+    """Return what a kind of weights needs, and why a model does not have it; None if it does."""
+    name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
-        raise ValueError(
-            f"kind={kind!r} needs the rows that each tree drew, and of a saved regressor the trees alone are known. "
-            f"{LEAVES}"
-        )
+        return "the rows that each tree drew, and of a saved regressor the trees alone are known"
     if contents.counts is None and contents.mean is None:
-        raise ValueError(
-            f"kind={kind!r} needs leaves that hold means of targets, and those of {name} hold what trees add to each "
-            f"other's answers, or sums before a link. {LEAVES}"
+        return (
+            f"leaves that hold means of targets, and those of {name} hold what trees add to each other's answers, or "
+            "sums before a link"
         )
-    members = getattr(model, "estimators_", [model])
     if any(getattr(member, "criterion", None) == "absolute_error" for member in members):
-        raise ValueError(
-            f"kind={kind!r} needs leaves that hold means, and those of criterion='absolute_error' hold medians: no "
-            f"weights of rows give them. Grow the forest by 'squared_error'. {LEAVES}"
+        return (
+            "leaves that hold means, and those of criterion='absolute_error' hold medians: no weights of rows give "
+            "them. Grow the forest by 'squared_error'"
         )
     if any(getattr(member, "monotonic_cst", None) is not None for member in members):
-        raise ValueError(
-            f"kind={kind!r} needs leaves that hold means, and constraints (monotonic_cst) bound those of {name}. "
-            f"{LEAVES}"
-        )
+        return f"leaves that hold means, and constraints (monotonic_cst) bound those of {name}"
     if kind == "out_of_bag" and not has_bags(model):
-        raise ValueError(
-            f"kind='out_of_bag' needs trees that have not seen a row, and {name} has no bags that are known. Grow it "
-            f"with bootstrap=True, or take kind='prediction'. {LEAVES}"
+        return (
+            f"trees that have not seen a row, and {name} has no bags that are known. Grow it with bootstrap=True, or "
+            "take kind='prediction'"
         )
+    return None
 
 
 class RowCounts:
@@ -215,13 +215,14 @@ class RowCounts:
         else:
             advice = "Pass the rows just as they went into model.fit"
             advice += " (and its sample_weight)." if self._weight is None else ", with its sample_weight."
-            if library_of(self._model) != "sklearn":
-                advice += " Bags are known of a forest of scikit-learn itself: pass that, if these trees are its own."
+        start, where = "", f"tree {t}" if self.bags is None else f"the bag of tree {t}"
+        if self.bags is None and library_of(self._model) != "sklearn":
+            start = f"the bags of this {name}, if it was grown on any, are not known, and without bags the "
+            advice += " Bags are known of a forest of scikit-learn itself: pass that, if these trees are its own."
         what = "sizes" if self._position is None and self._target is None else "contents"
-        where = f"tree {t}" if self.bags is None else f"the bag of tree {t}"
         return OtherRowsError(
-            f"rows are not those that this {name} was grown on, in their order: with them {where} does not give the "
-            f"{what} of its leaves. {advice} {LEAVES}"
+            f"{start}rows are not those that this {name} was grown on, in their order: with them {where} does not give "
+            f"the {what} of its leaves. {advice} {LEAVES}"
         )
 
 

@@ -6,14 +6,19 @@ What a block of queries takes is known before it is computed, since each list ha
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxunc._checks import check_integer, check_one_of
+from jaxunc._numerics import default_platform, jit
 from jaxunc.counting import mask_by_group, rows_together
-from jaxunc.inference import leaf_index
+from jaxunc.inference import Chunk, Shapes, cut, drive, leaf_index
 from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
 
 from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, opened_model
@@ -30,6 +35,12 @@ DENSE, GROUPS = 4, 32
 largest is looked for at a time."""
 EQUAL = 2.0**40
 """Weights are compared by this many steps of 1: sums of the same numbers in another order are ties."""
+DEVICE_SUMS = 2**25
+"""Number of sums, of queries for all rows, that an accelerator holds at a time, once and sorted."""
+BLOCKS = Shapes(Chunk(4096, 4096), small=tuple(Chunk(size, size) for size in (1, 16, 128, 512)))
+"""Numbers of queries that an accelerator answers in a call."""
+TREES = 8
+"""Trees that are added there in one pass over the weights."""
 
 
 class Neighbours(NamedTuple):
@@ -67,7 +78,7 @@ class NeighbourIndex:
 
     Notes
     -----
-    Takes 12 bytes for each row in the bag of each tree.
+    Takes 12 bytes for each row in the bag of each tree; on an accelerator, there, 8 for each row and tree.
     """
 
     def __init__(
@@ -104,12 +115,15 @@ class NeighbourIndex:
         if kind != "leaves":
             counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
         leaves = self._leaves(encoded)
-        lists = [self._lists_of(t, leaves[:, t], counts) for t in range(self._trees.n_trees)]
-        sizes = np.concatenate([size for size, _, _ in lists])
-        row, share = (np.concatenate([each[i] for each in lists]) for i in (1, 2))
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        self._lists: Any = csr_array((share, row, ends), shape=(len(sizes), n))
-        self._length = np.diff(self._lists.indptr)
+        # Rows are of the type of ends, and take half of the memory as int32.
+        ends = np.zeros(self._trees.n_trees * self._trees.n_nodes + 1, np.int32 if leaves.size < 2**31 else np.int64)
+        lists = []
+        for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
+            lengths[:], *rows_and_shares = self._lists_of(t, leaves[:, t], counts)
+            lists.append(rows_and_shares)
+        np.cumsum(ends, dtype=ends.dtype, out=ends)
+        row, share = map(np.concatenate, zip(*lists, strict=True))
+        self._lists: Any = csr_array((share, row, ends), shape=(len(ends) - 1, n))
         self._row_leaves = leaves
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
@@ -149,23 +163,26 @@ class NeighbourIndex:
         from scipy.sparse import vstack  # slow to import
 
         leaves = np.concatenate(list(self._chunks(X)))
-        most = 12 * int(np.minimum(self._pairs(leaves), self.n_rows).sum())
+        pairs = self._lengths(leaves).sum(axis=1)
+        most = 12 * int(np.minimum(pairs, self.n_rows).sum())
         if most > MOST_BYTES:
             raise ValueError(
                 f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
                 f"are the most; ask for {int(len(leaves) * MOST_BYTES / most)} queries at a time, or for the largest "
                 "by neighbours(…, k=10)."
             )
-        return vstack([block for _, block in self._blocks(leaves)] or [self._weights(leaves)], format="csr")
+        weights: Any = vstack([block for _, block in self._blocks(leaves, pairs)] or [self._sums(leaves)], format="csr")
+        weights.data /= np.repeat((leaves >= 0).sum(axis=1), np.diff(weights.indptr))
+        return weights
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
         """Return the weighted means of the rows' values ``[rows columns]`` for each query, NaN where no tree counts."""
         parts = []
         for leaves in self._chunks(X):
-            parts.append(np.full((len(leaves), values.shape[1]), np.nan))
-            for queries, block in self._blocks(leaves):
-                parts[-1][queries] = block @ values
-            parts[-1][(leaves < 0).all(axis=1)] = np.nan
+            sums = np.zeros((len(leaves), values.shape[1]))
+            for queries, block in self._blocks(leaves, self._lengths(leaves).sum(axis=1)):
+                sums[queries] = block @ values
+            parts.append(sums / _number_of_trees(leaves)[:, None])
         return np.concatenate(parts)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
@@ -200,72 +217,109 @@ class NeighbourIndex:
             share = share / np.bincount(leaf, counted, n_nodes)[leaf[row]]
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
-    def _pairs(self, leaves: np.ndarray) -> np.ndarray:
-        """Return how many rows all lists of each query have together, ``[queries]``."""
-        return np.where(leaves >= 0, self._length[leaves], 0).sum(axis=1)
+    def _lengths(self, leaves: np.ndarray) -> np.ndarray:
+        """Return how many rows are in leaves; 0 where a tree does not count."""
+        ends = self._lists.indptr
+        return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
-    def _blocks(self, leaves: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Yield weights of queries, in blocks of at most `PAIRS` pairs or of one query."""
-        up_to, start = np.cumsum(self._pairs(leaves)), 0
+    def _blocks(self, leaves: np.ndarray, pairs: np.ndarray) -> Iterator[tuple[slice, Any]]:
+        """Yield sums of shares, in blocks of one query or of at most `PAIRS` of the pairs ``[queries]``."""
+        up_to, start = np.cumsum(pairs), 0
         while start < len(leaves):
             before = up_to[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
-            yield slice(start, stop), self._weights(leaves[start:stop])
+            yield slice(start, stop), self._sums(leaves[start:stop])
             start = stop
 
-    def _weights(self, leaves: np.ndarray) -> Any:
-        """Return Z P over the number of trees that count, sparse ``[queries rows]``."""
+    def _sums(self, leaves: np.ndarray) -> Any:
+        """Return Z P, the sums of shares over the trees that count, sparse ``[queries rows]``."""
         from scipy.sparse import csr_array
 
         counts = leaves >= 0
-        number = counts.sum(axis=1)
-        ends = np.concatenate([[0], np.cumsum(number)])
+        ends = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int32)  # or all lists would be cast
         to_leaves = csr_array((np.ones(ends[-1]), leaves[counts], ends), shape=(len(leaves), self._lists.shape[0]))
-        weights = to_leaves @ self._lists
-        weights.data /= np.repeat(number, np.diff(weights.indptr))
-        return weights
+        return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        index, weight = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
-        total, squares = np.zeros((2, len(leaves)))
-        few = DENSE * self._pairs(leaves) < self.n_rows
+        """Return the parts of `Neighbours` that are numbers."""
+        number, length = _number_of_trees(leaves), self._lengths(leaves)
+        if default_platform() == "cpu":
+            index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
+        else:
+            index, sums, squares = self._largest_on_device(leaves, k)
+        total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
+        effective = np.divide(total**2.0, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
+        return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
+
+    def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rows of the k largest sums and these ``[queries k]``, and the sum of all squares."""
+        index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
+        squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
+        few = DENSE * pairs < self.n_rows
         positions = np.flatnonzero(few).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
-            total[i], squares[i] = value.sum(), value @ value
-            value, row = _largest(value, row, k)
-            index[i, : len(row)], weight[i, : len(row)] = row, value
+            squares[i] = np.einsum("i,i", value, value)  # BLAS would wake its threads, which wait at work
+            value, row = _largest(value, row, k, step=step[i])
+            index[i, : len(row)], sums[i, : len(row)] = row, value
 
-        for part, block in self._blocks(leaves[few]):
+        for part, block in self._blocks(leaves[few], pairs[few]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
                 take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~few).tolist():
-            take(i, self._of_all(leaves[i]), None)
-        total[(leaves < 0).all(axis=1)] = np.nan
-        effective = np.divide(total**2, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
-        return index, weight, total, effective
+            lists = self._lists[leaves[i][leaves[i] >= 0]]
+            take(i, lists.T @ np.ones(lists.shape[0]), None)  # the sums of `_sums`, in the same order
+        return index, sums, squares
 
-    def _of_all(self, leaves: np.ndarray) -> np.ndarray:
-        """Return the weights of all rows for one query, ``[rows]``: the sums of `_weights`, in the same order."""
-        leaves = leaves[leaves >= 0]
-        ends = self._lists.indptr
-        lists = list(map(slice, ends[leaves].tolist(), ends[leaves + 1].tolist()))
-        row, share = (np.concatenate([of[each] for each in lists]) for of in (self._lists.indices, self._lists.data))
-        weights = np.bincount(row, share, self.n_rows)
-        weights /= len(leaves)
-        return weights
+    def _largest_on_device(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+        """Return what `_largest_on_host` does, of sums that an accelerator makes."""
+        shapes = BLOCKS.of_at_most(max(1, DEVICE_SUMS // self.n_rows), BLOCKS.single.rows)
+        largest = lambda part: _largest_of_all(*self._rows_by_tree, part.of(leaves), k)
+        return tuple(map(np.asarray, drive(largest, cut(len(leaves), shapes, 1), 1)))
+
+    @cached_property
+    def _rows_by_tree(self) -> tuple[jax.Array, jax.Array]:
+        """The leaf of each row, -2 of rows that a tree has not drawn, and the row's share of it, ``[trees rows]``."""
+        shape = self._trees.n_trees, self.n_rows
+        leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
+        of_entry = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), np.diff(self._lists.indptr))
+        at = of_entry // self._trees.n_nodes, self._lists.indices
+        leaf[at], share[at] = of_entry, self._lists.data
+        return jax.device_put(leaf), jax.device_put(share)
 
 
-def _largest(value: np.ndarray, row: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest weights above 0, and their rows; None: those of all rows, in their order."""
+@jit(static_argnames="k")
+def _largest_of_all(leaf, share, leaves, k: int):
+    """Return for queries with these leaves the rows of the k largest sums of shares, those, and the sum of all squares.
+
+    Rows are -1 where there are no more. Of equal sums the lower row comes first.
+    """
+
+    def add(sums, tree):
+        of_rows, share, of_queries = tree
+        return sums + jnp.where(of_queries[:, None] == of_rows, share, 0), None
+
+    none = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)
+    sums, _ = lax.scan(add, none, (leaf, share, leaves.T), unroll=TREES)
+    value, row = lax.top_k(sums, k)
+    return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1)
+
+
+def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
+    """Return how many trees count for each query ``[queries]``, NaN where none does."""
+    number = (leaves >= 0).sum(axis=1)
+    return np.where(number > 0, number, np.nan)
+
+
+def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest sums above 0, equal to a step, and their rows; None: those of all rows, in their order."""
     least = 0.0
     if len(value) > GROUPS * k:  # k groups have such a largest one, so that of k rows is no less
         groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
-        least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 / EQUAL, 0.0)
+        least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 * step, 0.0)
     at = np.flatnonzero(value > least)
     value, row = value[at], at if row is None else row[at]
-    key = np.rint(value * EQUAL)
-    order = np.lexsort((row, -key))[:k]
+    order = np.lexsort((row, -np.rint(value / step)))[:k]
     return value[order], row[order]
 
 
@@ -337,7 +391,8 @@ def neighbours(
     within a leaf are not seen.
 
     Sparse lists on the host, in blocks: memory does not grow with the queries. Weights that differ by less than 1e-12
-    are ties.
+    are ties. On an accelerator the leaves of all rows are compared there, and weights are those of JAX's floats: of
+    float32 to 1e-6, with ties by rounding. ``jax.default_device("cpu")`` keeps to the host's lists.
 
     References
     ----------

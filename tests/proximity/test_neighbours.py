@@ -344,8 +344,9 @@ test_refusals = refusals(
     (
         "counts of bags",
         ask(lambda: ju.from_sklearn(forest(RandomForestClassifier))),
-        "of scikit-learn itself: pass that",
+        "^the bags of this Forest.*not known.*of scikit-learn itself: pass that",
     ),
+    ("numbers of bags", ask(lambda: ju.from_sklearn_values(forest()), y=Y), "^the bags of this Add.*are not known"),
     ("out of no bag", ask(lambda: forest(ExtraTreesRegressor), None, kind="out_of_bag"), "has no bags that are known"),
     ("new rows out of bag", ask(forest, kind="out_of_bag"), "asks about the rows themselves"),
     ("groups of a prediction", ask(forest, groups=np.arange(150)), "leave groups out"),
