@@ -27,6 +27,7 @@ from jaxunc.regression import (
     SCORES,
     LeafScales,
     Moments,
+    NumberDistribution,
     checked_levels,
     checked_target,
     interval_levels,
@@ -269,7 +270,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         found = self.bound_.quantile(X, levels)
         return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
 
-    def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: InstancesLike, coverage: NumbersLike = 0.9) -> np.ndarray:
         """Return intervals ``[instances 2]`` that are to hold the target so often, with equal shares beyond both ends.
 
         Parameters
@@ -277,10 +278,34 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         X
             Instances ``[instances features]``.
         coverage
-            How often, in (0, 1); what is promised stands in the notes of the class.
+            How often, in (0, 1); what is promised stands in the notes of the class. Several give
+            ``[instances coverages 2]``, of one walk.
+
+        Raises
+        ------
+        ValueError
+            If a coverage lies outside (0, 1), or a conformal law was fitted to fewer rows than it needs.
+        """
+        interval_levels(coverage)
+        return self.predict_distribution(X).interval(coverage)
+
+    def predict_distribution(self, X: InstancesLike) -> NumberDistribution:
+        """Return the distribution of each instance's target, of which quantiles and intervals are parts.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``.
+
+        Returns
+        -------
+        NumberDistribution
+            ``cdf(y)``, ``exceeds(limit)``, ``quantile(levels)``, ``interval(coverage)``, ``sample(key, n)``,
+            ``crps(y)``, ``mean`` and ``std``, all of the law that was fitted: see
+            `jaxunc.regression.NumberDistribution`.
         """
         X = self._instances(X)
-        return self.bound_.quantile(X, interval_levels(coverage))
+        return self.bound_.distribution(X)
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.

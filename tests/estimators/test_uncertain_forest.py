@@ -118,6 +118,22 @@ def test_read_outs_agree(learned):
     assert 0.83 < ((quantiles[:, 0] <= Y[NEW]) & (Y[NEW] <= quantiles[:, 2])).mean() < 0.99
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.room(keep=1)
+def test_the_distribution_is_what_is_predicted(law):
+    model = UncertainForestRegressor(FrozenEstimator(FITTED), law=law).fit(X[TRAIN], Y[TRAIN])
+    found = model.predict_distribution(X[NEW])
+    np.testing.assert_array_equal(found.quantile(LEVELS), model.predict(X[NEW], quantiles=LEVELS))
+    np.testing.assert_array_equal(found.quantile(0.5), model.predict(X[NEW], quantiles=0.5))
+    np.testing.assert_array_equal(found.interval(0.9), model.predict_interval(X[NEW]))
+    several = model.predict_interval(X[NEW], coverage=[0.8, 0.9])
+    assert several.shape == (256, 2, 2)
+    np.testing.assert_array_equal(several[:, 1], model.predict_interval(X[NEW]))
+    assert (found.cdf(found.quantile(LEVELS)) >= np.array(LEVELS) - 1e-12).all()
+    assert 0.8 < np.mean(np.abs(found.cdf(Y[NEW]) - 0.5) <= 0.45) < 0.99
+    assert len(model.predict_distribution(X[:0]).crps(1.0)) == 0
+
+
 @pytest.mark.room
 def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     whole = learned.predict_interval(X[NEW])
@@ -456,6 +472,13 @@ test_refusals = refusals(
     ("level NaN", lambda learned: learned.predict(X, quantiles=[np.nan]), "quantiles"),
     ("two questions", lambda learned: learned.predict(X, quantiles=[0.1], return_std=True), "one at a time"),
     ("coverage", lambda learned: learned.predict_interval(X, coverage=1.0), "coverage"),
+    ("coverages", lambda learned: learned.predict_interval(X, coverage=[0.5, 1.0]), "coverage"),
+    (
+        "traced distribution",
+        lambda learned: jax.jit(lambda X: learned.predict_distribution(X).mean)(X),
+        "outside of jit",
+        TypeError,
+    ),
     ("percent", lambda learned: learned.predict_interval(X, coverage=90), "coverage"),
     ("columns", lambda learned: learned.predict(X[:, :4]), "10 features"),
     ("traced", lambda learned: jax.jit(learned.predict)(X), "Ask outside of jit", TypeError),
