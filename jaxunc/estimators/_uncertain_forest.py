@@ -14,6 +14,7 @@ from jaxunc._checks import (
     as_weights,
     check_bool,
     check_integer,
+    check_numbers,
     check_one_of,
     check_seed,
     check_within,
@@ -80,6 +81,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         With ``law="neighbours"`` they are bins of z.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    support
+        The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
+        None: any number, or the range of a boosted model's link, which is kept to in any case.
     shrinkage
         Rows of the forest's own variance that each leaf gets beside its own: see `jaxunc.regression.LeafMoments`.
     held_out_size
@@ -104,10 +108,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, classifiers, several targets, targets that are masked or not finite; of boosted
-        models ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer;
-        weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
-        frozen forest was not grown on, out of bag, or no row that some tree has not seen.
+        On ``fit``: unknown names, classifiers, several targets, targets that are masked, not finite or outside of the
+        support, a support that is no range; of boosted models ``counts="oob"``, and the laws ``"bins"`` and
+        ``"neighbours"``, which their leaves cannot answer; weights that are negative, not finite or 0 throughout, and
+        less than two rows that weigh something; rows that a frozen forest was not grown on, out of bag, or no row that
+        some tree has not seen.
 
     Notes
     -----
@@ -163,6 +168,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         shrinkage=0.0,
         held_out_size=0.2,
         random_state: Any = None,
+        support: Any = None,
     ):
         self.estimator = estimator
         self.law = law
@@ -172,6 +178,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         self.shrinkage = shrinkage
         self.held_out_size = held_out_size
         self.random_state = random_state
+        self.support = support
 
     def fit(
         self,
@@ -214,6 +221,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
         values, target = self._validate(X, y)
+        low, high = self._support()
+        if (outside := (target < low) | (target > high)).any():
+            row = int(np.argmax(outside))
+            raise ValueError(
+                f"y holds {target[row]:g} in row {row}, outside of support=({low:g}, {high:g}); widen it, or leave the "
+                "row out."
+            )
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
@@ -230,6 +244,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
         fit(model, sample, frozen, counts)
+        self.bound_.law = self.law_ = self.law_._replace(support=(low, high))
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -350,6 +365,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         check_within("shrinkage", self.shrinkage, "[0, inf)", ", in rows")
         check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
         check_seed(self.random_state)
+        self._support()
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         name = type(model).__name__
@@ -383,6 +399,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
                 "bootstrap=True where it has such a parameter, or take counts='held_out'"
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
+
+    def _support(self) -> tuple[float, float]:
+        """Return the range of targets; raises a TypeError or a ValueError for what is none."""
+        if self.support is None:
+            return -np.inf, np.inf
+        check_numbers("support", self.support)
+        ends = np.asarray(self.support, np.float64)
+        if ends.shape != (2,) or not ends[0] < ends[1]:
+            raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
+        return float(ends[0]), float(ends[1])
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return whose residuals the law is fitted to."""

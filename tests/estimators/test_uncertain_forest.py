@@ -134,6 +134,29 @@ def test_the_distribution_is_what_is_predicted(law):
     assert len(model.predict_distribution(X[:0]).crps(1.0)) == 0
 
 
+@pytest.mark.parametrize("law", ["learned", "conformal"])
+@pytest.mark.room(keep=1)
+def test_ends_keep_to_the_support(law, tmp_path):
+    low, target = float(Y.min()), np.maximum(Y, np.quantile(Y, 0.3))
+    free, kept = (
+        UncertainForestRegressor(FrozenEstimator(FITTED), law=law, counts="held_out", support=support).fit(
+            X[NEW], target[NEW]
+        )
+        for support in (None, (np.quantile(Y, 0.3), np.inf))
+    )
+    ends = free.predict_interval(X[NEW], coverage=0.95)
+    assert (ends[:, 0] < np.quantile(Y, 0.3)).any()
+    clipped = np.maximum(ends, np.quantile(Y, 0.3))
+    np.testing.assert_array_equal(kept.predict_interval(X[NEW], coverage=0.95), clipped)
+    distribution = kept.predict_distribution(X[NEW])
+    np.testing.assert_array_equal(distribution.cdf(low - 1), 0)
+    assert (distribution.mean >= free.predict_distribution(X[NEW]).mean).all()
+    ju.save(tmp_path / "model", kept)
+    loaded = ju.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_interval(X[NEW], coverage=0.95), clipped)
+    assert loaded.support == kept.support
+
+
 @pytest.mark.room
 def test_a_row_is_answered_alike_alone_and_after_a_pickle(learned):
     whole = learned.predict_interval(X[NEW])
@@ -440,6 +463,15 @@ test_refusals = refusals(
     ("learn_by", fit(learn_by="mse"), "learn_by"),
     ("n_bins", fit(n_bins=1), "n_bins"),
     ("shrinkage", fit(shrinkage=-1.0), "shrinkage"),
+    ("support in words", fit(support="positive"), "support='positive' is no number", TypeError),
+    ("one end", fit(support=[0.0]), r"support=\[0.0\] must be two numbers in their order"),
+    ("ends in disorder", fit(support=(1, 0)), r"support=\(1, 0\) must be two numbers in their order"),
+    ("an end of NaN", fit(support=(np.nan, 0)), "must be two numbers in their order"),
+    (
+        "a target outside",
+        fit(y=np.r_[Y[:5], -90, Y[6:]], support=(-80, np.inf)),
+        "y holds -90 in row 5, outside of supp",
+    ),
     ("held_out_size", fit(held_out_size=1.0), "held_out_size"),
     ("a class", fit(RandomForestRegressor), "no model of scikit-learn", TypeError),
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
