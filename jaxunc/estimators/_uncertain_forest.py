@@ -100,6 +100,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     bins_, forest_
         The bins of the target, with ``law="neighbours"`` of z, and the `Forest` that counts them; None of a boosted
         model.
+    oob_distribution_
+        The `jaxunc.regression.NumberDistribution` of the rows of the fit, in their order, each by the trees that have
+        not seen it: NaN where there is none, or the weight is 0. None but out of bag; files do not keep it. The law has
+        ranked these rows' own residuals.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
@@ -243,8 +247,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
-        fit(model, sample, frozen, counts)
+        unseen = fit(model, sample, frozen, counts)
         self.bound_.law = self.law_ = self.law_._replace(support=(low, high))
+        self.oob_distribution_ = None if unseen is None else self._oob_distribution(unseen, len(target))
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.

@@ -31,7 +31,7 @@ import jaxunc as ju
 from jaxunc.counting import oob_mask
 from jaxunc.estimators import UncertainForestRegressor, _forest_numbers
 from jaxunc.metrics import interval_score
-from jaxunc.regression import LAWS, LeafMoments
+from jaxunc.regression import LAWS, LeafMoments, Moments
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 
@@ -132,6 +132,26 @@ def test_the_distribution_is_what_is_predicted(law):
     assert (found.cdf(found.quantile(LEVELS)) >= np.array(LEVELS) - 1e-12).all()
     assert 0.8 < np.mean(np.abs(found.cdf(Y[NEW]) - 0.5) <= 0.45) < 0.99
     assert len(model.predict_distribution(X[:0]).crps(1.0)) == 0
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.room(keep=1)
+def test_rows_out_of_bag(law):
+    """What a law of their forest says of the rows by the trees that have not seen them."""
+    few = RandomForestRegressor(**{**SHAPE, "n_estimators": 4})
+    model = UncertainForestRegressor(few, law=law).fit(X[TRAIN], Y[TRAIN])
+    mask, found = oob_mask(model.estimator_, 256), model.oob_distribution_
+    known = mask.any(axis=1)
+    assert 0 < (~known).sum() < 50
+    np.testing.assert_array_equal(~known, np.isnan(found.quantile(0.5)))
+    np.testing.assert_array_equal(~known, np.isnan(found.crps(Y[TRAIN])))
+    moments = Moments(*(part[known] for part in model.moments_.answer(X[TRAIN], tree_mask=mask)))
+    shares = np.asarray(model.bound_.own.probability(X[TRAIN], tree_mask=mask))[known]
+    of_leaves = model.bins_.quantile(shares, LEVELS)
+    expected = model.law_.quantile(moments, np.array(LEVELS), of_leaves)
+    np.testing.assert_array_equal(found.quantile(LEVELS)[known], expected)
+    model.set_params(counts="held_out").fit(X[TRAIN], Y[TRAIN])
+    assert model.oob_distribution_ is None
 
 
 @pytest.mark.parametrize("law", ["learned", "conformal"])
