@@ -48,11 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
-    held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals)"
-    several = {"action": "extend", "nargs": "+", "type": number}
+    held = (
+        "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals); may be repeated"
+    )
+    # One at a time: what takes many would take MODEL and DATA behind it.
+    several = {"action": "append", "type": number}
     add("--coverage", **several, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
-    add("--limit", **several, dest="limits", metavar="Y", help="limits of exceeds: the chance that a number is above")
+    add("--limit", **several, metavar="Y", help="a limit of exceeds, the chance to be above it; may be repeated")
     add("--rows", metavar="FILE", help="the rows that the model was grown on, for neighbours and outside_share")
     add("--k", type=integer_from(1), metavar="N", help="neighbours of each row (default: 10)")
     weights = "prediction, their part in the answer, or leaves, the share of trees in which two rows meet"
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     _check_options(args)
     coverage = args.coverage[0] if args.coverage is not None and len(args.coverage) == 1 else args.coverage
     settings = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    settings |= {"limits": args.limits, "rows": args.rows, "k": args.k, "kind": args.kind}
+    settings |= {"limits": args.limit, "rows": args.rows, "k": args.k, "kind": args.kind}
     settings |= {"coverage": coverage, "quantiles": args.quantiles, "decimal": args.decimal}
     settings |= {"thousands": args.thousands}
     settings |= {"costs": args.costs}

@@ -159,9 +159,9 @@ def test_rows_out_of_bag(law):
 def test_ends_keep_to_the_support(law, tmp_path):
     low, target = float(Y.min()), np.maximum(Y, np.quantile(Y, 0.3))
     free, kept = (
-        UncertainForestRegressor(FrozenEstimator(FITTED), law=law, counts="held_out", support=support).fit(
-            X[NEW], target[NEW]
-        )
+        UncertainForestRegressor(
+            FrozenEstimator(FITTED), law=law, counts="held_out", random_state=0, support=support
+        ).fit(X[NEW], target[NEW])
         for support in (None, (np.quantile(Y, 0.3), np.inf))
     )
     ends = free.predict_interval(X[NEW], coverage=0.95)
