@@ -212,7 +212,7 @@ class NumberDistribution:
         n_points = 1 if self._shares is None else self._bins.n_bins if halve else self._bins.table.size
         step = max(CACHED // max(n_points, target.shape[1]), 1)
         found = np.empty(target.shape)
-        for start in range(0, len(self), step):
+        for start in range(0, len(self) if target.size else 0, step):
             rows = slice(start, start + step)
             moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
             shares = None if self._shares is None else self._shares[rows]

@@ -145,6 +145,7 @@ def test_parts_pickles_and_rows_that_are_not_known(monkeypatch):
     none = NumberDistribution(law(), BINS, Moments(*np.zeros((3, 0))), shares=None, support=(0.0, np.inf))
     assert [none.mean.shape, none.crps(1.0).shape, none.sample(0, 2).shape] == [(0,), (0,), (0, 2)]
     assert len(none) == 0
+    assert distribution("bins").cdf(np.zeros((N, 0))).shape == (N, 0)
 
 
 A = "learned"
