@@ -40,7 +40,7 @@ FOR_OTHERS = {
 """Names that other rooms import, and whose arguments users reach."""
 MADE_BY_OTHERS = {
     *("from_lightgbm", "from_ydf"),  # their arguments are another library's
-    *("BoundForest", "BoundVote", "BoundSample"),
+    *("BoundForest", "BoundVote", "BoundSample", "NumberDistribution"),
     *("OobDataset", "FitResult", "SelectionResult"),
     *("Together", "Forest", "Trees", "Combiner", "scorer", "MemberSmoothing"),
 }

@@ -76,7 +76,7 @@ _OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estima
 _OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
 _OPTIONS |= {"rows": "--rows", "k": "--k", "kind": "--kind"}
 _OPTIONS |= {"decimal": "--decimal", "thousands": "--thousands"}
-_OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class"}
+_OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class", "limits": "--limit"}
 _OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject")}
 """Options of the command line, by the keywords of the library's functions that they set."""
 

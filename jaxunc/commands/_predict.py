@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
     answers = (
         "class, probability, score, uncertainty, interval, set, decision, idm_interval, cautious_set, trees_polled, "
-        "explanation, neighbours, outside_share; of numbers: mean, std, interval, uncertainty, quantile, neighbours, "
-        "outside_share"
+        "explanation, neighbours, outside_share; of numbers: mean, std, interval, uncertainty, quantile, exceeds, "
+        "neighbours, outside_share"
     )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
@@ -48,9 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
-    held = "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals)"
-    add("--coverage", type=number, metavar="P", help=held)
+    held = (
+        "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals); may be repeated"
+    )
+    # One at a time: what takes many would take MODEL and DATA behind it.
+    several = {"action": "append", "type": number}
+    add("--coverage", **several, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
+    add("--limit", **several, metavar="Y", help="a limit of exceeds, the chance to be above it; may be repeated")
     add("--rows", metavar="FILE", help="the rows that the model was grown on, for neighbours and outside_share")
     add("--k", type=integer_from(1), metavar="N", help="neighbours of each row (default: 10)")
     weights = "prediction, their part in the answer, or leaves, the share of trees in which two rows meet"
@@ -66,9 +71,10 @@ def run(args: argparse.Namespace) -> None:
     from jaxunc.streaming import predict_files
 
     _check_options(args)
+    coverage = args.coverage[0] if args.coverage is not None and len(args.coverage) == 1 else args.coverage
     settings = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    settings |= {"rows": args.rows, "k": args.k, "kind": args.kind}
-    settings |= {"coverage": args.coverage, "quantiles": args.quantiles, "decimal": args.decimal}
+    settings |= {"limits": args.limit, "rows": args.rows, "k": args.k, "kind": args.kind}
+    settings |= {"coverage": coverage, "quantiles": args.quantiles, "decimal": args.decimal}
     settings |= {"thousands": args.thousands}
     settings |= {"costs": args.costs}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:

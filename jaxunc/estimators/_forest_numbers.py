@@ -16,6 +16,7 @@ from jaxunc.regression import (
     LeafMeans,
     LeafMoments,
     Moments,
+    NumberDistribution,
     NumberLaw,
     fit_law,
     leaf_means,
@@ -40,7 +41,8 @@ class ForestNumbers:
     moments_: Any
     law_: NumberLaw
 
-    def _fit_forest(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
+    def _fit_forest(self, model: Any, sample: Sample, frozen: bool, counts: str) -> "_Answered | None":
+        """Fit moments, bins and the law; return the answers of rows out of bag, None of others."""
         if counts == "oob":
             calibration = self._out_of_bag(model if frozen else grow(model, sample, self.random_state), sample)
         elif frozen or counts == "cross_fit":
@@ -67,6 +69,19 @@ class ForestNumbers:
         if self.law_.is_local:
             self._count_residuals(calibration)
         self.bound_.law = self.law_
+        return calibration if counts == "oob" else None
+
+    def _oob_distribution(self, unseen: "_Answered", n: int) -> NumberDistribution:
+        """Return the distribution of the rows of the fit by the trees that have not seen them, NaN without such."""
+        p = self._shares(self.forest_, unseen.sample.X, unseen.mask) if self.law_.is_local else unseen.p
+
+        def of_all(part: np.ndarray) -> np.ndarray:
+            every = np.full((n, *part.shape[1:]), np.nan, part.dtype)
+            every[unseen.rows] = part
+            return every
+
+        moments = Moments(*map(of_all, unseen.moments))
+        return NumberDistribution(self.law_, self.bins_, moments, shares=of_all(p), support=self.bound_.support)
 
     def _take(self, model: Any, known: LeafMeans, sample: Sample, times: Any, once: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments of rows that count so often, and their bins.
@@ -88,7 +103,7 @@ class ForestNumbers:
 
     def _count_residuals(self, calibration: "_Answered") -> None:
         """Keep bins of the law's residuals in place of those of targets."""
-        moments, sample, _, once, seen = calibration
+        moments, sample, _, once, seen = calibration[:5]
         self._count(sample._replace(y=(sample.y - moments.mean) / self.law_.deviation(moments)), once, seen)
 
     def _moments(self, known: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
@@ -136,11 +151,13 @@ class ForestNumbers:
                 raise ValueError(f"{said}: grow more trees, on smaller bags, or take counts='held_out'.")
             if self.law == "learned":
                 warn(f"{said}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
-        part = sample.part(np.flatnonzero(known))
+        rows = np.flatnonzero(known)
+        part = sample.part(rows)
         of_forest: Any = self.moments_
         moments = of_forest.answer(part.X, tree_mask=mask[known])
         p = self._shares(self.forest_, part.X, mask[known])
-        return _Answered(moments, part, p, None if once is None else once[known], times[known] > 0)
+        of_seen = None if once is None else once[known], times[known] > 0
+        return _Answered(moments, part, p, *of_seen, rows, mask[known])
 
     def _held_out(self, model: Any, grown_on: Sample, held_out: Sample) -> "_Answered":
         known = leaf_means(model)
@@ -184,3 +201,7 @@ class _Answered(NamedTuple):
     """What a row counts in leaves, in trees that have seen it."""
     seen: np.ndarray | None
     """Which trees these are ``[rows trees]``; None: all."""
+    rows: np.ndarray | None = None
+    """Which rows of the fit they are; None but out of bag."""
+    mask: np.ndarray | None = None
+    """Which trees answer them ``[rows trees]``; None: all."""

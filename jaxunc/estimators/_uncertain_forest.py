@@ -14,6 +14,7 @@ from jaxunc._checks import (
     as_weights,
     check_bool,
     check_integer,
+    check_numbers,
     check_one_of,
     check_seed,
     check_within,
@@ -27,6 +28,7 @@ from jaxunc.regression import (
     SCORES,
     LeafScales,
     Moments,
+    NumberDistribution,
     checked_levels,
     checked_target,
     interval_levels,
@@ -79,6 +81,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         With ``law="neighbours"`` they are bins of z.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
+    support
+        The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
+        None: any number, or the range of a boosted model's link, which is kept to in any case.
     shrinkage
         Rows of the forest's own variance that each leaf gets beside its own: see `jaxunc.regression.LeafMoments`.
     held_out_size
@@ -95,6 +100,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     bins_, forest_
         The bins of the target, with ``law="neighbours"`` of z, and the `Forest` that counts them; None of a boosted
         model.
+    oob_distribution_
+        The `jaxunc.regression.NumberDistribution` of the rows of the fit, in their order, each by the trees that have
+        not seen it: NaN where there is none, or the weight is 0. None but out of bag; files do not keep it. The law has
+        ranked these rows' own residuals.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
@@ -103,10 +112,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, classifiers, several targets, targets that are masked or not finite; of boosted
-        models ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer;
-        weights that are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a
-        frozen forest was not grown on, out of bag, or no row that some tree has not seen.
+        On ``fit``: unknown names, classifiers, several targets, targets that are masked, not finite or outside of the
+        support, a support that is no range; of boosted models ``counts="oob"``, and the laws ``"bins"`` and
+        ``"neighbours"``, which their leaves cannot answer; weights that are negative, not finite or 0 throughout, and
+        less than two rows that weigh something; rows that a frozen forest was not grown on, out of bag, or no row that
+        some tree has not seen.
 
     Notes
     -----
@@ -162,6 +172,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         shrinkage=0.0,
         held_out_size=0.2,
         random_state: Any = None,
+        support: Any = None,
     ):
         self.estimator = estimator
         self.law = law
@@ -171,6 +182,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         self.shrinkage = shrinkage
         self.held_out_size = held_out_size
         self.random_state = random_state
+        self.support = support
 
     def fit(
         self,
@@ -213,6 +225,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
         values, target = self._validate(X, y)
+        low, high = self._support()
+        if (outside := (target < low) | (target > high)).any():
+            row = int(np.argmax(outside))
+            raise ValueError(
+                f"y holds {target[row]:g} in row {row}, outside of support=({low:g}, {high:g}); widen it, or leave the "
+                "row out."
+            )
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
@@ -228,7 +247,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
-        fit(model, sample, frozen, counts)
+        unseen = fit(model, sample, frozen, counts)
+        self.bound_.law = self.law_ = self.law_._replace(support=(low, high))
+        self.oob_distribution_ = None if unseen is None else self._oob_distribution(unseen, len(target))
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -269,7 +290,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         found = self.bound_.quantile(X, levels)
         return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
 
-    def predict_interval(self, X: InstancesLike, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: InstancesLike, coverage: NumbersLike = 0.9) -> np.ndarray:
         """Return intervals ``[instances 2]`` that are to hold the target so often, with equal shares beyond both ends.
 
         Parameters
@@ -277,10 +298,34 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         X
             Instances ``[instances features]``.
         coverage
-            How often, in (0, 1); what is promised stands in the notes of the class.
+            How often, in (0, 1); what is promised stands in the notes of the class. Several give
+            ``[instances coverages 2]``, of one walk.
+
+        Raises
+        ------
+        ValueError
+            If a coverage lies outside (0, 1), or a conformal law was fitted to fewer rows than it needs.
+        """
+        interval_levels(coverage)
+        return self.predict_distribution(X).interval(coverage)
+
+    def predict_distribution(self, X: InstancesLike) -> NumberDistribution:
+        """Return the distribution of each instance's target, of which quantiles and intervals are parts.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``.
+
+        Returns
+        -------
+        NumberDistribution
+            ``cdf(y)``, ``exceeds(limit)``, ``quantile(levels)``, ``interval(coverage)``, ``sample(key, n)``,
+            ``crps(y)``, ``mean`` and ``std``, all of the law that was fitted: see
+            `jaxunc.regression.NumberDistribution`.
         """
         X = self._instances(X)
-        return self.bound_.quantile(X, interval_levels(coverage))
+        return self.bound_.distribution(X)
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -325,6 +370,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         check_within("shrinkage", self.shrinkage, "[0, inf)", ", in rows")
         check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
         check_seed(self.random_state)
+        self._support()
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         name = type(model).__name__
@@ -358,6 +404,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
                 "bootstrap=True where it has such a parameter, or take counts='held_out'"
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
+
+    def _support(self) -> tuple[float, float]:
+        """Return the range of targets; raises a TypeError or a ValueError for what is none."""
+        if self.support is None:
+            return -np.inf, np.inf
+        check_numbers("support", self.support)
+        ends = np.asarray(self.support, np.float64)
+        if ends.shape != (2,) or not ends[0] < ends[1]:
+            raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
+        return float(ends[0]), float(ends[1])
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return whose residuals the law is fitted to."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import as_weights, check_integer, check_numbers
+from jaxunc._checks import as_weights, check_integer, check_numbers, check_within
 from jaxunc._numerics import one_row
 from jaxunc.tables import NumbersLike
 
@@ -70,12 +70,16 @@ class TargetBins(NamedTuple):
         return quantiles
 
     def quantiles(self, shares: Any, levels: np.ndarray, xp: Any = np) -> list[Any]:
-        """Return `quantile` of each level, of ``shares [... bins]`` that are arrays of ``xp``: NumPy, or JAX's."""
+        """Return `quantile` of each level, of ``shares [... bins]`` that are arrays of ``xp``: NumPy, or JAX's.
+
+        A level is a number, or an array ``[...]``: a number for each row of shares.
+        """
         above, quantiles = xp.cumsum(shares, axis=-1), []
         above = above / above[..., -1:]
         for level in levels:
             # The first bin up to which the distribution reaches the level, and at 0 the first with a probability.
-            bin_ = xp.minimum(xp.sum((above < level) | (above <= 0), axis=-1, keepdims=True), self.n_bins - 1)
+            of_rows = level[..., None] if np.ndim(level) else level
+            bin_ = xp.minimum(xp.sum((above < of_rows) | (above <= 0), axis=-1, keepdims=True), self.n_bins - 1)
             has, up_to = (xp.take_along_axis(each, bin_, axis=-1)[..., 0] for each in (shares, above))
             mass = has / xp.sum(shares, axis=-1)
             within = (level - (up_to - mass)) / xp.where(mass > 0, mass, 1)
@@ -168,6 +172,30 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
     if numbers.ndim != 1 or np.asarray(levels).dtype == bool or not ((numbers >= 0) & (numbers <= 1)).all():
         raise ValueError(f"{name}={np.asarray(levels).tolist()!r:.80} must be numbers in [0, 1], such as [0.05, 0.95].")
     return numbers
+
+
+def checked_limits(limits: Any) -> np.ndarray:
+    """Return limits ``[limits]``; raises a TypeError or a ValueError for what are no finite numbers, or none."""
+    check_numbers("limits", limits)
+    numbers = np.atleast_1d(np.asarray(limits, np.float64))
+    if numbers.ndim != 1 or not numbers.size or np.asarray(limits).dtype == bool or not np.isfinite(numbers).all():
+        raise ValueError(f"limits={np.asarray(limits).tolist()!r:.80} must be finite numbers, such as [100, 200].")
+    return numbers
+
+
+def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
+    """Return the levels of an interval's ends, of several coverages one after the other.
+
+    Raises a TypeError or a ValueError unless these are numbers in (0, 1).
+    """
+    check_numbers("coverage", coverage)
+    shape = np.shape(coverage) if np.ndim(coverage) == 1 else ()
+    why = f": how often {what} are to hold the truth"
+    if shape == (0,):
+        raise ValueError(f"coverage=[] names nothing; pass numbers in (0, 1){why}.")
+    check_within("coverage", coverage, "(0, 1)", why, shape=shape)
+    each = np.atleast_1d(np.asarray(coverage, float))
+    return np.stack([(1 - each) / 2, (1 + each) / 2], axis=1).ravel()
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:

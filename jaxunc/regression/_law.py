@@ -5,21 +5,21 @@ answers were made without: out of bag, or held out.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_within
 from jaxunc._numerics import one_row
 from jaxunc.combiners import Mean
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.tables import Columns
 
-from ._bins import TargetBins, checked_levels, weighted_quantiles
+from ._bins import TargetBins, checked_levels, checked_limits, interval_levels, weighted_quantiles
+from ._distribution import NumberDistribution
 from ._leaf_scales import LeafScales
 from ._moments import LeafMoments, Moments
 
@@ -59,11 +59,43 @@ class NumberLaw(NamedTuple):
     """How often each z counts; empty where all count alike."""
     is_local: bool = False
     """Whether the leaves hold z."""
+    support: tuple[float, float] = (-math.inf, math.inf)
+    """The range of targets that the user knows; a model's link may have a narrower one."""
 
     @property
     def reads_moments(self) -> bool:
         """Whether quantiles are made of moments."""
         return self.weight > 0 or self.is_local
+
+    @property
+    def repeats(self) -> np.ndarray:
+        """How often each z counts."""
+        return self.weights if len(self.weights) else np.ones(len(self.residuals))
+
+    def knots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return levels, in ascending order, and quantiles of z at these: lines between them are all quantiles.
+
+        Ranks are steps: a level twice. Beyond the outermost ranks, which `quantile` refuses, lies the outermost z.
+        """
+        z, weights = self.residuals, self.repeats
+        unit, up_to = one_row(weights), np.cumsum(weights)
+        total, span = up_to[-1] + unit, up_to[-1] - unit
+        if self.is_by_rank:
+            upper, lower = up_to / total / (1 - SHARE), (up_to + unit) / total / (1 + SHARE)
+            steps = np.maximum(upper, np.minimum(lower, 0.5))[:-1]
+            return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
+        if len(z) == 1 or span <= 0:
+            return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))
+        if (weights == 1).all():
+            return np.linspace(0, 1, len(z)), z
+        # A quantile is a mean over one row, whose two ends pass from one z to the next at these.
+        start = np.unique(np.clip(np.r_[0, up_to, up_to - unit, span], 0, span))
+        sums = [np.interp(at, np.r_[0, up_to], np.r_[0, np.cumsum(weights * z)]) for at in (start, start + unit)]
+        first = np.minimum(np.searchsorted(up_to, start * (1 + SHARE), side="right"), len(z) - 1)
+        last = np.searchsorted(up_to - weights, (start + unit) * (1 - SHARE)) - 1
+        # An atom's quantile is its value to the bit.
+        values = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
+        return start / span, np.maximum.accumulate(values)
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
         """Return s of each row ``[instances]``."""
@@ -77,13 +109,17 @@ class NumberLaw(NamedTuple):
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
         assert moments is not None
+        z = np.zeros(0)
+        if self.is_by_rank:
+            z = np.array([_by_rank(self.residuals, self.repeats, level) for level in levels])
+        elif not self.is_local:
+            z = weighted_quantiles(self.residuals, self.repeats, levels)
+        return self.blend(moments, levels, z, leaf_quantiles, xp)
+
+    def blend(self, moments: Moments, levels: np.ndarray, z: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
+        """Return `quantile` where these of z are known, of all rows ``[levels]`` or of each ``[instances levels]``."""
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
-        weights = self.weights if len(self.weights) else np.ones(len(self.residuals))
-        if self.is_by_rank:
-            z = np.array([_by_rank(self.residuals, weights, level) for level in levels])
-        else:
-            z = weighted_quantiles(self.residuals, weights, levels)
         apart = self.deviation(moments, xp)[..., None] * z
         by_residuals = moments.mean[..., None] + apart
         if self.is_by_rank:
@@ -109,6 +145,8 @@ def check_law(law: NumberLaw) -> None:
         raise ValueError("weights of a law are not finite numbers of float64 above 0, one for each residual.")
     if not (0 <= law.weight <= 1 and 0 <= law.added < math.inf and 0 < law.least < math.inf):
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
+    if not law.support[0] < law.support[1]:
+        raise ValueError(f"a law has support={law.support}: its ends are not in their order.")
     apart = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
     if (law.weight > 0 and not len(z)) or apart:
         raise ValueError("a law reads residuals that it does not have, or ranks or leaves of residuals in part.")
@@ -118,37 +156,52 @@ class NumberAnswer(eqx.Module):
     """A forest's answer with numbers: arrays ``[instances]``, and columns of files."""
 
     moments: Moments
-    interval: np.ndarray | None
-    """The interval's ends ``[instances 2]``; None if not asked for."""
-    quantiles: np.ndarray | None
-    """``[instances levels]``; None if not asked for."""
-    levels: tuple[float, ...] = eqx.field(static=True)
-    outputs = ("mean", "std", "interval", "quantile", "uncertainty")
+    interval: np.ndarray
+    """Ends of the intervals ``[instances 2·coverages]``."""
+    quantiles: np.ndarray
+    """``[instances levels]``."""
+    exceeds: np.ndarray
+    """Probabilities to be above limits ``[instances limits]``."""
+    names: tuple[tuple[str, ...], ...] = eqx.field(static=True)
+    """Names of the columns of these three; none of what is not asked for."""
+    outputs = ("mean", "std", "interval", "quantile", "exceeds", "uncertainty")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The columns of one of the `outputs`."""
-        if output == "interval":
-            assert self.interval is not None
-            return dict(zip(("lower", "upper"), self.interval.T, strict=True))
-        if output == "quantile":
-            assert self.quantiles is not None
-            return dict(zip(map(quantile_name, self.levels), self.quantiles.T, strict=True))
+        further = {"interval": self.interval, "quantile": self.quantiles, "exceeds": self.exceeds}
+        if output in further:
+            return dict(zip(self.names[list(further).index(output)], further[output].T, strict=True))
         if output == "uncertainty":
             return {"aleatoric": self.moments.aleatoric, "epistemic": self.moments.epistemic}
         return {output: self.moments.mean if output == "mean" else self.moments.std}
 
 
-def quantile_name(level: float) -> str:
-    """Return the name of a quantile's column."""
-    return f"quantile_{level:.12g}"
+class Asked(NamedTuple):
+    """What `BoundLaw.answer` returns beside moments: settings of outputs, and names of their columns."""
+
+    coverage: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    limits: tuple[float, ...] = ()
+
+    @property
+    def levels(self) -> np.ndarray:
+        """Levels of the ends of intervals, then of quantiles."""
+        return np.concatenate([interval_levels(self.coverage) if self.coverage else [], self.quantiles])
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the columns of intervals, quantiles and chances; those of one interval bear no coverage."""
+        several = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
+        ends = [end + name for name in several for end in ("lower", "upper")] if self.coverage else []
+        levels, limits = ([f"{number:.12g}" for number in each] for each in self[1:])
+        return tuple(ends), tuple(f"quantile_{level}" for level in levels), tuple(f"exceeds_{at}" for at in limits)
 
 
 class BoundLaw:
     """A model that answers with a number's distribution: moments, bins, their counts in leaves, and a law.
 
     ``forest`` has these counts; None where there is one bin, and of boosted models, whose leaves hold no targets.
-    ``asked`` are the coverage of the intervals and the levels of the quantiles that `answer` returns; it returns none
-    where they are None.
+    ``asked`` are the intervals, quantiles and chances that `answer` returns.
     """
 
     def __init__(
@@ -156,7 +209,7 @@ class BoundLaw:
     ):
         self.moments, self.bins, self.law = moments, bins, law
         self.own: Any = None if forest is None else bind(forest, Mean())
-        self.asked: tuple[float | None, tuple[float, ...] | None] = (0.9, None)
+        self.asked = Asked((0.9,))
 
     @property
     def columns(self) -> Columns:
@@ -169,16 +222,28 @@ class BoundLaw:
         outputs = NumberAnswer.outputs
         return outputs if self.moments.separates_doubt else tuple(name for name in outputs if name != "uncertainty")
 
-    def asking(self, coverage: float | None, quantiles: Sequence[float] | None) -> "BoundLaw":
-        """Return the same with other intervals and quantiles; raises what `checked_levels` and `interval_levels` do."""
+    @property
+    def support(self) -> tuple[float, float]:
+        """The range of quantiles: of the model's link, and of the law."""
+        (low, high), ends = self.moments.support, self.law.support
+        return max(low, ends[0]), min(high, ends[1])
+
+    def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
+        """Return the same with other intervals, quantiles and chances: numbers, several of them, or None.
+
+        Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for one named twice.
+        """
         if coverage is not None:
             interval_levels(coverage)
-        levels = None if quantiles is None else tuple(checked_levels(quantiles, "quantiles").tolist())
-        names = [quantile_name(level) for level in levels or ()]
-        if len(set(names)) < len(names):
-            raise ValueError(f"quantiles={list(levels or ())} names a level twice; name each once.")
+        levels = () if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
+        above = () if limits is None else checked_limits(limits).tolist()
+        asked = Asked(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
+        words = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
+        for (setting, word), names in zip(words.items(), asked.names, strict=True):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{setting}={list(getattr(asked, setting))} names a {word} twice; name each once.")
         law = object.__new__(BoundLaw)
-        vars(law).update(vars(self) | {"asked": (coverage, levels)})
+        vars(law).update(vars(self) | {"asked": asked})
         return law
 
     @property
@@ -196,25 +261,29 @@ class BoundLaw:
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
         """Return the columns of `answer` for one instance from the merged statistics, as `LeafMoments.of_sums` does."""
         columns = self.moments.of_sums(stat)
-        (coverage, further_levels), levels = self.asked, self._levels()
-        names = [*(("lower", "upper") if coverage is not None else ()), *map(quantile_name, further_levels or ())]
+        levels, (ends, of_levels, chances) = self.asked.levels, self.asked.names
+        if chances:
+            raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
+        names = (*ends, *of_levels)
         p = jnp.ones(1) if bin_stat is None else self.own.combiner.finish(bin_stat).probability.astype(float)
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
-        quantiles = self._supported(self.law.quantile(moments, levels, of_leaves, jnp), jnp)
+        quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
+        if self.support != (-math.inf, math.inf):
+            quantiles = jnp.clip(quantiles, *self.support)
         said = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
         return said | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
+        return self.distribution(X, moments).quantile(levels)
+
+    def distribution(self, X: Any, moments: Moments | None = None) -> NumberDistribution:
+        """Return the distribution of each instance's target; of the instances' moments, where these are known."""
         if moments is None and self.law.reads_moments:
             moments = self.moments.answer(X)
-        leaf_quantiles = None if self.law.weight == 1 else self.bins.quantile(self._shares(X), levels)
-        return self._supported(self.law.quantile(moments, levels, leaf_quantiles), np)
-
-    def _supported(self, quantiles: Any, xp: Any) -> Any:
-        low, high = self.moments.support
-        return quantiles if low == -math.inf and high == math.inf else xp.clip(quantiles, low, high)
+        shares = None if self.law.weight == 1 else self._shares(X)
+        return NumberDistribution(self.law, self.bins, moments, shares=shares, support=self.support)
 
     def _shares(self, X: Any) -> np.ndarray:
         """Return the probabilities of the bins by the leaves ``[instances bins]``."""
@@ -224,24 +293,20 @@ class BoundLaw:
 
     def answer(self, X: Any) -> NumberAnswer:
         """Return moments, and the interval and quantiles that are asked for, of instances ``[instances features]``."""
-        (coverage, quantiles), levels = self.asked, self._levels()
+        (coverage, _, limits), levels = self.asked, self.asked.levels
         moments = self.moments.answer(X)
-        values = self.quantile(X, levels, moments) if len(levels) else np.zeros((len(moments.mean), 0))
-        interval = None if coverage is None else values[:, :2]
-        at_levels = None if quantiles is None else values[:, len(levels) - len(quantiles) :]
-        return NumberAnswer(moments, interval, at_levels, quantiles or ())
-
-    def _levels(self) -> np.ndarray:
-        """Return the levels that `answer` asks for: the ends of the interval, then quantiles."""
-        coverage, quantiles = self.asked
-        return np.concatenate([[] if coverage is None else interval_levels(coverage), quantiles or ()])
+        n, n_ends = len(moments.mean), 2 * len(coverage)
+        distribution = self.distribution(X, moments) if len(levels) or limits else None
+        values, chances = np.zeros((n, len(levels))), np.zeros((n, len(limits)))
+        if distribution is not None:
+            values = distribution.quantile(levels) if len(levels) else values
+            chances = distribution.exceeds(np.tile(limits, (n, 1))) if limits else chances
+        return NumberAnswer(moments, values[:, :n_ends], values[:, n_ends:], chances, self.asked.names)
 
     def blank_answer(self) -> NumberAnswer:
         """Return an answer for one instance, all zeros."""
-        coverage, quantiles = self.asked
-        interval = None if coverage is None else np.zeros((1, 2))
-        levels = None if quantiles is None else np.zeros((1, len(quantiles)))
-        return NumberAnswer(Moments(*np.zeros((3, 1))), interval, levels, quantiles or ())
+        ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.asked.names)
+        return NumberAnswer(Moments(*np.zeros((3, 1))), ends, quantiles, chances, self.asked.names)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
@@ -342,9 +407,3 @@ def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np
     """Return the mean pinball loss; at the two ends of an interval it is proportional to the interval score."""
     apart = y[:, None] - quantiles
     return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))
-
-
-def interval_levels(coverage: float) -> np.ndarray:
-    """Return the levels of an interval's ends; a ValueError unless the coverage lies in (0, 1)."""
-    check_within("coverage", coverage, "(0, 1)", ": how often intervals are to hold the truth")
-    return np.array([(1 - coverage) / 2, (1 + coverage) / 2])

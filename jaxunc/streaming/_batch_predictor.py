@@ -32,7 +32,7 @@ class BatchPredictor:
     ----------
     path
         A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, rows, k, kind
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits, rows, k, kind
         As for `jaxunc.stream`; ``rows`` are a file or a folder that every worker can read.
     known
         As for `jaxunc.load`; classes and functions that can be pickled.
@@ -66,9 +66,10 @@ class BatchPredictor:
         confidence: float = 0.99,
         costs: Any = None,
         reject: float | None = None,
-        coverage: float | None = None,
+        coverage: NumbersLike | None = None,
         by_class: bool = False,
         quantiles: NumbersLike | None = None,
+        limits: NumbersLike | None = None,
         rows: str | Path | None = None,
         k: int | None = None,
         kind: str | None = None,
@@ -80,7 +81,7 @@ class BatchPredictor:
             )
         how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
         check_rows_path(rows)
-        how |= {"s": s, "confidence": confidence, "k": k, "kind": kind}
+        how |= {"s": s, "confidence": confidence, "limits": limits, "k": k, "kind": kind}
         how |= {"rows": None if rows is None else str(Path(rows).absolute())}
         self.outputs: Outputs = Outputs(outputs, **how)
         check_lists(features=features, keep=keep)

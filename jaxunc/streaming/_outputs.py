@@ -14,7 +14,7 @@ import numpy as np
 from jaxunc._checks import check_confidence, check_integer, check_is_one, check_one_of, check_within
 from jaxunc.decisions import check_coverage, plain_costs
 from jaxunc.intervals import check_strength
-from jaxunc.regression import checked_levels
+from jaxunc.regression import checked_levels, checked_limits, interval_levels
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mean", "std", "class", "probability", "score", "uncertainty"), ()),
@@ -25,6 +25,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "trees_polled": ("confidence",),
     "explanation": (),
     "quantile": ("quantiles",),
+    "exceeds": ("limits",),
     "neighbours": ("rows", "k", "kind"),
     "outside_share": ("rows",),
 }
@@ -48,6 +49,7 @@ class Outputs:
     coverage: Any = None
     by_class: Any = False
     quantiles: Any = None
+    limits: Any = None
     rows: Any = None
     k: Any = None
     kind: Any = None
@@ -66,16 +68,18 @@ class Outputs:
         if self.reject is not None:
             check_within("reject", self.reject, "[0, inf)", ": what a rejection costs")
         if self.coverage is not None:
-            check_within("coverage", self.coverage, "(0, 1)", ": how often sets or intervals are to hold the truth")
-        check_coverage(0.9 if self.coverage is None else self.coverage, self.by_class)
+            interval_levels(self.coverage, "sets or intervals")
+        check_coverage(0.9, self.by_class)
         if self.k is not None:
             check_integer("k", self.k, 1, ": the number of neighbours of a row")
-        numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject", "coverage")}
+        numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}
         plain = {
             "names": None if self.names is None else list(self.names),
             "costs": plain_costs(self.costs),
             "by_class": bool(self.by_class),
             "quantiles": None if self.quantiles is None else checked_levels(self.quantiles, "quantiles").tolist(),
+            "limits": None if self.limits is None else checked_limits(self.limits).tolist(),
+            "coverage": None if self.coverage is None else np.asarray(self.coverage, float).tolist(),
             "rows": str(self.rows) if isinstance(self.rows, Path) else self.rows,
             "k": None if self.k is None else int(self.k),
             **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
@@ -92,8 +96,11 @@ class Outputs:
             )
         for setting in ("costs", "reject", "rows", "k", "kind"):
             self.check_is_read(setting, self.names or ())
+        if "exceeds" in (self.names or ()) and self.limits is None:
+            raise ValueError("outputs ['exceeds'] are chances to be above limits; pass limits, such as limits=[100].")
         if self.names is not None:
             self.check_is_read("quantiles", self.names)
+            self.check_is_read("limits", self.names)
         if self.by_class and self.coverage is None:
             raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 

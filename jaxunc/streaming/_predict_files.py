@@ -68,9 +68,10 @@ def predict_files(
     confidence: float = 0.99,
     costs: Any = None,
     reject: float | None = None,
-    coverage: float | None = None,
+    coverage: NumbersLike | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    limits: NumbersLike | None = None,
     rows: str | Path | None = None,
     k: int | None = None,
     kind: str | None = None,
@@ -95,7 +96,7 @@ def predict_files(
         the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
         data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
         leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits
         As for `stream`.
     rows, k, kind
         As for `stream`; ``rows`` are a file or a folder.
@@ -147,7 +148,7 @@ def predict_files(
     refuse_overlap(Path(output), [*sources, *([] if rows is None else [rows])], model)
     loaded, files = load_model(model, known=known), data_files(source)
     how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
-    how |= {"s": s, "confidence": confidence, "rows": rows, "k": k, "kind": kind}
+    how |= {"s": s, "confidence": confidence, "limits": limits, "rows": rows, "k": k, "kind": kind}
     named_outputs, notation = Outputs(outputs, **how), wished_notation(decimal, thousands)
     check_text(files, notation)
     scoring = Scoring(loaded, named_outputs, features=features, keep=keep, notation=notation)

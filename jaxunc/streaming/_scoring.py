@@ -172,8 +172,13 @@ class Scoring:
 
 def _deciding(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     """Return how a model with these labels decides; raises a ValueError for what it cannot, or would not read."""
-    if outputs.quantiles is not None:
-        raise ValueError("quantiles are of models that predict numbers, and this one names classes; leave them out.")
+    for setting in ("quantiles", "limits"):
+        if getattr(outputs, setting) is not None:
+            raise ValueError(
+                f"{setting} are of models that predict numbers, and this one names classes; leave them out."
+            )
+    if isinstance(outputs.coverage, list):
+        raise ValueError(f"coverage={outputs.coverage} is of intervals of numbers; pass one number for sets.")
     outputs.check_is_read("coverage", outputs.names or (), ("set",))
     thresholds, calibration = None, getattr(model, "calibration_", None)
     if outputs.coverage is not None:
@@ -197,13 +202,15 @@ def _of_numbers(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
     names = outputs.names
     if names is None:
         usual = ["mean", "std", "interval", "uncertainty", *("quantile",) * (outputs.quantiles is not None)]
+        usual += ("exceeds",) * (outputs.limits is not None)
         names = [name for name in usual if name in model.outputs]
     if others := sorted({*names} - {*model.outputs, *BESIDE_ROWS}):
         what = "boosted models do not tell" if others == ["uncertainty"] else "are of models of classes"
         raise ValueError(f"outputs {others} {what}, and this one predicts numbers: it has {model.outputs}.")
     outputs.check_is_read("coverage", names, ("interval",))
     coverage = (0.9 if outputs.coverage is None else outputs.coverage) if "interval" in names else None
-    model = model.asking(coverage, (outputs.quantiles or QUANTILES) if "quantile" in names else None)
+    quantiles = (outputs.quantiles or QUANTILES) if "quantile" in names else None
+    model = model.asking(coverage, quantiles, outputs.limits)
     return model, dataclasses.replace(outputs, names=names)
 
 

@@ -35,9 +35,10 @@ def stream(
     confidence: float = 0.99,
     costs: Any = None,
     reject: float | None = None,
-    coverage: float | None = None,
+    coverage: NumbersLike | None = None,
     by_class: bool = False,
     quantiles: NumbersLike | None = None,
+    limits: NumbersLike | None = None,
     rows: Any = None,
     k: int | None = None,
     kind: str | None = None,
@@ -64,15 +65,16 @@ def stream(
         ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
         the model's combiner answers (`jaxunc.explain`). For a regressor: ``"mean"``; ``"std"``; ``"interval"``, its
         ends ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``,
-        a column ``quantile_0.05`` for each level. For both: ``"neighbours"``, the training rows behind the answer
+        a column ``quantile_0.05`` for each level; ``"exceeds"``, the chance to be above a limit, a column
+        ``exceeds_100`` for each. For both: ``"neighbours"``, the training rows behind the answer
         (`jaxunc.neighbours`), named in ``neighbour_1`` … with ``weight_1`` …, the largest first, and
         ``neighbour_share``, how much of all weight theirs is; ``"outside_share"``, how far a row lies from training
         rows (`jaxunc.outside_share`). Default: all of a regressor but for the last two (quantiles if ``quantiles``
-        names some); else what the model's combiner answers. Where that has no sets, they are the best of its
-        probabilities (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the
-        report, widened to hold its probability. Without probabilities, as of votes, sets are the report's and the class
-        of the row. So the columns of a row agree. Further combiners answer all others, in the same pass through the
-        trees.
+        names some, and so ``limits``); else what the model's combiner answers. Where that has no sets, they are the
+        best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those
+        of the report, widened to hold its probability. Without probabilities, as of votes, sets are the report's and
+        the class of the row. So the columns of a row agree. Further combiners answer all others, in the same pass
+        through the trees.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -92,9 +94,12 @@ def stream(
         What a rejection costs. Default: nothing is rejected.
     coverage, by_class
         Sets that hold the truth as often as this (`jaxunc.decisions.conformal_sets`), by the rows that a classifier has
-        kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default.
+        kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default. Several of these have columns
+        ``lower_0.8``, ``upper_0.8`` ….
     quantiles
         Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
+    limits
+        Numbers; of each the chance that a regressor's target is above it.
     rows
         The rows that the model was grown on, all and in their order, for ``"neighbours"`` and ``"outside_share"``: data
         of any kind that can be a source. They are read as a whole. The first column in ``keep``, which they need to
@@ -124,8 +129,9 @@ def stream(
         If outputs are unknown or not the model's, columns are missing or not as many, a name is twice among the
         columns, a file cannot be read (it is named), or a value is infinite. If a text file has cells with two
         readings, or numbers of two kinds, and ``decimal`` or ``thousands`` does not settle it; or if these are named
-        where no file is of text. If neighbours are asked for without ``rows``, of rows that did not grow the model, or
-        more than there are rows; or their ``"prediction"`` weights of a model that has none, as `jaxunc.neighbours`.
+        where no file is of text. If ``"exceeds"`` has no ``limits``, or one that is not finite. If neighbours are asked
+        for without ``rows``, of rows that did not grow the model, or more than there are rows; or their
+        ``"prediction"`` weights of a model that has none, as `jaxunc.neighbours`.
 
     Warns
     -----
@@ -146,7 +152,7 @@ def stream(
     """
     check_integer("chunk_rows", chunk_rows, 1)
     how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
-    how |= {"s": s, "confidence": confidence, "rows": rows, "k": k, "kind": kind}
+    how |= {"s": s, "confidence": confidence, "limits": limits, "rows": rows, "k": k, "kind": kind}
     notation = wished_notation(decimal, thousands)
     scoring = Scoring(model, Outputs(outputs, **how), features=features, keep=keep, notation=notation)
     return _scored(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))

@@ -128,6 +128,13 @@ def test_ends_keep_to_the_range_of_the_link():
     quantiles = model.predict(X[NEW], quantiles=[0.0, 0.01, 0.5])
     assert quantiles.min() == 0
     assert quantiles[:, 2].min() > 0
+    distribution = model.predict_distribution(X[NEW])
+    np.testing.assert_array_equal(distribution.quantile([0.01, 0.5]), quantiles[:, 1:])
+    np.testing.assert_array_equal(distribution.cdf(-1e-9), 0)
+    assert (distribution.cdf(0) >= np.where(quantiles[:, 1] == 0, 0.01, 0)).all()
+    model.set_params(support=(-5, counts.max())).fit(X[TRAIN], counts[TRAIN])
+    within = model.predict(X[NEW], quantiles=[0.0, 1.0])
+    assert (within.min(), within.max()) == (0, counts.max())
 
 
 def test_refits_have_the_rounds_of_the_model():

@@ -31,7 +31,7 @@ import jaxunc as ju
 from jaxunc.counting import oob_mask
 from jaxunc.estimators import UncertainForestRegressor, _forest_numbers
 from jaxunc.metrics import interval_score
-from jaxunc.regression import LAWS, LeafMoments
+from jaxunc.regression import LAWS, LeafMoments, Moments
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 
@@ -116,6 +116,65 @@ def test_read_outs_agree(learned):
     np.testing.assert_array_equal(learned.predict(X[NEW], quantiles=LEVELS[::-1]), quantiles[:, ::-1])
     np.testing.assert_array_equal(learned.predict(X[NEW]), FITTED.predict(X[NEW]))  # the forest's, to the bit
     assert 0.83 < ((quantiles[:, 0] <= Y[NEW]) & (Y[NEW] <= quantiles[:, 2])).mean() < 0.99
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.room(keep=1)
+def test_the_distribution_is_what_is_predicted(law):
+    model = UncertainForestRegressor(FrozenEstimator(FITTED), law=law).fit(X[TRAIN], Y[TRAIN])
+    found = model.predict_distribution(X[NEW])
+    np.testing.assert_array_equal(found.quantile(LEVELS), model.predict(X[NEW], quantiles=LEVELS))
+    np.testing.assert_array_equal(found.quantile(0.5), model.predict(X[NEW], quantiles=0.5))
+    np.testing.assert_array_equal(found.interval(0.9), model.predict_interval(X[NEW]))
+    several = model.predict_interval(X[NEW], coverage=[0.8, 0.9])
+    assert several.shape == (256, 2, 2)
+    np.testing.assert_array_equal(several[:, 1], model.predict_interval(X[NEW]))
+    assert (found.cdf(found.quantile(LEVELS)) >= np.array(LEVELS) - 1e-12).all()
+    assert 0.8 < np.mean(np.abs(found.cdf(Y[NEW]) - 0.5) <= 0.45) < 0.99
+    assert len(model.predict_distribution(X[:0]).crps(1.0)) == 0
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.room(keep=1)
+def test_rows_out_of_bag(law):
+    """What a law of their forest says of the rows by the trees that have not seen them."""
+    few = RandomForestRegressor(**{**SHAPE, "n_estimators": 4})
+    model = UncertainForestRegressor(few, law=law).fit(X[TRAIN], Y[TRAIN])
+    mask, found = oob_mask(model.estimator_, 256), model.oob_distribution_
+    known = mask.any(axis=1)
+    assert 0 < (~known).sum() < 50
+    np.testing.assert_array_equal(~known, np.isnan(found.quantile(0.5)))
+    np.testing.assert_array_equal(~known, np.isnan(found.crps(Y[TRAIN])))
+    moments = Moments(*(part[known] for part in model.moments_.answer(X[TRAIN], tree_mask=mask)))
+    shares = np.asarray(model.bound_.own.probability(X[TRAIN], tree_mask=mask))[known]
+    of_leaves = model.bins_.quantile(shares, LEVELS)
+    expected = model.law_.quantile(moments, np.array(LEVELS), of_leaves)
+    np.testing.assert_array_equal(found.quantile(LEVELS)[known], expected)
+    model.set_params(counts="held_out").fit(X[TRAIN], Y[TRAIN])
+    assert model.oob_distribution_ is None
+
+
+@pytest.mark.parametrize("law", ["learned", "conformal"])
+@pytest.mark.room(keep=1)
+def test_ends_keep_to_the_support(law, tmp_path):
+    low, target = float(Y.min()), np.maximum(Y, np.quantile(Y, 0.3))
+    free, kept = (
+        UncertainForestRegressor(
+            FrozenEstimator(FITTED), law=law, counts="held_out", random_state=0, support=support
+        ).fit(X[NEW], target[NEW])
+        for support in (None, (np.quantile(Y, 0.3), np.inf))
+    )
+    ends = free.predict_interval(X[NEW], coverage=0.95)
+    assert (ends[:, 0] < np.quantile(Y, 0.3)).any()
+    clipped = np.maximum(ends, np.quantile(Y, 0.3))
+    np.testing.assert_array_equal(kept.predict_interval(X[NEW], coverage=0.95), clipped)
+    distribution = kept.predict_distribution(X[NEW])
+    np.testing.assert_array_equal(distribution.cdf(low - 1), 0)
+    assert (distribution.mean >= free.predict_distribution(X[NEW]).mean).all()
+    ju.save(tmp_path / "model", kept)
+    loaded = ju.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_interval(X[NEW], coverage=0.95), clipped)
+    assert loaded.support == kept.support
 
 
 @pytest.mark.room
@@ -424,6 +483,15 @@ test_refusals = refusals(
     ("learn_by", fit(learn_by="mse"), "learn_by"),
     ("n_bins", fit(n_bins=1), "n_bins"),
     ("shrinkage", fit(shrinkage=-1.0), "shrinkage"),
+    ("support in words", fit(support="positive"), "support='positive' is no number", TypeError),
+    ("one end", fit(support=[0.0]), r"support=\[0.0\] must be two numbers in their order"),
+    ("ends in disorder", fit(support=(1, 0)), r"support=\(1, 0\) must be two numbers in their order"),
+    ("an end of NaN", fit(support=(np.nan, 0)), "must be two numbers in their order"),
+    (
+        "a target outside",
+        fit(y=np.r_[Y[:5], -90, Y[6:]], support=(-80, np.inf)),
+        "y holds -90 in row 5, outside of supp",
+    ),
     ("held_out_size", fit(held_out_size=1.0), "held_out_size"),
     ("a class", fit(RandomForestRegressor), "no model of scikit-learn", TypeError),
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
@@ -456,6 +524,13 @@ test_refusals = refusals(
     ("level NaN", lambda learned: learned.predict(X, quantiles=[np.nan]), "quantiles"),
     ("two questions", lambda learned: learned.predict(X, quantiles=[0.1], return_std=True), "one at a time"),
     ("coverage", lambda learned: learned.predict_interval(X, coverage=1.0), "coverage"),
+    ("coverages", lambda learned: learned.predict_interval(X, coverage=[0.5, 1.0]), "coverage"),
+    (
+        "traced distribution",
+        lambda learned: jax.jit(lambda X: learned.predict_distribution(X).mean)(X),
+        "outside of jit",
+        TypeError,
+    ),
     ("percent", lambda learned: learned.predict_interval(X, coverage=90), "coverage"),
     ("columns", lambda learned: learned.predict(X[:, :4]), "10 features"),
     ("traced", lambda learned: jax.jit(learned.predict)(X), "Ask outside of jit", TypeError),

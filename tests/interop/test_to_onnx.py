@@ -435,7 +435,12 @@ def test_numbers_of_other_libraries_and_what_is_refused():
         np.testing.assert_allclose(found[own], column, rtol=1e-5, atol=1e-6)
     model = UncertainForestRegressor(RandomForestRegressor(9, random_state=0), law="conformal")
     refuses(ValueError, "not fitted", to_onnx, model)
-    model.fit(X_NUMBERS[:99], Y_NUMBERS[:99])
+    model.set_params(support=(np.quantile(Y_NUMBERS, 0.3), np.inf))
+    model.fit(X_NUMBERS[:99], np.maximum(Y_NUMBERS[:99], model.support[0]))
+    ends = model.predict_interval(X_NUMBERS[99:200])
+    assert ends.min() == model.support[0]
+    np.testing.assert_allclose(run(to_onnx(model), X_NUMBERS[99:200])["lower"], ends[:, 0], rtol=1e-5, atol=1e-6)
+    refuses(ValueError, "made on the host alone", to_onnx, model.bound_.asking(0.8, None, [1.0]))
     refuses(ValueError, "a conformal quantile at the level", to_onnx, model.bound_.asking(None, [0.001]))
     refuses(TypeError, "to_onnx, and its mean", to_treelite, model)
 

@@ -219,6 +219,8 @@ def _fitted(name, **fields):
         (_fitted("law_", is_by_rank=1), "is_by_rank"),
         (_fitted("law_", is_local=1), "is_local"),
         (_fitted("law_", is_local=True, weight=0.5), "leaves of residuals in part"),
+        (_fitted("law_", support={"tuple": [1.0, 0.0]}), "not in their order"),
+        (_fitted("law_", support={"tuple": [0.0]}), "a support that is"),
         (_fitted("moments_", scale=0.0), "scale=0.0"),
         (_fitted("moments_", centre={"float": "inf"}), "centre=inf"),
         (_fitted("moments_", table=None), "a table that is None"),

@@ -146,7 +146,7 @@ def test_all_outputs_at_once():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
-    outputs = [name for name in OUTPUTS if name not in {"mean", "std", "quantile"}]  # of numbers
+    outputs = [name for name in OUTPUTS if name not in {"mean", "std", "quantile", "exceeds"}]  # of numbers
     found = whole(ju.stream(model, X, outputs=outputs, s=2.0))
     np.testing.assert_array_equal(found["class"], model.predict(X))
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
@@ -320,6 +320,25 @@ def test_numbers(numbers, frame, tmp_path):
     assert list(alone) == ["quantile_0.05", "quantile_0.5", "quantile_0.95"]
 
 
+def test_chances_and_several_intervals(numbers, frame, tmp_path):
+    """By each door what the distribution says."""
+    X, limits = frame[["length", "count"]], [frame.length.median(), 1e9]
+    distribution = numbers.predict_distribution(X)
+    asked = {"outputs": ["exceeds", "interval"], "limits": limits, "coverage": [0.5, 0.75]}
+    found = whole(ju.stream(numbers, X, **asked, chunk_rows=77))
+    names = ["lower_0.5", "upper_0.5", "lower_0.75", "upper_0.75", f"exceeds_{limits[0]:.12g}", "exceeds_1000000000"]
+    assert list(found) == names
+    np.testing.assert_array_equal(found[names[:4]], numbers.predict_interval(X, [0.5, 0.75]).reshape(-1, 4))
+    np.testing.assert_array_equal(found[names[4:]], np.column_stack([distribution.exceeds(limit) for limit in limits]))
+    assert list(whole(ju.stream(numbers, X[:1], limits=2)))[-1] == "exceeds_2"
+    ju.save(tmp_path / "model", numbers)
+    frame.to_parquet(tmp_path / "data.parquet")
+    ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
+    pd.testing.assert_frame_equal(pq.read_table(tmp_path / "out").to_pandas(), found, check_index_type=False)
+    batches = pickle.loads(pickle.dumps(ju.streaming.BatchPredictor(tmp_path / "model", **asked)))
+    pd.testing.assert_frame_equal(batches(X).reset_index(drop=True), found.reset_index(drop=True))
+
+
 def stream(change=lambda frame: frame, **asked):
     return lambda model, frame: list(ju.stream(model, change(frame), **asked))
 
@@ -385,6 +404,17 @@ test_refusals = refusals(
     ("quantiles of means", stream_numbers(quantiles=[0.5], **MEAN), "quantiles=… would .*: ask for outputs=quantile"),
     ("quantiles", stream_numbers(quantiles=[0.5, 1.5]), r"quantiles=\[0.5, 1.5\] must be numbers in \[0, 1\]"),
     ("no quantiles", stream_numbers(quantiles=[]), r"quantiles=\[\] names nothing"),
+    ("chances without limits", stream_numbers(outputs=["exceeds"]), r"pass limits, such as limits=\[100\]"),
+    ("limit NaN", stream_numbers(limits=[1.0, np.nan]), r"limits=\[1.0, nan\] must be finite numbers"),
+    ("limit inf", stream_numbers(limits=np.inf), "limits=inf must be finite numbers"),
+    ("no limits", stream_numbers(limits=[]), r"limits=\[\] must be finite numbers"),
+    ("words for limits", stream_numbers(limits=["a"]), "limits=.* is no number", TypeError),
+    ("limits twice", stream_numbers(limits=[1, 1.0]), "names a limit twice"),
+    ("limits of means", stream_numbers(limits=[1], **MEAN), "limits=… would .*: ask for outputs=exceeds"),
+    ("limits of classes", stream(limits=[1]), "limits are of models that predict numbers"),
+    ("coverages of classes", stream(coverage=[0.8, 0.9], **SET), "pass one number for sets"),
+    ("coverage twice", stream_numbers(coverage=[0.8, 0.8]), "names a coverage twice"),
+    ("no coverage", stream_numbers(coverage=[]), r"coverage=\[\] names nothing"),
     ("quantiles twice", stream_numbers(quantiles=[0.5, 0.5]), "names a level twice"),
     ("keep the mean", stream_numbers(keep=["mean"]), r"keep holds \['mean'\]"),
 )

@@ -64,10 +64,10 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is no sum; if a conformal law has too few rows for a level that is asked for; if its
-        ``finish`` computes what has no operator, which is named; if empty leaves are followed; if labels are neither
-        all integers, all texts, all bools nor all floats; if the file would have more than two gigabytes; if trees
-        share nodes other than in tests of sets.
+        If a merge of the combiner is no sum; if chances (`exceeds`) are asked for; if a conformal law has too few rows
+        for a level that is asked for; if its ``finish`` computes what has no operator, which is named; if empty leaves
+        are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would have
+        more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
