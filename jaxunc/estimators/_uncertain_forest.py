@@ -379,7 +379,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             raise TypeError(
                 "estimator is a TransformedTargetRegressor, whose leaves hold transformed targets; take the forest in "
                 "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...), "
-                "whose predict(X, quantiles=[0.05, 0.95]) has the ends of intervals, taken back by the inverse function."
+                "whose predict(X, quantiles=[0.05, 0.95]) has the ends of intervals, taken back by the inverse."
             )
         if is_boosted(model, frozen):
             self._check_boosted(model, frozen)
