@@ -422,7 +422,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     def _data_checks(self, allows_nan: bool) -> dict[str, Any]:
         # LightGBM compares float64, and was to be fitted to what it is asked with.
-        wide = library_of(self._model()[0]) == "lightgbm"
+        of_file = self.estimator is None and hasattr(self, "moments_")  # which does not keep another library's model
+        wide = library_of(self._model()[0]) == "lightgbm" or (of_file and self.moments_.columns.cuts is not None)
         return super()._data_checks(allows_nan) | {"dtype": np.float64 if wide else np.float32}
 
     # What is asked.

@@ -136,7 +136,9 @@ def test_lightgbm_and_its_categories(tmp_path):
     np.testing.assert_array_equal(made.predict(frame), made.estimator_.predict(frame))
     np.testing.assert_allclose(made.moments_.answer(frame).mean, made.predict(frame), rtol=1e-4)
     encoded = UncertainForestRegressor(make_pipeline(columns(True), gbm), random_state=0).fit(RAW, Y)
-    for model, table in ((made, frame), (encoded, RAW)):
+    close = 1e6 + 0.3 * RNG.random((N, 2))  # which float32 does not tell apart
+    doubles = UncertainForestRegressor(gbm, random_state=0).fit(close, close[:, 0] - 1e6 + 0.01 * Y)
+    for model, table in ((made, frame), (encoded, RAW), (doubles, close)):
         ju.save(tmp_path / "m", model)
         np.testing.assert_allclose(ju.load(tmp_path / "m").predict_interval(table), model.predict_interval(table))
 
