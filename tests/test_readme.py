@@ -16,7 +16,11 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 ALL_PAGES = sorted((ROOT / "docs").rglob("*.md"))
-PROGRAMS = {"equinox_flax_optax": ["flax"], "serve": ["fastapi", "httpx", "huggingface_hub", "mlflow", "ray.serve"]}
+PROGRAMS = {
+    "equinox_flax_optax": ["flax"],
+    "nightly_intervals": ["lightgbm"],
+    "serve": ["fastapi", "httpx", "huggingface_hub", "mlflow", "ray.serve"],
+}
 """Pages that need other people's programs (extra: programs), by what they import."""
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text() and page.stem not in PROGRAMS]
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file, or a regressor where the target is a number, and "
-    "save it for jaxunc predict; or take over a fitted forest of scikit-learn (of numbers, also XGBoost's and "
-    "LightGBM's), or of classes a pipeline that ends in one."
+    "save it for jaxunc predict; or take over a fitted forest of scikit-learn, or a pipeline that ends in one (of "
+    "numbers, also XGBoost's and LightGBM's)."
 )
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 GROWN_ON_ALL = ("extra-trees", "single-tree")
@@ -106,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
+    from jaxunc.regression import LeafMoments
     from jaxunc.storage import describe, save
     from jaxunc.streaming import check_overwrites_nothing
 
@@ -124,8 +125,10 @@ def run(args: argparse.Namespace) -> None:
         answers = "classes " + ", ".join(map(str, model.classes_[:10]))
     else:
         leaves = model.moments_.kept
-        means = leaves.table[:, 0]
-        least, most = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
+        least, most = model.bins_.table[[0, -1], [0, -1]]
+        if isinstance(model.moments_, LeafMoments):
+            means = leaves.table[:, 0]
+            least, most = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
         answers = f"numbers from {least:.6g} to {most:.6g}"
     line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import listed
@@ -292,7 +291,7 @@ def unpickled(path: str) -> tuple[Any, bool]:
     if not (isinstance(model, BaseEstimator) and (is_classifier(model) or is_regressor(model))):
         raise ValueError(
             f"--import={path!r} holds a {type(model).__name__}; pass a fitted classifier or regressor of scikit-learn: "
-            "a decision tree, random forest, extra trees, a bag of trees, or (of classes) a pipeline that ends in one."
+            "a decision tree, random forest, extra trees, a bag of trees, or a pipeline that ends in one."
         )
     try:
         check_is_fitted(model)
@@ -300,9 +299,4 @@ def unpickled(path: str) -> tuple[Any, bool]:
         raise ValueError(
             f"--import={path!r} holds a {type(model).__name__} that is not fitted; fit it and dump it again."
         ) from error
-    if is_regressor(model) and isinstance(opened(FrozenEstimator(model)).whole, Pipeline):
-        raise ValueError(
-            f"--import={path!r} holds a pipeline that predicts numbers; its last step alone can be taken over: "
-            "dump model[-1], and pass as DATA the rows that the steps before it make."
-        )
     return model, is_regressor(model)

@@ -1,12 +1,11 @@
 """How sure a boosted model is of a number: residuals of rows that it has not seen, learned as values of its leaves."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.base import clone
 
 from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
@@ -29,7 +28,7 @@ from jaxunc.regression import (
     trees_of,
 )
 
-from ._forest_rows import Sample, check_unseen, fold_numbers, grow, split
+from ._forest_rows import Grown, Sample, check_unseen, fold_numbers, split
 from ._pipelines import rounds
 
 FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
@@ -51,8 +50,9 @@ def predictions(model: Any, X: Any) -> np.ndarray:
     return np.asarray(own(X)) if n_rows(X) else np.zeros(0)
 
 
-def residual_rows(model: Any, sample: Sample) -> ResidualRows:
-    """Return rows that a model has not seen, and what it is off by."""
+def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
+    """Return rows that a model has not seen, as it reads them, and what it is off by."""
+    model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
 
@@ -107,24 +107,24 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     return bool(np.abs(apart).sum() < SAME * np.abs(residual).sum())
 
 
-def grown_again(model: Any, whole: Any) -> Any:
-    """Return an unfitted copy of a model with as many rounds as the fitted one has, which may have stopped early."""
-    copy: Any = clone(model)
+def rounds_of(model: Any) -> dict[str, Any]:
+    """Return the settings by which a copy gets as many rounds as a fitted model has, which may have stopped early."""
     if library_of(model) != "sklearn":
-        return copy
-    if getattr(whole, "do_early_stopping_", False):
-        return copy.set_params(max_iter=whole.n_iter_, early_stopping=False)
-    if getattr(model, "n_iter_no_change", None) is not None and hasattr(whole, "n_estimators_"):
-        return copy.set_params(n_estimators=whole.n_estimators_, n_iter_no_change=None)
-    return copy
+        return {}
+    if getattr(model, "do_early_stopping_", False):
+        return {"max_iter": model.n_iter_, "early_stopping": False}
+    if getattr(model, "n_iter_no_change", None) is not None and hasattr(model, "n_estimators_"):
+        return {"n_estimators": model.n_estimators_, "n_iter_no_change": None}
+    return {}
 
 
-def folds_in_leaves(models: Iterable[AdditiveTrees], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield folds of rows in the leaves of models, the k-th of which, or one for all, has not seen the k-th fold."""
-    before, leaves = None, np.zeros((0, 0), np.uint8)
-    for k, model in zip(np.unique(fold), models, strict=False):
-        if model is not before:
-            before, leaves = model, _leaves(model, rows.X)
+def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
+    """Yield folds of raw rows in leaves of models, the k-th of which, or one for all, has not seen the k-th fold."""
+    before, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
+    for k, grown in zip(np.unique(fold), models, strict=False):
+        if grown is not before:
+            before, model = grown, additive(grown.model)
+            leaves = _leaves(model, grown.read(rows.X))
         counted, others = ((leaves[:, part], rows.residual[part], rows.weight[part]) for part in (fold != k, fold == k))
         yield Fold(*counted, *others, model.trees.n_nodes)
 
@@ -180,6 +180,7 @@ class BoostedNumbers:
     learn_by: str
     held_out_size: float
     random_state: Any
+    _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
         """Raise a ValueError for what a model whose trees correct each other cannot have."""
@@ -201,34 +202,37 @@ class BoostedNumbers:
                 f"law={self.law!r} reads rows in leaves, and those of a {name} hold corrections; take law='learned'."
             )
 
-    def _fit_boosted(self, model: Any, sample: Sample, frozen: bool, counts: str) -> None:
+    def _fit_boosted(self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str) -> None:
         """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
-        whole, ranked, by_rank = model, None, self.law == "conformal"
+        held_out, by_rank = None, self.law == "conformal"
         if frozen:
-            boosted = additive(model)
-            fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
-            check_unseen(model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
-            learned, ranked = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
+            whole = grow(sample)
+            boosted, seen = additive(whole.model), whole.sample
+            fit = steps_fit(boosted, seen.X, seen.y, seen.weights)
+            check_unseen(whole.model, boosted.trees, seen, "its leaves hold their very residuals" if fit else None)
+            learned, held_out = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
         elif counts == "held_out":
-            grown_on, held_out = split(sample, self.held_out_size, self.random_state)
-            whole = grow(model, grown_on, self.random_state)
-            learned, ranked = (grown_on, held_out) if by_rank else (held_out, None)
+            fitted, held_out = split(sample, self.held_out_size, self.random_state)
+            whole, learned = grow(fitted), fitted
+            if not by_rank:
+                learned, held_out = held_out, None
         else:
-            whole, learned = grow(model, sample, self.random_state), sample
-        trees, fold = additive(whole), fold_numbers(learned, self.random_state)
+            whole, learned = grow(sample), sample
+        fold = fold_numbers(learned, self.random_state)
         if frozen or (counts == "held_out" and not by_rank):
             rows = residual_rows(whole, learned)
-            models = repeat(trees)
+            models = repeat(whole)
         else:
-            again, residual, models = grown_again(model, whole), np.empty(len(learned.y)), []
+            residual, models = np.empty(len(learned.y)), []
             for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-                other = grow(again, learned.part(np.setdiff1d(np.arange(len(fold)), part)), self.random_state)
-                residual[part] = residual_rows(other, learned.part(part)).residual
-                models.append(additive(other))
-            rows = ResidualRows(learned.X, residual, learned.weights)
-        ranked = None if ranked is None else residual_rows(whole, ranked)
-        folds = folds_in_leaves(models, rows, fold)
-        scales, law = scales_and_law(trees, rows, folds, self.law, self.learn_by, ranked)
-        self.estimator_, self.moments_, self.law_, self.forest_ = whole, scales, law, None
+                others = learned.part(np.setdiff1d(np.arange(len(fold)), part))
+                models.append(grow(others, **rounds_of(whole.model)))
+                residual[part] = residual_rows(models[-1], learned.part(part)).residual
+            rows = ResidualRows(whole.read(learned.X), residual, learned.weights)
+        ranked = None if held_out is None else residual_rows(whole, held_out)
+        folds = folds_in_leaves(models, rows._replace(X=learned.X), fold)
+        scales, law = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
+        self._keep(whole)
+        self.moments_, self.law_, self.forest_ = scales, law, None
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)

@@ -4,7 +4,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import is_regressor
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_X_y
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -68,8 +67,6 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline
         if from_pipeline or WORDS not in str(error):
             raise
         how = "Put a pipeline with an encoder, such as OneHotEncoder, in the place of the forest"
-        if is_regressor(estimator):
-            how = "Put an encoder before it: make_pipeline(OneHotEncoder(), UncertainForestRegressor(forest))"
         raise ValueError(f"X holds words: {error}. {how}; see docs/how_to/use_a_pipeline.md.") from error
 
 

@@ -1,10 +1,9 @@
 """Base of the classifiers of forests with counts: the forest is fitted, or comes fitted, and counts instances."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
@@ -26,7 +25,7 @@ from jaxunc.counting import (
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import class_weight_of, known_to_sklearn, library_of, opened, steps_of
+from jaxunc.interop import class_weight_of, known_to_sklearn, opened, steps_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 
@@ -34,7 +33,7 @@ from ._checked_data import drop_weightless_rows
 from ._classifier import ProbabilityClassifier
 from ._deciding import KEEPS_SOME
 from ._models import check_model_counts, classes_of, forest_of, holds_counts, is_foreign, is_supported, n_trees_of
-from ._pipelines import check_model, copy_steps, fit_transformers, warn_of_threshold
+from ._pipelines import check_model, copy_steps, warn_of_threshold
 from ._raw_rows import ReadsRows
 
 
@@ -194,21 +193,13 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             take = lambda part: tuple(None if array is None else _safe_indexing(array, part) for array in data)
             fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
             fit_data, count_data, groups = take(fit_rows), take(count_rows), groups[count_rows]
-        whole = cast(Any, clone(whole))
-        model = opened(whole).forest
-        if self.random_state is not None and "random_state" in model.get_params():
-            model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
-        (X, y, sample_weight), names = fit_data, None
+        seed = None if self.random_state is None else random_state
+        whole, X = self._fit_copy(whole, fit_data, seed)
         if self._steps:
-            output = fit_transformers(whole, X, y, sample_weight)
-            self._steps, names = steps_of(whole), getattr(output, "columns", None)
-            X = self._check_numbers(output, self._allows_nan())
+            self._steps = steps_of(whole)
             if count_data is not None:
                 count_data = (self._transform_to_numbers(count_data[0], self._allows_nan()), *count_data[1:])
-        model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
-        if names is not None and library_of(model) == "sklearn":
-            model.feature_names_in_ = np.array(list(names), object)  # as the pipeline's own fit keeps them
-        return whole, (X, y, sample_weight) if count_data is None else count_data, groups
+        return whole, (X, *fit_data[1:]) if count_data is None else count_data, groups
 
     def _check_prior(self) -> None:
         unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]

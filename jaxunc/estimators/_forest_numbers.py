@@ -1,5 +1,6 @@
 """How sure a forest is of a number: answers of trees that have not seen a row, and bins of targets in their leaves."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from jaxunc.regression import (
     target_bins,
 )
 
-from ._forest_rows import Sample, check_grown_on, check_unseen, fold_numbers, grow, in_bags, split
+from ._forest_rows import Grown, Sample, check_grown_on, check_unseen, fold_numbers, in_bags, split
 
 FEW_ROWS = 19
 """Residuals that a 90 % interval by ranks needs."""
@@ -40,16 +41,19 @@ class ForestNumbers:
     random_state: Any
     moments_: Any
     law_: NumberLaw
+    _keep: Callable[[Grown], None]
 
-    def _fit_forest(self, model: Any, sample: Sample, frozen: bool, counts: str) -> "_Answered | None":
+    def _fit_forest(
+        self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
+    ) -> "_Answered | None":
         """Fit moments, bins and the law; return the answers of rows out of bag, None of others."""
         if counts == "oob":
-            calibration = self._out_of_bag(model if frozen else grow(model, sample, self.random_state), sample)
+            calibration = self._out_of_bag(grow(sample))
         elif frozen or counts == "cross_fit":
-            calibration = self._crossed(model, sample, frozen)
+            calibration = self._crossed(grow, sample, frozen)
         else:
             fitted, held_out = split(sample, self.held_out_size, self.random_state)
-            calibration = self._held_out(grow(model, fitted, self.random_state), fitted, held_out)
+            calibration = self._held_out(grow(fitted), held_out)
         moments, (_, truth, weight, _), p = calibration[:3]
         if 0 < len(truth) < FEW_ROWS and self.law != "bins":
             warn(
@@ -83,15 +87,17 @@ class ForestNumbers:
         moments = Moments(*map(of_all, unseen.moments))
         return NumberDistribution(self.law_, self.bins_, moments, shares=of_all(p), support=self.bound_.support)
 
-    def _take(self, model: Any, known: LeafMeans, sample: Sample, times: Any, once: Any, seen: Any = None) -> LeafMeans:
+    def _take(self, grown: Grown, known: LeafMeans, times: Any, once: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments of rows that count so often, and their bins.
 
         ``once`` is what a row counts in these, in trees that have ``seen`` it.
         """
+        self._keep(grown)
+        sample = grown.sample
         y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
             known = known._replace(held=None)  # squares of such targets lose what these differ by
-        self.estimator_, self.moments_ = model, self._moments(known, sample, times)
+        self.moments_ = self._moments(known, sample, times)
         self._count(sample, once, seen)
         return known
 
@@ -136,11 +142,12 @@ class ForestNumbers:
         bound = self.bound_.own if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
-    def _out_of_bag(self, model: Any, sample: Sample) -> "_Answered":
+    def _out_of_bag(self, grown: Grown) -> "_Answered":
+        model, sample = grown.model, grown.sample
         n, known = len(sample.y), leaf_means(model)
         mask, (times, once) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
         check_grown_on(model, sample, times)
-        self._take(model, known, sample, times, once, times > 0)
+        self._take(grown, known, times, once, times > 0)
         known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not known.any():
             said = (
@@ -159,36 +166,39 @@ class ForestNumbers:
         of_seen = None if once is None else once[known], times[known] > 0
         return _Answered(moments, part, p, *of_seen, rows, mask[known])
 
-    def _held_out(self, model: Any, grown_on: Sample, held_out: Sample) -> "_Answered":
-        known = leaf_means(model)
-        if has_bags(model):
-            times, once = in_bags(model, len(grown_on.y), grown_on.weight)
-            self._take(model, known, grown_on, times, once, times > 0)
+    def _held_out(self, grown: Grown, held_out: Sample) -> "_Answered":
+        known, fitted, held_out = leaf_means(grown.model), grown.sample, grown.reading(held_out)
+        if has_bags(grown.model):
+            times, once = in_bags(grown.model, len(fitted.y), fitted.weight)
+            self._take(grown, known, times, once, times > 0)
         else:
-            self._take(model, known, grown_on, grown_on.weight, grown_on.weight)
+            self._take(grown, known, fitted.weight, fitted.weight)
         p = self._shares(self.forest_, held_out.X)
         return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
-    def _crossed(self, model: Any, sample: Sample, frozen: bool) -> "_Answered":
+    def _crossed(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_Answered":
         """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
-        whole, found = model if frozen else grow(model, sample, self.random_state), []
-        known = leaf_means(whole)
+        whole, found = grow(sample), []
+        known = leaf_means(whole.model)
         if frozen:
-            check_unseen(model, known.trees, sample)
-        known = self._take(whole, known, sample, sample.weight, sample.weight)
+            check_unseen(whole.model, known.trees, whole.sample)
+        known = self._take(whole, known, whole.sample.weight, whole.sample.weight)
         fold = fold_numbers(sample, self.random_state)
         for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-            rest, own = sample.part(np.setdiff1d(np.arange(len(sample.y)), part)), sample.part(part)
-            if not frozen:
-                held = known.held is not None
-                known = leaf_means(grow(model, rest, self.random_state))
+            others = np.setdiff1d(np.arange(len(sample.y)), part)
+            if frozen:
+                rest, own = whole.sample.part(others), whole.sample.part(part)
+            else:
+                grown, held = grow(sample.part(others)), known.held is not None
+                rest, own = grown.sample, grown.reading(sample.part(part))
+                known = leaf_means(grown.model)
                 known = known if held else known._replace(held=None)
             moments = self.moments_ if frozen and known.held is not None else self._moments(known, rest, rest.weight)
             p = self._shares(self._counted(known.trees, rest, rest.weight), own.X)
             found.append((*moments.answer(own.X), p))
         place = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
         *moments, p = (np.concatenate(each)[place] for each in zip(*found, strict=True))
-        return _Answered(Moments(*moments), sample, p, sample.weight, None)
+        return _Answered(Moments(*moments), whole.sample, p, sample.weight, None)
 
 
 class _Answered(NamedTuple):

@@ -1,9 +1,9 @@
 """Rows that a regressor is fitted to, and whether a fitted forest has been grown on them."""
 
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, check_random_state
 
@@ -34,6 +34,22 @@ class Sample(NamedTuple):
     def weights(self) -> np.ndarray:
         """How often each row counts ``[rows]``."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
+
+
+class Grown(NamedTuple):
+    """A fitted model or pipeline, and the rows that its last step reads."""
+
+    whole: Any
+    model: Any
+    """The last step of the pipeline; else the whole."""
+    sample: Sample
+    """The rows as the model was fitted to them, or as a fitted one reads them."""
+    read: Callable[[Any], Any]
+    """What makes such rows of raw ones."""
+
+    def reading(self, sample: Sample) -> Sample:
+        """Return a sample of raw rows as the model reads it."""
+        return sample._replace(X=self.read(sample.X))
 
 
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -106,16 +122,6 @@ def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
                 f"the bag of tree {t} does not give the sizes and means of its leaves. Pass X and y just as they went "
                 "into model.fit (and its sample_weight), or, of rows that it has not seen, take counts='held_out'."
             )
-
-
-def grow(model: Any, sample: Sample, seed: Any) -> Any:
-    """Return an unfitted copy of a model, fitted to the sample, whose randomness is of the seed, if any."""
-    model = cast(Any, clone(model))
-    if seed is not None and "random_state" in model.get_params():
-        number = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        model.set_params(random_state=number)
-    weight = {} if sample.weight is None else {"sample_weight": sample.weight}
-    return model.fit(sample.X, sample.y, **weight)
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:

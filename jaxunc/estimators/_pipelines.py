@@ -30,8 +30,8 @@ def warn_of_threshold(estimator: Any) -> None:
         )
 
 
-def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless the last step of a pipeline, or a model alone, is a forest, and no step samples."""
+def check_steps(whole: Any, forest: Any) -> None:
+    """Raise a TypeError unless the last step of a pipeline is a model, and no other step samples."""
     if whole is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(whole) if hasattr(step, "fit_resample")]:
@@ -40,6 +40,11 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
             "other rows than are given. Sample before fit, or take class_weight='balanced_subsample' in the forest; a "
             "fitted forest goes without it: FrozenEstimator(sklearn.pipeline.Pipeline(its other steps))."
         )
+
+
+def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
+    """Raise a TypeError unless the last step of a pipeline, or a model alone, is a forest, and no step samples."""
+    check_steps(whole, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
     where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
@@ -78,6 +83,14 @@ def rounds(model: Any) -> int | None:
     if _name(model).removeprefix("Hist").startswith("GradientBoosting"):
         return params.get("max_iter", params.get("n_estimators"))
     return None
+
+
+def reads_categories(model: Any, X: Any) -> bool:
+    """Return whether a frame has columns of categories, or of words for CatBoost, and the model splits them itself."""
+    library, kinds = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
+    words = ("category", "Categorical", "Enum", *("object", "str", "String") * (library == "catboost"))
+    reads = library in ("lightgbm", "xgboost", "catboost") or _name(model).startswith("HistGradientBoosting")
+    return reads and any(kind.startswith(words) for kind in kinds)
 
 
 def copy_steps(whole: Any) -> Steps:

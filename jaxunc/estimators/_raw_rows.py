@@ -5,16 +5,16 @@ from typing import Any, cast
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils import check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d, validate_data
 
 from jaxunc.forest import Forest
-from jaxunc.interop import Opened, Steps, known_to_sklearn, n_rows, opened, steps_of, transformed
+from jaxunc.interop import Opened, Steps, known_to_sklearn, library_of, n_rows, opened, steps_of, transformed
 from jaxunc.tables import Columns, as_csr, is_plain, is_sparse, plain_table
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
-from ._pipelines import column_types, columns_read, fit_transformers, restore_types
+from ._pipelines import column_types, columns_read, fit_transformers, reads_categories, restore_types
 
 
 class ReadsRows:
@@ -30,9 +30,12 @@ class ReadsRows:
     """Transformers of a pipeline before its forest."""
     _raw_types: tuple[str, ...] | None = None
     """Types of the pipeline's raw columns, as narwhals names them."""
+    _reads_given: bool = False
+    """Whether the model reads rows as they are given, or made by the steps, rather than arrays of them."""
+    _default_model: type[Any] = RandomForestClassifier
 
     def _open(self) -> Opened:
-        return opened(RandomForestClassifier() if self.estimator is None else self.estimator)
+        return opened(self._default_model() if self.estimator is None else self.estimator)
 
     def _model(self) -> tuple[Any, bool]:
         """Return the model (of a pipeline its last step), and whether it came fitted."""
@@ -43,9 +46,20 @@ class ReadsRows:
         """The fitted model (of a pipeline its last step); None where a file keeps none."""
         return opened(getattr(self, "estimator_", None)).forest
 
+    @property
+    def _tested_columns(self) -> Columns:
+        """Columns that the fitted trees test."""
+        return self.forest_.trees.columns
+
     def _choices(self) -> dict[str, Any]:
         """Return the choices on which answers depend, as the parameters are now: ``fit`` keeps them."""
         return {"allows_nan": self._allows_nan()}
+
+    @property
+    def _takes_nan(self) -> bool:
+        """Whether missing values are taken: as it was when the model was fitted, whatever the parameters are now."""
+        chosen = vars(self).get("_chosen")
+        return self._allows_nan() if chosen is None else chosen["allows_nan"]
 
     def _data_checks(self, allows_nan: bool) -> dict:
         finite = "allow-nan" if allows_nan else True
@@ -99,21 +113,33 @@ class ReadsRows:
 
     def _instances(self, X) -> Any:
         if self._steps:
-            X = known_to_sklearn(X)
-            if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # which most transformers refuse
-                return np.zeros((0, self.forest_.n_features), np.float32)
-            if self.forest_.trees.columns.looks_up:
-                return self._transform(X)
-            X = self._transform_to_numbers(X, self._chosen["allows_nan"])
-            return X if is_sparse(X) else np.asarray(X)
+            return self._output(X)
         if self.forest_.trees.columns.looks_up:  # by words, or in float64
             return X
         is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
         if is_array and is_plain(X, self.forest_.trees.columns):
             return X  # what the checks would return, in a tenth of their time for one row
-        checks = self._data_checks(self._chosen["allows_nan"])
+        checks = self._data_checks(self._takes_nan)
         X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **checks)
         return X if is_sparse(X) else np.asarray(X)
+
+    def _output(self, X: Any) -> Any:
+        """Return what the pipeline's steps make of raw rows, checked, for the fitted trees."""
+        X, columns = known_to_sklearn(X), self._tested_columns
+        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # which most transformers refuse
+            return np.zeros((0, columns.number), np.float32)
+        rows = self._transform(X)
+        if columns.looks_up:
+            return rows
+        rows = self._rows_of_model(rows, self._takes_nan)
+        return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
+
+    def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
+        """Return the output of a pipeline's steps as its model reads it: as it is, or as an array; checked."""
+        if self._reads_given and reads_categories(opened(self.estimator).forest, rows):
+            return rows
+        numbers = self._check_numbers(rows, allows_nan)
+        return rows if self._reads_given else numbers
 
     def _transform(self, X: Any) -> Any:
         """Return the output of the pipeline's steps for raw rows; a TypeError for columns of another type."""
@@ -140,18 +166,35 @@ class ReadsRows:
                 "them, such as by OneHotEncoder, or drop their columns."
             ) from error
 
+    def _fit_copy(self, whole: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
+        """Return a copy of a model or pipeline, fitted to rows, labels and weights, and the rows that its forest saw.
+
+        The seed, if any, sets the forest's random state.
+        """
+        (X, y, sample_weight), whole, names = data, cast(Any, clone(whole)), None
+        model = opened(whole).forest
+        if seed is not None and "random_state" in model.get_params():
+            model.set_params(random_state=check_random_state(seed).randint(np.iinfo(np.int32).max))
+        if steps_of(whole):
+            X = fit_transformers(whole, X, y, sample_weight)
+            names = None if self._reads_given else getattr(X, "columns", None)
+            X = self._rows_of_model(X, self._allows_nan())
+        model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+        if names is not None and library_of(model) == "sklearn":
+            model.feature_names_in_ = np.array(list(names), object)  # as the pipeline's own fit keeps them
+        return whole, X
+
     def _transform_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Return the output of transformers fitted on all rows, in which copies are looked for before a split."""
         if not self._steps or groups is not None:
             return X
         whole = clone(whole)
         fit_transformers(whole, X, y, sample_weight)
-        return self._check_numbers(transformed(steps_of(whole), X), self._allows_nan())
+        return self._rows_of_model(transformed(steps_of(whole), X), self._allows_nan())
 
     def __sklearn_tags__(self):
         tags = cast(Any, super()).__sklearn_tags__()
-        chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
-        tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
+        tags.input_tags.allow_nan = self._takes_nan
         whole, model, _ = self._open()
         if whole is not model:  # of raw rows
             tags.input_tags.allow_nan, model = True, whole

@@ -1,13 +1,14 @@
 """Regression trees, in a forest or boosted, that tell how sure they are: quantiles, intervals, doubt of two kinds."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, column_or_1d, get_tags
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import (
@@ -22,7 +23,7 @@ from jaxunc._checks import (
 )
 from jaxunc._numerics import Pickled
 from jaxunc.counting import has_bags, rows_together
-from jaxunc.interop import library_of, opened
+from jaxunc.interop import known_to_sklearn, library_of, n_rows, opened, steps_of, transformed
 from jaxunc.regression import (
     LAWS,
     SCORES,
@@ -33,21 +34,23 @@ from jaxunc.regression import (
     checked_target,
     interval_levels,
 )
-from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows
+from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows, fit_columns
 
 from ._boosted_numbers import (
     BoostedNumbers,
     is_boosted,
     predictions,
 )
-from ._checked_data import WORDS, check_labels, validate_numbers
+from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
 from ._forest_numbers import ForestNumbers
-from ._forest_rows import Sample
+from ._forest_rows import Grown, Sample
+from ._pipelines import check_steps, copy_steps, reads_categories
+from ._raw_rows import ReadsRows
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")
 
 
-class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, RegressorMixin, BaseEstimator):
+class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows, RegressorMixin, BaseEstimator):
     r"""A forest or a boosted model that predicts numbers, and with each how sure it is.
 
     Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
@@ -62,8 +65,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     estimator
         The forest to fit: scikit-learn's ``RandomForestRegressor`` (the default), ``ExtraTreesRegressor``, a bag of
         regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. Or a boosted
-        regressor of scikit-learn, XGBoost, LightGBM or CatBoost. A fitted one is kept as it is in a
-        ``FrozenEstimator``; so comes an `AdditiveTrees`, too.
+        regressor of scikit-learn, XGBoost, LightGBM or CatBoost. Or a pipeline that ends in one of these, which takes
+        raw columns; its transformers are fitted only to rows that the model is fitted to, too. A fitted one is kept as
+        it is in a ``FrozenEstimator``; so comes an `AdditiveTrees`, too.
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
@@ -94,7 +98,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     Attributes
     ----------
     estimator_
-        The fitted forest.
+        The fitted forest, or pipeline.
     moments_
         Its `LeafMoments`; of a boosted model what answers mean and s².
     bins_, forest_
@@ -112,11 +116,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names, classifiers, several targets, targets that are masked, not finite or outside of the
-        support, a support that is no range; of boosted models ``counts="oob"``, and the laws ``"bins"`` and
-        ``"neighbours"``, which their leaves cannot answer; weights that are negative, not finite or 0 throughout, and
-        less than two rows that weigh something; rows that a frozen forest was not grown on, out of bag, or no row that
-        some tree has not seen.
+        On ``fit``: unknown names, classifiers, pipelines with a step that samples or leaves words, several targets,
+        targets that are masked, not finite or outside of the support, a support that is no range; of boosted models
+        ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer; weights that
+        are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a frozen forest
+        was not grown on, out of bag, or no row that some tree has not seen.
 
     Notes
     -----
@@ -144,7 +148,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
     thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them, is not told:
     such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
 
-    Missing values go as far as the model's own support for them.
+    Missing values go as far as the model's own support for them. So do categorical columns of frames with boosted
+    models.
 
     References
     ----------
@@ -220,11 +225,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        model, frozen = self._model()
-        self._check_parameters(model, frozen)
+        whole, model, frozen = self._open()
+        self._check_parameters()
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
-        values, target = self._validate(X, y)
+        vars(self).pop("feature_names_in_", None)
+        self._steps, self._raw_types = copy_steps(whole) if frozen else steps_of(whole), None
+        # Others may read names, categories, or more digits than are checked here.
+        self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
+        X = known_to_sklearn(X) if self._steps else X
+        values, target = self._validate(X, y, whole if frozen else None)
         low, high = self._support()
         if (outside := (target < low) | (target > high)).any():
             row = int(np.argmax(outside))
@@ -238,18 +248,42 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         weighs = np.ones(len(target), bool) if weight is None else weight > 0
         if (n_weighing := int(weighs.sum())) < 2:
             raise ValueError(f"X has n_samples = {n_weighing}; a law of residuals needs two or more instances.")
-        rows = encode_rows(values, Columns(values.shape[1])).values
-        position = np.unique(target, return_inverse=True)[1]
-        together = rows_together(rows, position, groups, weight=weight)
-        # A frozen forest may read names, or more digits than are checked here.
-        self._reads_given = frozen
-        sample = Sample(X if frozen else values, target, weight, together)
+        if self._steps and groups is None:
+            values = self._reader(whole)(X) if frozen else self._transform_all(whole, X, target, weight, groups)
+        together = _groups(values, target, weight, groups)
+        sample = Sample(X if self._reads_given else values, target, weight, together)
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
-        unseen = fit(model, sample, frozen, counts)
+        unseen = fit(partial(self._take_fitted if frozen else self._grow, whole), sample, frozen, counts)
         self.bound_.law = self.law_ = self.law_._replace(support=(low, high))
         self.oob_distribution_ = None if unseen is None else self._oob_distribution(unseen, len(target))
+
+    def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
+        """Return a copy of a model or pipeline that is fitted to the sample, with further settings of its model."""
+        if settings:
+            whole = cast(Any, clone(whole))
+            opened(whole).forest.set_params(**settings)
+        whole, X = self._fit_copy(whole, (sample.X, sample.y, sample.weight), self.random_state)
+        return Grown(whole, opened(whole).forest, sample._replace(X=X), self._reader(whole))
+
+    def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
+        """Return a model or pipeline that came fitted, with the sample as its model reads it."""
+        read = self._reader(whole)
+        return Grown(whole, opened(whole).forest, sample._replace(X=read(sample.X)), read)
+
+    def _reader(self, whole: Any) -> Callable[[Any], Any]:
+        """Return what makes rows for the model of the rows that ``fit`` was given."""
+        steps = steps_of(whole)
+        allows_nan = self._allows_nan()
+        read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
+        return read if steps else lambda X: X
+
+    def _keep(self, grown: Grown) -> None:
+        """Keep what answers, and the steps before it."""
+        self.estimator_ = grown.whole
+        if self._steps and not self._model()[1]:
+            self._steps = steps_of(grown.whole)
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
         """Return the forest's own mean, quantiles, or the mean and the standard deviation.
@@ -282,7 +316,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
             if not hasattr(self, "estimator_"):  # of a file
                 found = self.moments_.answer(X)
                 return (found.mean, found.std) if return_std else found.mean
-            mean = predictions(self.estimator_, X)
+            mean = predictions(self._forest_model, X)
             return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
@@ -355,14 +389,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
 
     # What is fitted.
 
-    def _model(self) -> tuple[Any, bool]:
-        """Return the forest, and whether it came fitted."""
-        model, _, fitted = opened(self.estimator)
-        return RandomForestRegressor() if model is None else model, fitted
+    _default_model = RandomForestRegressor
 
-    def _check_parameters(self, model: Any = None, frozen: bool = False) -> None:
-        if model is None:
-            model, frozen = self._model()
+    @property
+    def _tested_columns(self) -> Columns:
+        return self.moments_.columns
+
+    def _check_parameters(self) -> None:
+        whole, model, frozen = self._open()
         check_one_of("law", self.law, LAWS)
         check_one_of("counts", self.counts, COUNTS)
         check_one_of("learn_by", self.learn_by, SCORES)
@@ -373,16 +407,12 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         self._support()
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
+        check_steps(whole, model)
         name = type(model).__name__
         if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator) or _is_catboost(model)):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a forest of regression trees, or None. A "
                 "fitted one of another library or an AdditiveTrees comes in scikit-learn's FrozenEstimator."
-            )
-        if isinstance(model, Pipeline):
-            raise TypeError(
-                "estimator is a Pipeline; put the regressor last in it instead: make_pipeline(steps, "
-                "UncertainForestRegressor(forest)), whose predict takes quantiles and return_std, too."
             )
         if (isinstance(model, BaseEstimator) and is_classifier(model)) or name.endswith(("Classifier", "Ranker")):
             what = "ranks rows" if name.endswith("Ranker") else "predicts classes"
@@ -393,8 +423,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
         if isinstance(model, TransformedTargetRegressor):
             raise TypeError(
                 "estimator is a TransformedTargetRegressor, whose leaves hold transformed targets; take the forest in "
-                "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...). "
-                "Its regressor_ has intervals of the transformed target, whose ends the inverse function takes back."
+                "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...), "
+                "whose predict(X, quantiles=[0.05, 0.95]) has the ends of intervals, taken back by the inverse."
             )
         if is_boosted(model, frozen):
             self._check_boosted(model, frozen)
@@ -423,9 +453,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
             return "oob"
         return "held_out" if frozen else "cross_fit"
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _validate(self, X: Any, y: Any, fitted: Any) -> tuple[Any, np.ndarray]:
+        """Return rows, checked where no pipeline reads them, and targets; ``fitted`` is a frozen pipeline or model."""
         given = np.asarray(check_labels(self, y))
-        values = validate_numbers(self, X, reset=True, **self._data_checks())
+        if self._steps:
+            self._take_raw_columns(X, fitted)
+            values = X
+        elif reads_categories(self._model()[0], X):
+            values = validate_mixed(self, X, reset=True)
+        else:
+            values = validate_numbers(self, X, reset=True, **self._data_checks(self._allows_nan()))
         if given.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
         if given.dtype.kind in "OUSf" and given.ndim <= 2:
@@ -436,22 +473,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
                     raise
                 raise ValueError(f"y holds words: {error}. Pass numbers, written plainly (1234.5).") from error
         target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
-        return values, checked_target(target, values.shape[0], squared=True)
+        return values, checked_target(target, n_rows(values), squared=True)
 
-    def _data_checks(self) -> dict[str, Any]:
-        finite = "allow-nan" if self._tags_of_model().input_tags.allow_nan else True
+    def _data_checks(self, allows_nan: bool) -> dict[str, Any]:
         # LightGBM compares float64, and was to be fitted to what it is asked with.
-        wide = library_of(self._model()[0]) == "lightgbm"
-        return {
-            "dtype": np.float64 if wide else np.float32,
-            "order": "C",
-            "accept_sparse": "csr",
-            "ensure_all_finite": finite,
-        }
-
-    def _tags_of_model(self) -> Any:
-        model, _ = self._model()
-        return get_tags(model if isinstance(model, BaseEstimator) else RandomForestRegressor())
+        of_file = self.estimator is None and hasattr(self, "moments_")  # which does not keep another library's model
+        wide = library_of(self._model()[0]) == "lightgbm" or (of_file and self.moments_.columns.cuts is not None)
+        return super()._data_checks(allows_nan) | {"dtype": np.float64 if wide else np.float32}
 
     # What is asked.
 
@@ -462,15 +490,20 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, Regressor
                 "X is traced, and a regressor answers on the host. Ask outside of jit, grad and vmap; or trace what it "
                 "is made of, model.moments_.bound.answer(X)."
             )
+        if self._steps:
+            return self._output(X)
         if self.moments_.columns.levels is not None:  # looked up by words
             return X
-        values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
+        values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks(self._takes_nan))
         return X if self._reads_given else values
 
-    def __sklearn_tags__(self):
-        tags, own = cast(Any, super()).__sklearn_tags__(), self._tags_of_model()
-        tags.input_tags.allow_nan, tags.input_tags.sparse = own.input_tags.allow_nan, own.input_tags.sparse
-        return tags
+
+def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) -> np.ndarray | None:
+    """Return the number of each row's group, copies together where none are named; None if each row is one."""
+    if groups is None:
+        columns = fit_columns(values) if hasattr(values, "columns") else Columns(values.shape[1])
+        values = encode_rows(values, columns).values
+    return rows_together(values, np.unique(y, return_inverse=True)[1], groups, weight=weight)
 
 
 def _is_catboost(model: Any) -> bool:

@@ -18,6 +18,7 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_r
 
 from ._by_background import values_by_background
 from ._by_cover import Walk, make_walk, values_by_cover
+from ._models import OpenedModel, open_model
 from ._paths import Unrolled, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
@@ -119,7 +120,7 @@ class Attributions(NamedTuple):
 
 
 def explain(
-    forest: Forest | AdditiveTrees,
+    forest: Any,
     combiner: Combiner | None,
     X: InstancesLike,
     *,
@@ -146,20 +147,26 @@ def explain(
     * ``"uncertainty"``: ``UncertaintyDecomposition("plausibility")``, aleatoric and epistemic apart; of the kind
       ``"entropy"`` the aleatoric part;
     * ``"bounds of the probability"``: `AveragedIntervals`, all lower and then all upper ones;
-    * ``"raw"``: the sums of an `AdditiveTrees`, before the link.
+    * ``"raw"``: the sums of an `AdditiveTrees`, before the link;
+    * ``"number"``: of an `UncertainForestRegressor` of a forest ``mean`` and ``aleatoric`` variance. Its epistemic
+      variance, standard deviation and widths are no sums. Of a boosted one ``mean`` (``raw`` before a link that is not
+      the identity) and ``log_variance``, which is log(s² - floor).
 
     Parameters
     ----------
     forest
-        A forest, or an `AdditiveTrees`.
+        A forest, or an `AdditiveTrees`. Or a fitted estimator of this library, a model of another one, or a pipeline
+        that ends in one of these, on raw columns. Where steps make several columns of one, their shares are added.
     combiner
-        One of those above, or such a one `Weighted`; None for an `AdditiveTrees`.
+        One of those above, or such a one `Weighted`; None for an `AdditiveTrees` and for numbers, and for an
+        estimator's own combiner (of other models `Mean`).
     X
         Instances ``[instances features]``, as for `bind`; X and the mask may be traced (`jit`, `vmap`), and are then
         worked on all at once. The result has all columns, also of a sparse matrix.
     background
         A table of rows; or a forest of the same trees, whose counts say which shares of rows go where. Default: the
-        forest's own. An `AdditiveTrees` has none: pass rows, or ``ju.count_leaves(model.trees, X, y)``.
+        forest's own. An `AdditiveTrees` and a boosted model have none: pass rows (raw ones of a pipeline), or
+        ``ju.count_leaves(model.trees, X, y)``.
     tree_mask
         Which trees count for which instance, booleans ``[instances trees]``; default all.
 
@@ -173,7 +180,8 @@ def explain(
     ------
     TypeError, ValueError
         If the combiner's answer is no sum of what leaves say, or a leaf vetoes a class. If a forest follows empty
-        leaves, the background is of other trees, or X is what `bind` refuses.
+        leaves, the background is of other trees, or X is what `bind` refuses. If a model is not fitted or has no
+        forest, or a step of a pipeline mixes columns, or does not name those that it makes.
 
     Notes
     -----
@@ -204,10 +212,33 @@ def explain(
     """
     if not is_concrete(forest, combiner, background):
         raise TypeError("the forest, the combiner or the background is traced: only X and tree_mask may be.")
-    traced = not is_concrete(X, tree_mask)
+    if (model := open_model(forest, combiner)) is not None:
+        return _of_columns(model, X, background, tree_mask)
     with outside_traces():
         stat, covered = _asked(forest, combiner), _background(forest, background)
-    trees, kept = forest.trees, None
+    return _attributions(forest.trees, stat, covered, X, tree_mask)
+
+
+def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
+    """Return the shares of a model's raw columns: sums of those of the columns that are made of them."""
+    if not is_concrete(X, tree_mask):
+        raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
+    is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
+    covered = _background(model.forest, model.read(background) if is_rows else background)
+    stat = _asked(model.forest, model.combiner) if model.statistic is None else model.statistic
+    trees = model.forest.trees
+    shares = _attributions(trees, stat, covered, model.read(X), tree_mask)
+    if model.sources is None:
+        return shares if model.names is None else shares._replace(features=model.names)
+    of_raw = np.zeros((shares.values.shape[0], model.n_columns, shares.values.shape[2]), shares.values.dtype)
+    np.add.at(of_raw.swapaxes(0, 1), model.sources, np.asarray(shares.values).swapaxes(0, 1))
+    names = model.names or tuple(map(str, range(model.n_columns)))
+    return shares._replace(values=jax.device_put(of_raw), features=names)
+
+
+def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
+    """Return the shares of the columns of trees."""
+    traced, every, kept = not is_concrete(X, tree_mask), trees, None
     encoded = Encoded(encode_traced(X, trees.columns), True) if traced else encode_rows(X, trees.columns)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
         trees, kept = tested(trees)
@@ -239,11 +270,11 @@ def explain(
         base = number(mask) @ number(paths.by_tree) / number(divisor)
         values = values / divisor[..., None].astype(dtype)
     if kept is not None:
-        tested_alone, values = values, np.zeros((n_rows, forest.trees.n_features, n_stats), dtype)
+        tested_alone, values = values, np.zeros((n_rows, every.n_features, n_stats), dtype)
         values[:, kept] = tested_alone
     base = (number(base) + number(stat.constant)).astype(dtype)
     values, base = jax.device_put((values, base))
-    columns = forest.trees.columns
+    columns = every.columns
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
 
 
@@ -319,12 +350,12 @@ def _asked(forest: Any, combiner: Any) -> LeafStatistic:
     return leaf_statistic(forest, combiner)
 
 
-def _background(forest: Forest | AdditiveTrees, background: Any) -> Forest | Encoded:
+def _background(forest: Any, background: Any) -> Forest | Encoded:
     """The forest whose counts are the cover, or the rows of a table."""
-    if background is None and isinstance(forest, AdditiveTrees):
+    if background is None and not isinstance(forest, Forest):
         raise ValueError(
-            "an AdditiveTrees does not say how many rows reached its leaves: pass background, a table of rows or "
-            "ju.count_leaves(model.trees, X, y)."
+            "an AdditiveTrees or a boosted model does not say how many rows reached its leaves: pass background, a "
+            "table of rows or ju.count_leaves(model.trees, X, y)."
         )
     covered = forest if background is None else background
     if isinstance(covered, Trees | AdditiveTrees) or any(

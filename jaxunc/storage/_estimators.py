@@ -42,13 +42,13 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     # A part alone where `fit` broke off.
     check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
     value._check_parameters()  # else they would be refused where the file is read
-    fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
+    fitted = {name: vars(value)[name] for name in KEPT if vars(value).get(name) is not None}
+    if steps and getattr(value, "_steps", ()):
+        fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
     if "law_" in fitted:
         fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # of the rows of the fit
         return {"params": params, "fitted": fitted}
     fitted["chosen"] = value._chosen
-    if steps and getattr(value, "_steps", ()):
-        fitted["transformers"] = _transformers.written(value._steps, _last_of(value))
     if isinstance(value.bound_, BoundSample):
         sample_set, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
         sample = {
@@ -104,15 +104,16 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted:
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     """Give the estimator what was fitted; raises a ValueError if that does not belong together, or to it."""
+    raw = bool(vars(model).get("_steps"))
     if name == REGRESSOR:
         _check_parameters(name, model)
-        vars(model).update({"forest_": None} | checked_numbers(name, fitted))
+        vars(model).update({"forest_": None} | checked_numbers(name, fitted, raw=raw))
         model.bound_ = law_of(vars(model))
         return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
         chosen = current(chosen)
-    fitted = checked(name, fitted, raw=bool(vars(model).get("_steps")))
+    fitted = checked(name, fitted, raw=raw)
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:

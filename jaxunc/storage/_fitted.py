@@ -28,25 +28,11 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
     kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
     needs_forest = has_forest(name)
-    raw_rows = raw and "n_features_in_" not in fitted  # of texts, which have no columns
-    needed = {
-        "classes_",
-        *(() if raw_rows else ("n_features_in_",)),
-        *(("forest_", "combiner_") if needs_forest else ()),
-    }
-    for attribute in sorted(needed | set(fitted)):
-        if not isinstance(fitted.get(attribute), kinds[attribute]):
-            raise broken(name, attribute)
-    number, classes = fitted.get("n_features_in_", 1), fitted["classes_"]
-    if classes.ndim != 1 or len(classes) < 2 or isinstance(number, bool) or number < 1:
+    needed = {"classes_", *(("forest_", "combiner_") if needs_forest else ())}
+    number = _check_kinds(name, fitted, needed, kinds, raw=raw)
+    classes = fitted["classes_"]
+    if classes.ndim != 1 or len(classes) < 2:
         raise broken(name, "classes_ and n_features_in_")
-    names = fitted.get("feature_names_in_")
-    if names is not None and names.shape != (number,):
-        raise broken(name, "feature_names_in_")
-    if (types := fitted.get("_raw_types")) is not None and (
-        len(types) != number or not all(isinstance(raw_type, str) for raw_type in types)
-    ):
-        raise broken(name, "_raw_types")
     if not _is_calibration(fitted.get("calibration_"), len(classes)):
         raise broken(name, "calibration_")
     if needs_forest:
@@ -56,20 +42,37 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
     return fitted
 
 
-def checked_numbers(name: str, fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes of a regressor that belong together; raises a ValueError for others."""
-    kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
-    if unknown := sorted(set(fitted) - set(kinds)):
-        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
-    for attribute in sorted((set(kinds) - {"forest_", "feature_names_in_"}) | set(fitted)):
+def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
+    """Raise a ValueError for attributes of other kinds, and return the number of columns."""
+    texts = raw and "n_features_in_" not in fitted  # which have no columns
+    for attribute in sorted(needed | set(fitted) | (set() if texts else {"n_features_in_"})):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
+    number, names, types = fitted.get("n_features_in_", 1), fitted.get("feature_names_in_"), fitted.get("_raw_types")
+    if isinstance(number, bool) or number < 1:
+        raise broken(name, "n_features_in_")
+    if names is not None and names.shape != (number,):
+        raise broken(name, "feature_names_in_")
+    if types is not None and (len(types) != number or not all(isinstance(raw_type, str) for raw_type in types)):
+        raise broken(name, "_raw_types")
+    return number
+
+
+def checked_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
+    """Return fitted attributes of a regressor that belong together; raises a ValueError for others.
+
+    Where a pipeline takes ``raw`` columns, the forest has others.
+    """
+    kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
+    kinds["_raw_types"] = tuple
+    if unknown := sorted(set(fitted) - set(kinds)):
+        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
+    number = _check_kinds(name, fitted, set(OF_NUMBERS), kinds, raw=raw)
     trees, n_bins, forest = fitted["moments_"].kept.trees, fitted["bins_"].n_bins, fitted.get("forest_")
-    number, names = fitted["n_features_in_"], fitted.get("feature_names_in_")
-    if isinstance(number, bool) or trees.n_features != number or (names is not None and names.shape != (number,)):
+    if trees.n_features != number and not raw:
         raise broken(name, "n_features_in_ and feature_names_in_")
     if (forest is None) != (n_bins == 1 or isinstance(fitted["moments_"], LeafScales)) or (
-        forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != number)
+        forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != trees.n_features)
     ):
         raise broken(name, "forest_ and bins_")
     return fitted

@@ -17,7 +17,7 @@ compute: Any = pyarrow.compute
 
 
 class RawRows:
-    """A function from chunks to rows as the forest of a classifier with a pipeline tests them.
+    """A function from chunks to rows as the forest of an estimator with a pipeline tests them.
 
     ``columns`` are those that the pipeline reads: columns that it drops need not be there.
     """
@@ -25,8 +25,8 @@ class RawRows:
     def __init__(self, model: Any):
         if not hasattr(model, "n_features_in_"):
             raise ValueError(
-                "the model's pipeline takes texts or the like, without columns, and what streams are tables; ask its "
-                "predict_proba."
+                "the model's pipeline takes texts or the like, without columns, and what streams are tables; ask the "
+                "model itself."
             )
         read = model._columns_read
         names = getattr(model, "feature_names_in_", None)
@@ -41,15 +41,15 @@ class RawRows:
             nominal=is_text,
             levels=tuple(Levels((), False) if text else None for text in is_text),  # cells of files are left as texts
             boolean=tuple(kind == "Boolean" for kind in self._types),
-            decimal=model.forest_.trees.columns.decimal,
-            thousands=model.forest_.trees.columns.thousands,
+            decimal=model.bound_.columns.decimal,
+            thousands=model.bound_.columns.thousands,
         )
 
     def __call__(self, chunk: DataChunk) -> Encoded:
         """Return a chunk's rows; raises a TypeError or a ValueError that names the file for columns of other types."""
         try:
             rows = self._model._instances(self._frame(chunk))
-            return encode_rows(rows, self._model.forest_.trees.columns)
+            return encode_rows(rows, self._model.bound_.columns)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{chunk.where}: {error}") from error
 

@@ -333,7 +333,7 @@ FILES = [
     ("TAKE --import regressor.joblib --combiner mean", "holds a RandomForestRegressor, which predicts numbers"),
     ("TAKE --import regressor.joblib --law bins --s 1", "--s would change nothing with --estimator uncertain"),
     ("TAKE --law bins", "holds a RandomForestClassifier, which predicts classes: take combined or cautious"),
-    ("TAKE --import pipeline.joblib", "holds a pipeline that predicts numbers; its last step alone"),
+    ("TAKE --import pipeline.joblib", "holds a Pipeline; how far a forest is off is learned from rows"),
     ("TAKE --import logistic.joblib", "is a LogisticRegression; from_sklearn imports"),
     ("TAKE --import dict.joblib", "holds a dict; pass a fitted classifier or regressor"),
     ("TAKE --import bag.joblib", "a bag of LogisticRegression"),

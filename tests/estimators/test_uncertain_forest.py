@@ -495,7 +495,8 @@ test_refusals = refusals(
     ("held_out_size", fit(held_out_size=1.0), "held_out_size"),
     ("a class", fit(RandomForestRegressor), "no model of scikit-learn", TypeError),
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
-    ("a pipeline", fit(make_pipeline(FOREST)), "put the regressor last", TypeError),
+    ("a pipeline of a classifier", fit(make_pipeline(RandomForestClassifier())), "predicts classes", TypeError),
+    ("a pipeline without a model", fit(make_pipeline(OneHotEncoder(), "passthrough")), "last step is 'pass", TypeError),
     ("a transform", fit(TransformedTargetRegressor(FOREST)), "put the transform around", TypeError),
     *(
         (f"no bags, {law}", fit(ExtraTreesRegressor(), law=law, counts="oob"), "bootstrap=True")
@@ -509,7 +510,7 @@ test_refusals = refusals(
     ("pipelines in a bag", fit(BaggingRegressor(make_pipeline(FOREST), 2)), "BaggingRegressor of Pipeline", TypeError),
     ("complex", fit(y=Y + 1j), "complex", TypeError),
     ("words", fit(y=np.full(512, "1,234")), "y holds words"),
-    ("words in X", lambda: fit(X=np.char.add(X.astype(str), "a"))(), "an encoder before it"),
+    ("words in X", lambda: fit(X=np.char.add(X.astype(str), "a"))(), "Put a pipeline with an encoder"),
     ("interval", lambda: UncertainForestRegressor().predict_interval(X), "not fitted", NotFittedError),
     ("uncertainty", lambda: UncertainForestRegressor().predict_uncertainty(X), "not fitted", NotFittedError),
     ("onnx", lambda: ju.to_onnx(UncertainForestRegressor()), "not fitted"),

@@ -1,0 +1,143 @@
+"""Estimators, models of other libraries and pipelines, opened for `explain`: trees, and what raw columns become."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc.additive import AdditiveTrees
+from jaxunc.combiners import Mean
+from jaxunc.forest import Forest, Trees
+from jaxunc.interop import from_any, library_of
+
+from ._statistic import LeafStatistic
+
+_MARK = "\u27e8{}\u27e9"
+"""A name of a column that no name which a step makes of another one holds."""
+
+
+class OpenedModel(NamedTuple):
+    """What is explained of a model, and which raw columns its trees' columns are made of."""
+
+    forest: Any
+    """Trees with counts, or with values alone."""
+    combiner: Any
+    statistic: LeafStatistic | None
+    """What leaves of numbers say; None where a combiner, or an `AdditiveTrees`, says it."""
+    read: Callable[[Any], Any]
+    """What makes rows for the trees of raw ones."""
+    sources: np.ndarray | None
+    """The raw column that each column of the trees is made of; None where these are the raw ones."""
+    n_columns: int
+    names: tuple[str, ...] | None
+
+
+def open_model(model: Any, combiner: Any) -> OpenedModel | None:
+    """Return what a model is made of; None for a `Forest`, an `AdditiveTrees`, and what is none."""
+    library = None if isinstance(model, Forest | AdditiveTrees | Trees | type) else library_of(model)
+    if library is None:
+        return None
+    if library != "sklearn":
+        return OpenedModel(from_any(model), combiner, None, lambda X: X, None, 0, None)
+    # Here, since they take scikit-learn.
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    from jaxunc.interop import known_to_sklearn, opened, steps_of, transformed
+
+    whole, last, _ = opened(FrozenEstimator(model))
+    check_is_fitted(last)
+    steps, read, inner, statistic = steps_of(whole), lambda X: X, (), None
+    if hasattr(type(last), "_instances"):  # an estimator of this library
+        read, inner = last._instances, getattr(last, "_steps", ())
+        forest, combiner, statistic = _of_estimator(last, combiner)
+    else:
+        forest = from_any(last)
+        combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
+    names = getattr(whole if steps else last, "feature_names_in_", None)
+    first = (*steps, *inner)
+    n = int(getattr(first[0][1] if first else last, "n_features_in_", 0))
+    if first and not n:
+        raise TypeError(
+            f"the step {first[0][0]!r} does not tell how many columns it was fitted to; explain the forest."
+        )
+    sources = _sources([step for _, step in first], n) if first else None
+    read_all = (lambda X: read(transformed(steps, known_to_sklearn(X)))) if steps else read
+    named = None if names is None else tuple(map(str, names))
+    return OpenedModel(forest, combiner, statistic, read_all, sources, n, named)
+
+
+def _of_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
+    """Return trees of an estimator, the combiner that is explained, and of numbers what leaves say."""
+    if not hasattr(model, "moments_"):
+        return model.forest_, model.combiner_ if combiner is None else combiner, None
+    if combiner is not None:
+        raise TypeError(f"combiner is a {type(combiner).__name__}, and numbers are explained without one: pass None.")
+    kept = model.moments_.kept
+    table = np.asarray(kept.table, np.float64).reshape(*kept.trees.is_leaf.shape, -1)
+    if hasattr(kept, "link"):  # boosted: steps of the mean and of the logarithm of the variance
+        names = ("mean" if kept.link == "identity" else "raw", "log_variance")
+        return kept, None, LeafStatistic(table, np.asarray(kept.base, np.float64), "number", names)
+    mean = kept.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
+    both = np.stack([mean, kept.scale**2 * table[..., 1]], axis=-1)
+    statistic = LeafStatistic(both, np.array([kept.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(both)))
+    return kept if model.forest_ is None else model.forest_, None, statistic
+
+
+def _sources(steps: list[Any], n: int) -> np.ndarray:
+    """Return the raw column that each column behind the steps is made of; a TypeError where it is made of several."""
+    position = np.arange(n)
+    for step in steps:
+        position = position[_sources_of(step, len(position))]
+    return position
+
+
+def _sources_of(step: Any, n: int) -> np.ndarray:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(step, str) or step is None:
+        return np.arange(n)
+    if isinstance(step, Pipeline):
+        return _sources([part for _, part in step.steps], n)
+    if not isinstance(step, ColumnTransformer):
+        return _by_names(step, n)
+    names, made = list(map(str, getattr(step, "feature_names_in_", range(n)))), {}
+    for name, part, columns in step.transformers_:
+        where = step.output_indices_[name]
+        if where.stop > where.start:
+            chosen = _positions(columns, names)
+            made |= dict(zip(range(where.start, where.stop), chosen[_sources_of(part, len(chosen))], strict=True))
+    return np.array([made[j] for j in sorted(made)], int)
+
+
+def _positions(columns: Any, names: list[str]) -> np.ndarray:
+    """Return the positions of columns that a `ColumnTransformer` has chosen."""
+    if isinstance(columns, slice):
+        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
+        stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
+        return np.arange(len(names))[ends[0] : stop : columns.step]
+    chosen = np.atleast_1d(np.asarray(columns))
+    if chosen.dtype.kind in "ib":
+        return np.arange(len(names))[chosen]
+    return np.array([names.index(str(name)) for name in chosen], int)
+
+
+def _by_names(step: Any, n: int) -> np.ndarray:
+    """Return the column that each one of a step is made of, by the names that it makes of names."""
+    marks = [_MARK.format(j) for j in range(n)]
+    step = copy.copy(step)
+    vars(step).pop("feature_names_in_", None)  # which others may not differ from
+    try:
+        made = [str(name) for name in step.get_feature_names_out(marks)]
+        found = [[j for j, mark in enumerate(marks) if mark in name] for name in made]
+    except (AttributeError, TypeError, ValueError):
+        found = [[]]
+    if any(len(parts) != 1 for parts in found):
+        raise TypeError(
+            f"the step {type(step).__name__} mixes columns, or does not name those that it makes of each: shares of "
+            "raw columns cannot be told. Explain the forest behind it, model.forest_, on the rows that come to it; a "
+            "FunctionTransformer tells by feature_names_out='one-to-one'."
+        )
+    return np.array([parts[0] for parts in found], int)
