@@ -14,7 +14,13 @@ from benchmarks.studies.regression.page import geometric
 from benchmarks.studies.sets.methods import digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
-LEARNED, PLAIN, FROZEN, CQR, MAPIE = "learned law", "plain residuals", "learned law, frozen", "CQR, all rows", "CQR, MAPIE"
+LEARNED, PLAIN, FROZEN, CQR, MAPIE = (
+    "learned law",
+    "plain residuals",
+    "learned law, frozen",
+    "CQR, all rows",
+    "CQR, MAPIE",
+)
 GOALS = {CQR: 0.97, MAPIE: 0.94, PLAIN: 0.91}
 WORST, COVERS, COVERS_EACH, STRATUM, FROZEN_SCORE = {PLAIN: 1.02, CQR: 1.15}, (0.89, 0.92), (0.87, 0.95), 0.86, 0.95
 """The rules of the verdict."""
@@ -85,10 +91,17 @@ def page(found: Mapping[Any, dict]) -> str:
         fresh_verdicts=verdict_rows(verdicts(fresh)),
         methods=table_rows(_methods(old)),
         fresh_methods=table_rows(_methods(fresh)),
-        libraries=table_rows(_parts(old, "library")),
-        problems=table_rows(_parts(old, "problem")),
-        fresh_problems=table_rows(_parts(fresh, "problem")),
+        libraries=table_rows(parts(old, "library")),
+        problems=table_rows(parts(old, "problem")),
+        losses=losses(frame),
+        fresh_problems=table_rows(parts(fresh, "problem")),
     )
+
+
+def losses(frame: pd.DataFrame) -> str:
+    """The problems where conformalised quantiles of all rows score better, the largest loss first."""
+    scores = ratios(frame, LEARNED, CQR, "problem").sort_values(ascending=False)
+    return ", ".join(f"{name} ({digits(score)})" for name, score in scores.items() if score > 1)
 
 
 def _methods(frame: pd.DataFrame) -> list[list[str]]:
@@ -104,7 +117,8 @@ def _methods(frame: pd.DataFrame) -> list[list[str]]:
     return rows
 
 
-def _parts(frame: pd.DataFrame, by: str) -> list[list[str]]:
+def parts(frame: pd.DataFrame, by: str) -> list[list[str]]:
+    """Rows of the learned law's scores, coverage and worst fifth, by problem or by library."""
     own = frame[frame["method"] == LEARNED].groupby(by, sort=False)
     scores = [ratios(frame, LEARNED, other, by) for other in GOALS] + [ratios(frame, FROZEN, MAPIE, by)]
     numbers = np.column_stack([*scores, own["coverage"].mean(), own["stratum"].mean()])
