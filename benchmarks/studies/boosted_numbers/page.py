@@ -83,25 +83,31 @@ def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
     frame = table(found)
     is_old = frame["problem"].isin(MADE_ON)
-    old, fresh = frame[is_old], frame[~is_old]
+    fresh = frame[~is_old]
     return fill(
         TEMPLATE,
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
-        verdicts=verdict_rows(verdicts(old)),
-        fresh_verdicts=verdict_rows(verdicts(fresh)),
-        methods=table_rows(_methods(old)),
-        fresh_methods=table_rows(_methods(fresh)),
-        libraries=table_rows(parts(old, "library")),
-        problems=table_rows(parts(old, "problem")),
-        losses=losses(frame),
-        fresh_problems=table_rows(parts(fresh, "problem")),
+        libraries=table_rows(parts(frame[is_old], "library")),
+        n_fresh=fresh["problem"].nunique(),
+        fresh=fill(TEMPLATE, "fresh", **_slots(fresh)) if len(fresh) else "",
+        **_slots(frame[is_old]),
     )
+
+
+def _slots(frame: pd.DataFrame) -> dict[str, str]:
+    """What is told of some problems."""
+    return {
+        "verdicts": verdict_rows(verdicts(frame)),
+        "methods": table_rows(_methods(frame)),
+        "problems": table_rows(parts(frame, "problem")),
+        "losses": losses(frame),
+    }
 
 
 def losses(frame: pd.DataFrame) -> str:
     """The problems where conformalised quantiles of all rows score better, the largest loss first."""
     scores = ratios(frame, LEARNED, CQR, "problem").sort_values(ascending=False)
-    return ", ".join(f"{name} ({digits(score)})" for name, score in scores.items() if score > 1)
+    return ", ".join(f"{name} ({digits(score)})" for name, score in scores.items() if score > 1) or "none"
 
 
 def _methods(frame: pd.DataFrame) -> list[list[str]]:
