@@ -101,7 +101,7 @@ def test_what_the_docs_say():
     text = (docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
     assert table_rows(parts(frame[is_old], "library")) in text
     told = " ".join(text.split())
-    scores = re.search(r"It scores ([.\d]+) of .*? ([.\d]+) of .*? and ([.\d]+) of plain", told).groups()
+    scores = re.search(r"libraries. It scores ([.\d]+) of .*? ([.\d]+) of .*? and ([.\d]+) of plain", told).groups()
     of = frame[is_old]
     assert scores == tuple(f"{geometric(ratios(of, LEARNED, other)):.3f}" for other in (CQR, MAPIE, PLAIN))
     held = of[of["method"] == LEARNED][["coverage", "stratum"]].mean()
