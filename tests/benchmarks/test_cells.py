@@ -76,6 +76,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, ran):
 JOURNALS = {
     "attributions.run": (("own, idle",), lambda record: record["aleatoric"]["permutation"][0].append(0)),
     "boosted_counts.run": (("wine",), lambda record: record["methods"].pop("own")),
+    "boosted_numbers.run": (("friedman1",), lambda record: record["methods"].pop("learned law")),
     "busch2021.run": (("trees", "sonar"), lambda record: record["methods"]["vote"].pop()),
     "conformal_sets.run": (("wine",), lambda record: record["sets"]["mean, oob"]["classes"].pop()),
     "costa2013.run": (("iris",), lambda record: record["tpce"].pop()),

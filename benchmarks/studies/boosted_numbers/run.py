@@ -1,0 +1,76 @@
+"""How sure is a boosted number? The law of each leaf's second value, beside conformalised quantiles and others.
+
+    python -m benchmarks boosted_numbers [--data FOLDER] [--sets PROBLEM ...]
+
+Boosted regressors of four libraries on fifteen problems, and LightGBM's on thirteen others; the first of three folds.
+Needs the packages mapie, crepes and ngboost. A cell (`benchmarks.cells`) is a problem and a library.
+"""
+
+import logging
+import time
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.model_selection import KFold
+from threadpoolctl import threadpool_limits
+
+from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.studies.boosted_numbers.methods import LIBRARIES, Fold, methods_of
+from benchmarks.studies.boosted_numbers.page import page
+from benchmarks.studies.boosted_numbers.problems import FRESH, MADE_ON, Rows, rows_of
+from benchmarks.studies.regression.methods import measured
+
+N_FOLDS, PROBLEMS = 3, (*MADE_ON, *FRESH)
+TAKES = "28 problems, 73 cells, 25 minutes"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """A problem, and the library whose models answer it."""
+
+    data: str
+    library: str
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"methods": {method: measures}, "seconds": processor time of all}."""
+    train, test = next(KFold(N_FOLDS, shuffle=True, random_state=0).split(data.X))
+    fold, y, start = Fold(cell.library, data.X[train], data.y[train], data.X[test]), data.y[test], time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        methods = {
+            name: measured(np.asarray(method(fold), float), y)._asdict()
+            for name, method in methods_of(cell.library).items()
+        }
+    return {"methods": methods, "seconds": round(time.process_time() - start, 1)}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a problem."""
+    cells = [Cell(name, library) for library in (LIBRARIES if name in MADE_ON else LIBRARIES[:1])]
+    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(methods_of(cell.library)))
+
+
+def kept(out: Path) -> dict[Cell, dict]:
+    """Everything that has been run."""
+    return {cell: record for name in PROBLEMS for cell, record in journal(out, name).found.items()}
+
+
+def options() -> ArgumentParser:
+    """What the study takes."""
+    return study_options(__doc__, RESULTS, PROBLEMS)
+
+
+def run(args: Namespace) -> None:
+    """Run what is missing."""
+    journals = {name: journal(args.out, name) for name in args.sets}
+    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
+
+
+def write_page(out: Path) -> None:
+    """The page of everything that has been run."""
+    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")

@@ -1,0 +1,109 @@
+"""The study of boosted numbers: its methods' intervals, verdicts, and the committed page."""
+
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks.pages import table_rows
+from benchmarks.studies.boosted_numbers import run as study
+from benchmarks.studies.boosted_numbers.methods import ENDS, LIBRARIES, Fold, methods_of, of_all_rows
+from benchmarks.studies.boosted_numbers.page import (
+    CQR,
+    FROZEN,
+    LEARNED,
+    MAPIE,
+    PLAIN,
+    losses,
+    page,
+    parts,
+    ratios,
+    table,
+    verdicts,
+)
+from benchmarks.studies.boosted_numbers.problems import DRAWN, MADE_ON, rows_of
+from benchmarks.studies.regression.page import geometric
+
+pytestmark = pytest.mark.once
+
+
+class Constant:
+    """A model of a quantile that answers the quantile of its targets."""
+
+    def __init__(self, tau):
+        self.tau = tau
+
+    def fit(self, X, y):
+        self.value = np.quantile(y, self.tau)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.value)
+
+
+def test_conformalised_quantiles_of_all_rows_by_hand(rng, monkeypatch):
+    monkeypatch.setattr("benchmarks.studies.boosted_numbers.methods.booster", lambda library, tau: Constant(tau))
+    X, y = np.zeros((50, 1)), rng.normal(size=50)
+    fold, beyond = Fold("any", X, y, np.zeros((3, 1))), []
+    assert sorted([*fold.fit, *fold.held]) == list(range(50))
+    for fit, held in fold.folds():
+        low, high = np.quantile(y[fit], ENDS)
+        beyond += [max(low - value, value - high) for value in y[held]]
+    margin = sorted(beyond)[46]  # ⌈.9 · 51⌉ = 46 of 50, and the quantile .92 of them is between the 46th and 47th
+    low, high = np.quantile(y, ENDS)
+    np.testing.assert_allclose(of_all_rows(fold), [[low - margin, high + margin]] * 3)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_problems_are_the_same_again(name):
+    first, second = rows_of(name), rows_of(name)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert first.X.shape == (2000, 10)
+    assert first.X.dtype == np.float32
+
+
+def made(**scores: float) -> dict:
+    """Cells in which the law has 9 of 10 rows and a score of .9, and what is named another on one problem."""
+    cells = {}
+    for name in ("friedman1", "two peaks", "banknote"):
+        for library in LIBRARIES if name in MADE_ON else LIBRARIES[:1]:
+            of = {"rows": 10, "covered": 9, "score": 10.0, "strata": [[10, 9]]}
+            mine = {**of, "score": 10 * scores.get(name.replace(" ", "_"), 0.9)}
+            methods = {method: mine if method in (LEARNED, FROZEN) else of for method in methods_of(library)}
+            cells[study.Cell(name, library)] = {"methods": methods, "seconds": 60.0}
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept"),
+    [
+        ({}, [1, 1, 1, 1, 1, 1, 1, 1, 1]),
+        ({"friedman1": 1.2, "two_peaks": 0.6}, [1, 1, 1, 0, 0, 1, 1, 1, 1]),
+        ({"friedman1": 0.6, "two_peaks": 1.2}, [1, 1, 1, 0, 1, 1, 1, 1, 1]),
+        ({"friedman1": 0.96, "two_peaks": 0.96}, [1, 0, 0, 1, 1, 1, 1, 1, 0]),
+    ],
+)
+def test_verdicts(scores, kept):
+    frame = table(made(**scores))
+    old = frame[frame["problem"].isin(MADE_ON)]
+    assert [is_kept for *_, is_kept in verdicts(old)] == kept
+    assert page(made(**scores)).count("**missed**") == kept.count(0)
+
+
+def test_what_the_docs_say():
+    cells = study.kept(study.RESULTS)
+    assert [cell for cell in cells if cell.data in MADE_ON] == [
+        study.Cell(name, library) for name in MADE_ON for library in LIBRARIES
+    ]
+    frame = table(cells)
+    is_old = frame["problem"].isin(MADE_ON)
+    docs = study.RESULTS.parents[2] / "docs"
+    text = (docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
+    assert table_rows(parts(frame[is_old], "library")) in text
+    told = " ".join(text.split())
+    scores = re.search(r"libraries. It scores ([.\d]+) of .*? ([.\d]+) of .*? and ([.\d]+) of plain", told).groups()
+    of = frame[is_old]
+    assert scores == tuple(f"{geometric(ratios(of, LEARNED, other)):.3f}" for other in (CQR, MAPIE, PLAIN))
+    held = of[of["method"] == LEARNED][["coverage", "stratum"]].mean()
+    assert "Intervals of 90 % held {:.3f}; in the worst fifth {:.3f}.".format(*held) in told
+    assert f"CQR is better on {losses(of)}." in told
