@@ -41,7 +41,7 @@ jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
 PROGRAMS_HERE = count_programs()
-EXACT_RANKS = {"_numerics", "belief", "decisions", "intervals", "metrics"}
+EXACT_RANKS = {"_numerics", "belief", "decisions", "metrics", "scorers"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
 if TYPED:

@@ -5,6 +5,7 @@ the same steps one by one.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,6 @@ from jaxunc._types import PyTree
 from jaxunc.scorers import score_bound
 
 from ._answer import read_answer
-from ._fields import check_tree_fields, tree_axes
 from ._merge import Merging, merge_kinds
 
 
@@ -113,6 +113,50 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
             "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
         )
     return min(_SHORT, 1 << max(_LIFTED_NUMBERS // numbers, 1).bit_length() - 1)
+
+
+# Fields that differ from tree to tree.
+
+
+def tree_axes(combiner: PyTree) -> PyTree:
+    """Return the axes to map a combiner over trees by: 0 for arrays with a leading tree axis, None for all others."""
+
+    def axis(path, leaf):
+        node: Any = combiner
+        for key in path:
+            if isinstance(key, jax.tree_util.GetAttrKey):
+                fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                # The first field on the way decides: all arrays below a field by tree have trees in front.
+                if key.name in fields and fields[key.name].metadata.get("per_tree"):
+                    return 0 if jnp.ndim(leaf) else None  # one number serves all trees
+                node = getattr(node, key.name)
+            elif isinstance(key, jax.tree_util.DictKey):
+                node = node[key.key]
+            elif isinstance(key, jax.tree_util.SequenceKey):
+                node = node[key.idx]
+            else:
+                return None
+        return None
+
+    return jax.tree_util.tree_map_with_path(axis, combiner)
+
+
+def has_tree_fields(combiner: PyTree) -> bool:
+    """Return whether any field of the combiner differs from tree to tree."""
+    return bool(jax.tree.leaves(tree_axes(combiner)))
+
+
+def check_tree_fields(combiner: PyTree, n_trees: int) -> None:
+    """Raise a ValueError unless every per-tree field has one entry per tree."""
+
+    def check(path, axis, leaf):
+        if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
+            raise ValueError(
+                f"{type(combiner).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
+                f"{n_trees} trees: pass one entry per tree, shape ({n_trees},)."
+            )
+
+    jax.tree_util.tree_map_with_path(check, tree_axes(combiner), combiner, is_leaf=lambda x: x is None)
 
 
 # What is checked of counts first.

@@ -14,7 +14,7 @@ from jaxunc._types import PyTree
 
 from ._answer import Answer, kind_of, margin
 from ._combiner import Combiner
-from ._fields import tree_axes
+from ._lift import tree_axes
 from ._merge import merge_kinds
 
 
