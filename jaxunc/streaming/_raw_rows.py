@@ -1,0 +1,94 @@
+"""Raw columns through a pipeline: chunks as frames of the types that it was fitted on, and the rows of its forest."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from jaxunc.estimators import family
+from jaxunc.tables import MISSING_WORDS, Columns, Encoded, Levels, encode_rows
+
+from ._in_memory import arrow_texts
+from ._sources import DataChunk
+from ._training_table import as_frame
+
+compute: Any = pyarrow.compute
+
+
+class RawRows:
+    """A function from chunks to rows as the forest of a classifier with a pipeline tests them.
+
+    ``columns`` are those that the pipeline reads: columns that it drops need not be there.
+    """
+
+    def __init__(self, model: Any):
+        if not hasattr(model, "n_features_in_"):
+            raise ValueError(
+                "the model's pipeline takes texts or the like, without columns, and what streams are tables; ask its "
+                "predict_proba."
+            )
+        read = model._columns_read
+        names = getattr(model, "feature_names_in_", None)
+        types = model._raw_types or ("Object",) * model.n_features_in_
+        self._model, self._names = model, None if names is None else [str(names[j]) for j in read]
+        self._types = [types[j] for j in read]
+        self._kinds = [family(kind) for kind in self._types]
+        is_text = tuple(kind != "numbers" for kind in self._kinds)
+        self.columns = Columns(
+            len(read),
+            None if self._names is None else tuple(self._names),
+            nominal=is_text,
+            levels=tuple(Levels((), False) if text else None for text in is_text),  # cells of files are left as texts
+            boolean=tuple(kind == "Boolean" for kind in self._types),
+            decimal=model.forest_.trees.columns.decimal,
+            thousands=model.forest_.trees.columns.thousands,
+        )
+
+    def __call__(self, chunk: DataChunk) -> Encoded:
+        """Return a chunk's rows; raises a TypeError or a ValueError that names the file for columns of other types."""
+        try:
+            rows = self._model._instances(self._frame(chunk))
+            return encode_rows(rows, self._model.forest_.trees.columns)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{chunk.where}: {error}") from error
+
+    def _frame(self, chunk: DataChunk) -> Any:
+        names = self._names or [str(j) for j in range(len(self._types))]
+        columns = [self._typed(j, chunk) for j in range(len(names))]
+        frame = as_frame(pa.table(columns, names=names))
+        for name, kind, family_name in zip(names, self._types, self._kinds, strict=True):
+            frame[name] = _restore_type(frame[name], kind, family_name)
+        return frame if self._names is not None else frame.to_numpy(np.float64)
+
+    def _typed(self, j: int, chunk: DataChunk) -> Any:
+        """Return a column as a table of its own kind has it; words of a text file with null where they are missing."""
+        column, family_name = chunk.features.column(j), self._kinds[j]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not chunk.are_cells or family_name == "numbers":
+            return column
+        if family_name != "words":
+            what = "dates" if family_name == "dates" else "values of a type that fit was not shown"
+            raise TypeError(
+                f"column {chunk.features.schema.names[j]!r} held {what} when the pipeline was fitted, and text files "
+                "have no types. Pass Parquet or Arrow"
+                + ("." if family_name == "dates" else "; or fit(X, y) with rows, and save the model again.")
+            )
+        is_missing = compute.is_in(compute.utf8_trim_whitespace(column), value_set=arrow_texts(MISSING_WORDS))
+        return compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
+
+
+def _restore_type(column: Any, kind: str, family_name: str | None) -> Any:
+    """Return a column of pandas in the type that it was fitted in, as far as its missing values allow."""
+    # until pandas 3: it has None where later ones, and its reader of text files, have NaN
+    if family_name == "words":
+        return column.where(column.notna(), np.nan) if column.dtype == object else column
+    if family_name != "numbers" or column.dtype.kind not in "iufb":
+        return column
+    if kind.startswith("Float"):
+        return column.astype(kind.lower())
+    if column.isna().any():
+        return column.map({0: False, 1: True}).astype(object) if kind == "Boolean" else column
+    whole = np.all(column == np.rint(column.astype(float)))  # fractions where there were integers stay
+    return column.astype("bool" if kind == "Boolean" else kind.lower()) if whole else column
