@@ -170,7 +170,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
     ``bit``: that of `Folded` trees.
     """
-    return _make_plan(*_arrays(trees), top, bit, n_features=trees.n_features, missing=missing)
+    return _make_plan(_arrays(trees), top, bit, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -291,7 +291,8 @@ def _two_levels(child, depth) -> Top:
 
 
 @jit(static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing) -> Plan:
+def _make_plan(arrays: tuple[Array, ...], top: Top | None, bit, *, n_features: int, missing: bool) -> Plan:
+    feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
