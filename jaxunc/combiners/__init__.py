@@ -3,7 +3,23 @@
 from jaxunc._numerics import TwoFloat
 from jaxunc.scorers import SCORERS
 
-from ._answer import Answer, kind_of, margin, read_answer, typed_by_answer
+from ._answer import (
+    Answer,
+    check_own_scorers,
+    check_tree_fields,
+    combine_counts,
+    has_tree_fields,
+    kind_of,
+    lift_rows,
+    lift_tree,
+    lifted_together,
+    margin,
+    merged,
+    read_answer,
+    tree_axes,
+    typed_by_answer,
+    warn_if_sizes_are_lost,
+)
 from ._belief_rules import CautiousRule, DempsterRule
 from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
 from ._combiner import DOMAINS, Combiner, check_is_combiner, learned_field, tree_field
@@ -11,18 +27,6 @@ from ._compound import Calibrated, Stack, Together, Weighted, as_combiner, colum
 from ._explained_vote import ExplainedVote, Explanation
 from ._generalized_vote import GeneralizedVote, LearnedVote, Preference
 from ._learned_pool import LearnedPool
-from ._lift import (
-    check_own_scorers,
-    check_tree_fields,
-    combine_counts,
-    has_tree_fields,
-    lift_rows,
-    lift_tree,
-    lifted_together,
-    merged,
-    tree_axes,
-    warn_if_sizes_are_lost,
-)
 from ._merge import Merging, merge_kinds
 from ._one_vs_rest import OneVsRest
 from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median

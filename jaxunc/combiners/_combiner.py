@@ -1,7 +1,7 @@
 """The contract of a combiner: lift → merge → finish.
 
 `Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
-declare its numbers. Beside it are the steps that it takes (`_lift`), the merges (`_merge`) and what is read of answers.
+declare its numbers. Beside it are the steps that it takes, what is read of answers (`_answer`), and the merges.
 """
 
 import abc
@@ -20,8 +20,7 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
 
-from ._answer import Answer, typed_by_answer
-from ._lift import check_own_scorers, combine_counts, warn_if_sizes_are_lost
+from ._answer import Answer, check_own_scorers, combine_counts, typed_by_answer, warn_if_sizes_are_lost
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]

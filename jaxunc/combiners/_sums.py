@@ -26,9 +26,8 @@ from jaxunc._types import PyTree
 from jaxunc.scorers import differences
 from jaxunc.tables import NumbersLike
 
-from ._answer import Answer, margin
+from ._answer import MANY, Answer, margin
 from ._combiner import Combiner, learned_field
-from ._lift import MANY
 
 
 class Vote(Combiner[Answer]):

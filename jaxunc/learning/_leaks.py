@@ -10,8 +10,10 @@ from jaxunc._checks import warn
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
 from jaxunc.counting import count_leaves, first_of_equals, has_bags, oob_mask
 from jaxunc.forest import Forest, Trees
-from jaxunc.inference import leaf_index, on_tested
-from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions, encode_rows
+from jaxunc.inference import on_tested
+from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions
+
+from ._dataset import LabelledData, encode, find_leaves, look_up_codes
 
 WORK = 400_000
 """Largest number of rows times trees that are walked: many rows are sampled, and walk through fewer trees."""
@@ -42,56 +44,6 @@ COUNT_OTHERS = (
 
 class KnownRowsError(ValueError):
     """Rows passed as held out seem to be those that the forest was grown on."""
-
-
-class LabelledData(NamedTuple):
-    """Rows with labels and weights, checked."""
-
-    X: Any
-    y: np.ndarray
-    position: np.ndarray
-    """Position of each label among the forest's."""
-    weight: np.ndarray
-    weighted: bool
-    rows: np.ndarray
-    """Positions of the rows to learn from."""
-    groups: np.ndarray | None = None
-    """Group of each row, as a number; None if each row is a group."""
-
-    def all_rows(self) -> "LabelledData":
-        """Return the data with every row to learn from."""
-        return self._replace(rows=np.arange(len(self.y)))
-
-    @property
-    def group_numbers(self) -> np.ndarray:
-        """Group of each row, as a number, even without groups: so that no copies are looked for."""
-        return np.arange(len(self.y)) if self.groups is None else self.groups
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """Weights of the rows, if any were given."""
-        return self.weight if self.weighted else None
-
-
-def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
-    values = encode_rows(data.X, forest.trees.columns).values
-    return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
-
-
-def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
-    """Return the leaf of each row in each tree."""
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
-            "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
-        )
-    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))  # looked up already
-
-
-def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the count vectors, and the row of them for each leaf."""
-    table, code = forest.leaf_rows()
-    return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]
 
 
 class RowLeaves(NamedTuple):

@@ -46,8 +46,18 @@ from jaxunc.tables import (
     plain_table,
 )
 
-from ._dataset import OobDataset, RoutedRows, check_every_class, make_histograms, make_rows
-from ._leaks import KnownRowsError, LabelledData, encode, find_leak, find_leaves, look_up_codes
+from ._dataset import (
+    LabelledData,
+    OobDataset,
+    RoutedRows,
+    check_every_class,
+    encode,
+    find_leaves,
+    look_up_codes,
+    make_histograms,
+    make_rows,
+)
+from ._leaks import KnownRowsError, find_leak
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 

@@ -3,8 +3,20 @@
 from jaxunc._checks import FractionsWarning
 
 from ._confidence_bounds import confidence_bounds
-from ._declaration import ChosenScorer, as_partial, declared, reads_sizes, score_bound, score_width, scorer
-from ._frequencies import laplace, linear, m_estimate, probability, ucb
+from ._frequencies import (
+    ChosenScorer,
+    as_partial,
+    declared,
+    laplace,
+    linear,
+    m_estimate,
+    probability,
+    reads_sizes,
+    score_bound,
+    score_width,
+    scorer,
+    ucb,
+)
 from ._grid import beta_densities, grid_support_degrees
 from ._imprecise_dirichlet import (
     Interval,

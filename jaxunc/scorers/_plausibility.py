@@ -33,8 +33,8 @@ from jaxunc._checks import (
 from jaxunc._numerics import checked_counts, copy_in, float_dtype, jit, lambert_w_of_exp, log1p_minus
 from jaxunc.tables import NumbersLike
 
-from ._declaration import scorer
 from ._frequencies import lead as lead_of
+from ._frequencies import scorer
 from ._grid import grid_support_degrees
 
 
